@@ -1,4 +1,4 @@
-"""Compaction: the older part of a history becomes a summary; what is pinned survives word for word.
+"""Compaction: replaces the older part of a history by a summary, and keeps pinned texts word for word.
 
 Nothing is deleted from the store. A boundary entry keeps the range and the summary, and a resumed session reads its
 history from the last boundary on.
@@ -23,31 +23,31 @@ type Trigger = Literal["auto", "manual"]
 FULL_AT = 0.85
 """Share of the usable window at which a history is compacted."""
 KEPT_SHARE = 0.25
-"""Share of the usable window that the newest entries may keep as they are."""
+"""Share of the usable window that the newest entries keep unchanged."""
 PINNED_BYTES = 16_000
-"""How much of what the user said is kept word for word: the first message, then the newest."""
+"""Size of the user's messages that are kept word for word: the first, then the newest."""
 RESULT_BYTES = 2_000
-"""Of one tool result, what the summary is made from."""
+"""Size of the part of a tool result that the summary is based on."""
 SKILL_BYTES, SKILLS_BYTES = 20_000, 100_000
-"""How much of one skill that was called, and of all of them, is kept word for word: the newest first."""
+"""Size that is kept word for word of one called skill, and of all called skills, the newest first."""
 BYTES_PER_TOKEN = 4
 
 
 class Cut(NamedTuple):
-    """Where a history is cut: entries before `kept_from` are summarised."""
+    """Where a history is cut: entries before the sequence `kept_from` are summarized."""
 
     older: list[Entry]
     kept_from: int
 
 
 def is_due(session: Session, overhead: int) -> bool:
-    """Whether the next request would come near the end of the model's window."""
+    """Whether the next request would nearly fill the model's context window."""
     window = _window(session)
     return window is not None and session.state.history.size + overhead > window * FULL_AT
 
 
 def _window(session: Session) -> int | None:
-    """Bytes of history that fit, by the estimate of four bytes a token; None where the window is not known."""
+    """Bytes of history that fit, at four bytes per token; None if the window is unknown."""
     tokens = session.budget.prices.before(session.provider.name, session.model).facts.context_tokens
     if tokens is None:
         return None
@@ -55,9 +55,9 @@ def _window(session: Session) -> int | None:
 
 
 async def compact(session: Session, trigger: Trigger, instructions: str = "", *, overflowed: bool = False) -> bool:
-    """Replace the older part of the history by a summary; False when there is nothing to gain.
+    """Replace the older part of the history by a summary; False if there is nothing to summarize.
 
-    A provider that says that its window is full knows better than our estimate of it, and so does a person.
+    If the provider reports a full window, or a person asks for it, the estimate of the window is ignored.
     """
     if trigger == "manual":
         who: Json = {"provider": session.provider.name, "model": session.model}
@@ -114,7 +114,7 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
 
 
 def _find_cut(session: Session, room: float) -> Cut | None:
-    """The newest entries that fit into the room stay, from the beginning of a message on."""
+    """Keep the newest entries that fit, starting at the beginning of a message."""
     entries = transcript.live(transcript.entries(session.store, session.session_id))
     start = resume.boundary(entries)
     live = [entry for entry in entries if entry.entry_type != "system" and entry.sequence >= start]
@@ -137,7 +137,7 @@ def _find_cut(session: Session, room: float) -> Cut | None:
 
 
 class Carried(NamedTuple):
-    """What survives a cut, and the next one too: kept as fields of the boundary, so that nothing is parsed back."""
+    """What survives this compaction and the next. Stored as fields of the boundary entry, so that nothing is parsed."""
 
     said: list[str]
     denials: list[str]
@@ -150,7 +150,7 @@ NOTHING = Carried([], [], [], "", [])
 
 
 def _last_carried(session: Session) -> Carried:
-    """What the last compaction had carried over."""
+    """What the last compaction carried over."""
     last = resume.last_boundary(transcript.live(transcript.entries(session.store, session.session_id)))
     return NOTHING._replace(**{name: last[name] for name in Carried._fields if name in last}) if last else NOTHING
 
@@ -166,7 +166,7 @@ def _collect_carried(session: Session, older: list[Entry], earlier: Carried, sum
 
 
 def _carried_text(carried: Carried) -> str:
-    """The one message that stands for everything before the cut."""
+    """The one message that replaces everything before the cut."""
     parts = ["[The conversation so far was compacted. This is what remains of it.]"]
     parts.append(tagged("what-the-user-said", "\n---\n".join(carried.said)))
     if carried.denials:
@@ -188,7 +188,7 @@ def _user_texts(entries: list[Entry]) -> list[str]:
 
 
 def _fit_user_texts(texts: list[str]) -> list[str]:
-    """The first message always, then the newest that fit."""
+    """The first message, then the newest ones that fit."""
     if not texts:
         return []
     room = PINNED_BYTES - len(texts[0])
@@ -202,7 +202,7 @@ def _fit_user_texts(texts: list[str]) -> list[str]:
 
 
 def _skill_results(entries: list[Entry]) -> list[str]:
-    """What calls of the Skill tool gave."""
+    """The results of the calls of the Skill tool."""
     calls = {
         entry.payload["id"] for entry in entries if entry.entry_type == "tool_use" and entry.payload["name"] == SKILL
     }
@@ -211,7 +211,7 @@ def _skill_results(entries: list[Entry]) -> list[str]:
 
 
 def _fit_skills(texts: list[str], room: int) -> list[str]:
-    """The newest that fit, each once and cut where it is long, in their order."""
+    """The newest skills that fit, each once and cut if it is long, in order."""
     room = min(room, SKILLS_BYTES)
     fitting: list[str] = []
     for text in dict.fromkeys(reversed(texts)):
@@ -237,7 +237,7 @@ def _denials(entries: list[Entry]) -> list[str]:
 
 
 async def _summarize(session: Session, older: list[Entry], earlier: Carried, instructions: str) -> tuple[str, str]:
-    """By the model; where it cannot be asked, a list of what was called, which is at least true."""
+    """Let the model write the summary; if that fails, list the tool calls. Returns the summary and how it was made."""
     with open(os.path.join(os.path.dirname(__file__), "compact.md"), encoding="utf-8") as file:
         asked = file.read().strip()
     if instructions:
@@ -272,7 +272,7 @@ def _summary_request(older: list[Entry], earlier: Carried, room: int, mark: str)
 
 
 def _entries_as_text(entries: list[Entry], room: int) -> str:
-    """The entries as text, each cut, the middle left out where all of them would not fit."""
+    """The entries as text, each cut; if they do not fit, the middle is left out."""
     lines = [line for entry in entries if (line := _entry_line(entry))]
     text = "\n".join(lines)
     if len(text) <= room:

@@ -1,4 +1,4 @@
-"""The goal of a session: what its operator wants reached before a turn ends, asked about whenever the model stops."""
+"""The goal of a session: a condition that is checked whenever the model stops, and must hold before the turn ends."""
 
 from adderclaw.agent.session.session import Rows, Session
 from adderclaw.core.hook_outcome import Merged
@@ -13,18 +13,18 @@ QUESTION = (
 SECONDS = 30.0
 GOAL_CLEARED = "the goal is reached, or cannot be reached: it is cleared"
 _NO_ORDINAL = -1
-"""Stands where a configured hook has its ordinal."""
+"""The ordinal of the goal's hook, which is not a configured one."""
 
 
 def set_goal(session: Session, words: str) -> None:
-    """Work until this is reached; without words there is no goal any more. The tape and the transcript have it."""
+    """Set the session's goal; an empty text removes it. The change is recorded on the tape and in the transcript."""
     words = session.secrets.scrub(words)
     session.tape.begin_operation("goal", {"words": words})
     _store_goal(session, words)
 
 
 def clear_reached_goal(session: Session) -> None:
-    """It was judged so at the end of a turn, which a replay comes to by itself."""
+    """Remove a goal that was judged at the end of a turn. It is not recorded on the tape: a replay judges it again."""
     _store_goal(session, "")
     session.bus.tell({"event_type": "hook_message", "hook_event": "Stop", "message": GOAL_CLEARED})
 
@@ -36,7 +36,7 @@ def _store_goal(session: Session, words: str) -> None:
 
 
 async def judge_goal(session: Session, fields: Json, rows: Rows | None) -> Merged:
-    """A hook of type prompt: the small model says whether the goal is reached."""
+    """Ask the small model, by a hook of type prompt, whether the goal is reached."""
     from adderclaw.agent.tool_call import session_hooks
     from adderclaw.tools.hooks.settings import Hook
 

@@ -1,4 +1,4 @@
-"""The events of a session's life at which hooks may speak, beside its tool calls."""
+"""Runs the hooks for the events of a session other than its tool calls."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from adderclaw.sandbox import workspace
 from adderclaw.storage import transcript
 
 GOAL = "Goal"
-"""The chain that judges a goal. Every session has it and asks it while there is one: no set of hooks changes."""
+"""The chain that judges a goal. Every session has it, so that setting a goal does not change the set of hooks."""
 STOP_BLOCKS = 8
 """How often in a row a Stop hook may send the model back to work."""
 
@@ -22,7 +22,7 @@ def _apply_hook_output(session: Session, event: str, merged: Merged) -> None:
 
 
 def take_hook_texts(session: Session) -> tuple[TextBlock, ...]:
-    """What hooks have to say to the model when no message of the user comes to say it with."""
+    """Take and store the pending texts of hooks for the model, where no user message will carry them."""
     texts, session.state.due_texts = [session.secrets.scrub(text) for text in session.state.due_texts], []
     if texts:
         with session.store.write() as cursor:
@@ -49,9 +49,9 @@ PLANNING_NOTICES = {
 
 
 def planning_notice(session: Session, *, opens: bool = False) -> str:
-    """What the model is told when plan mode or the phase planning began or ended since it was last told.
+    """The notice for the model if plan mode or the planning phase changed since the last notice; else empty.
 
-    Within a turn only the tools of the model change the phase, and their results say so.
+    Within a turn only the model's own tools change the phase, and their results say so.
     """
     if session.depth:
         return ""
@@ -66,7 +66,7 @@ def planning_notice(session: Session, *, opens: bool = False) -> str:
 
 
 async def run_start_hooks(session: Session) -> None:
-    """Setup and SessionStart, once: what their hooks say goes to the model with the user's first message."""
+    """Run the Setup and SessionStart hooks once. Their output is sent with the user's first message."""
     source, session.start_source = session.start_source, ""
     if not source or session.depth:
         return
@@ -81,7 +81,7 @@ async def run_start_hooks(session: Session) -> None:
 
 
 async def stop_background_hooks(session: Session) -> None:
-    """What hooks still do beside the turn ends, before anything that they use is closed."""
+    """Cancel the hooks that still run in the background, before anything that they use is closed."""
     beside = set(session.state.background_hooks)
     for task in beside:
         task.cancel()
@@ -90,7 +90,7 @@ async def stop_background_hooks(session: Session) -> None:
 
 
 async def run_end_hooks(session: Session) -> None:
-    """SessionEnd, once, of a session that began."""
+    """Run the SessionEnd hooks once, if the session began."""
     await stop_background_hooks(session)
     reason, session.end_reason = session.end_reason, ""
     if reason and not session.start_source:
@@ -98,7 +98,7 @@ async def run_end_hooks(session: Session) -> None:
 
 
 async def run_submit_hooks(session: Session, message: str) -> str | None:
-    """UserPromptSubmit: why the message is refused, if it is; then it leaves no trace in the conversation."""
+    """Run the UserPromptSubmit hooks; the reason if they refuse the message, which is then not stored."""
     if session.depth or not session.hooks:
         return None
     await run_start_hooks(session)
@@ -113,7 +113,7 @@ async def run_submit_hooks(session: Session, message: str) -> str | None:
 
 
 async def run_stop_hooks(session: Session, text: str, blocks: int) -> str | None:
-    """Stop: what sends the model back to work, if anything does."""
+    """Run the Stop hooks and judge the goal; the message for the model if it has to continue."""
     if session.depth or not ("Stop" in session.hooks or session.state.goal) or session.environment.stopped():
         return None
     fields = {"stop_hook_active": blocks > 0, "last_assistant_message": text}
@@ -134,7 +134,7 @@ async def run_stop_hooks(session: Session, text: str, blocks: int) -> str | None
 
 
 async def run_batch_hooks(session: Session, calls: tuple[ToolCall, ...], results: Sequence[Block]) -> str | None:
-    """PostToolBatch: all calls of one reply have ended. Says why the turn ends, if it does."""
+    """Run the PostToolBatch hooks after all calls of a reply; the reason if they end the turn."""
     if "PostToolBatch" not in session.hooks or session.environment.stopped():
         return None
     ended = {block.tool_use_id: block.content for block in results if isinstance(block, ToolResultBlock)}
@@ -148,23 +148,23 @@ async def run_batch_hooks(session: Session, calls: tuple[ToolCall, ...], results
 
 
 async def run_failure_hooks(session: Session, error: str, details: str, text: str) -> None:
-    """StopFailure: a model call failed, and with it the turn."""
+    """Run the StopFailure hooks after a model call failed and ended the turn."""
     if session.depth or "StopFailure" not in session.hooks:
         return
     fields = {"error": error, "error_details": details}
     await session.fire("StopFailure", fields | ({"last_assistant_message": text} if text else {}))
 
 
-# ------------------------------------------------------------------ what a person types
+# ------------------------------------------------------------------ commands of a person
 
 
 def model_switch_fields(before: str, after: str, requested: str) -> Json:
-    """A change of the model, as hooks are told of it."""
+    """The fields of a model switch, for hooks."""
     return {"from_model": before, "to_model": after, "requested_model": requested, "source": "command"}
 
 
 async def run_before_switch_hooks(session: Session, change: Json) -> str | None:
-    """PreModelSwitch: why the model stays, if it does."""
+    """Run the PreModelSwitch hooks; the reason if they refuse the switch."""
     merged = await session.fire("PreModelSwitch", change)
     if merged.blocked:
         return merged.reason
@@ -172,12 +172,12 @@ async def run_before_switch_hooks(session: Session, change: Json) -> str | None:
 
 
 async def run_after_switch_hooks(session: Session, change: Json) -> None:
-    """PostModelSwitch: what its hooks say reaches the new model with the user's next message."""
+    """Run the PostModelSwitch hooks. Their output is sent with the user's next message."""
     _apply_hook_output(session, "PostModelSwitch", await session.fire("PostModelSwitch", change))
 
 
 async def run_expansion_hooks(session: Session, fields: Json) -> str | None:
-    """UserPromptExpansion: a skill or a server's prompt stands for what was typed. Why it is not sent, if so."""
+    """Run the UserPromptExpansion hooks before a skill or a server's prompt is sent; the reason if they refuse it."""
     merged = await session.fire("UserPromptExpansion", fields)
     if merged.blocked or merged.stop is not None:
         return merged.reason or merged.stop or "a UserPromptExpansion hook blocked it"
@@ -186,7 +186,7 @@ async def run_expansion_hooks(session: Session, fields: Json) -> str | None:
 
 
 async def run_skill_expansion_hooks(session: Session, name: str, arguments: str, source: str) -> str | None:
-    """The same for a skill that a person calls by its name."""
+    """Run the UserPromptExpansion hooks for a skill that a person calls by its name."""
     fields: Json = {
         "expansion_type": "slash_command",
         "command_name": name,
@@ -198,14 +198,14 @@ async def run_skill_expansion_hooks(session: Session, name: str, arguments: str,
 
 
 async def run_directory_added_hooks(session: Session, directory: str) -> None:
-    """DirectoryAdded: the person let the session work in one more directory."""
+    """Run the DirectoryAdded hooks after a person added a directory to the session."""
     await session.fire("DirectoryAdded", {"directory": directory, "source": "slash_command"})
 
 
 async def text_to_display(session: Session, text: str) -> str:
-    """MessageDisplay: what a person is shown of an answer. It is asked once, of the whole; the answer itself stays.
+    """The text that a person is shown for an answer: MessageDisplay hooks may replace it. The stored answer stays.
 
-    Nobody is shown what has the shape of a secret.
+    Anything with the shape of a secret is removed.
     """
     if "MessageDisplay" not in session.hooks or not text:
         return session.secrets.shown(text)
@@ -221,7 +221,7 @@ async def text_to_display(session: Session, text: str) -> str:
 
 
 async def check_settings_files(session: Session) -> None:
-    """ConfigChange: the session keeps the settings that it began with; a changed file counts from the next one on."""
+    """Run the ConfigChange hooks for changed settings files. The changes apply from the next session on."""
     if "ConfigChange" not in session.hooks:
         return
     for path, (source, before) in session.settings_files.items():
@@ -231,12 +231,12 @@ async def check_settings_files(session: Session) -> None:
         session.settings_files[path] = (source, now)
         merged = await session.fire("ConfigChange", {"source": source, "file_path": path})
         blocked = f"; a hook objects: {merged.reason}" if merged.blocked else ""
-        counts = "a skill that came or went" if source == "skills" else "that"
-        message = f"{path} has changed; {counts} counts from the next session on{blocked}"
+        counts = "an added or removed skill" if source == "skills" else "that"
+        message = f"{path} has changed; {counts} applies from the next session on{blocked}"
         session.bus.tell({"event_type": "warning", "message": message})
 
 
 def file_stamp(path: str) -> tuple[int, int] | None:
-    """What a file looks like from outside; None where there is none."""
+    """A file's modification time and size; None if it does not exist."""
     status = workspace.reached(path)
     return None if status is None else (status.st_mtime_ns, status.st_size)

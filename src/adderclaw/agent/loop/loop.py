@@ -1,4 +1,4 @@
-"""The one turn loop: ask the model, live its calls, until it answers."""
+"""The turn loop: calls the model and runs its tool calls until it returns a final answer."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -49,17 +49,17 @@ CUT_NOTE = (
 
 
 def ignore_delta(_delta: Delta) -> None:
-    """Nobody watches the answer arrive."""
+    """Ignore the parts of an answer, for a caller that shows only the whole."""
 
 
 class _Turn:
-    """What one turn keeps in mind: last text, whether a denial still stands, whether a call ended it."""
+    """The state of one turn: the last text, the last denial, and whether a call or a hook ended it."""
 
     def __init__(self, *, single: bool) -> None:
         self.single = single
         self.text = ""
         self.cut: str | None = None
-        """The text so far of an answer that was cut off, while it is."""
+        """The text so far of an answer that reached the token limit; None while no answer is incomplete."""
         self.denied = ""
         self.unanswered = ""
         self.ended = False
@@ -67,9 +67,9 @@ class _Turn:
         self.sent_back = 0
 
     def add_reply_text(self, text: str, *, cut: bool, scrub: Callable[[str], str]) -> None:
-        """The text of one reply; after one that was cut off it is the rest of the answer."""
+        """Take the text of one reply. After a reply that was cut off, this is the rest of that answer."""
         before, self.cut = self.cut, None
-        if before is not None:  # a secret may lie across the cut
+        if before is not None:  # a secret may span the cut
             text = scrub(before + text)
         self.text = text or self.text
         if cut and before is not None:
@@ -87,9 +87,9 @@ async def run_turn(
     single: bool = False,
     attached: Attached = NO_ATTACHMENTS,
 ) -> TurnResult:
-    """From a user's message to the final answer. Without a message an interrupted turn goes on.
+    """Run one turn, from the user's message to the final answer. Without a message, continue an interrupted turn.
 
-    A `single` turn is a driver's own: the message is not a person's, and it ends with the model's first reply.
+    A `single` turn belongs to a driver: a program wrote the message, and the turn ends with the first reply.
     """
     session.tape.begin_turn(session, message, single=single, attached=attached)
     session.bus.tell(_turn_started_event(session, message))
@@ -105,7 +105,7 @@ async def run_turn(
 
 
 def _turn_started_event(session: Session, message: str | None) -> "TurnStarted":
-    """What is told of the message is what is told of an answer."""
+    """The event has the message only where the configuration lets events contain answers too."""
     if message is None:
         return {"event_type": "turn_started"}
     with_content = session.config.telemetry.include_content and session.config.telemetry.enabled
@@ -142,7 +142,7 @@ async def _turn(
         ):
             session.state.history.append(Message("user", blocks))
         if message is None and not session.state.history.messages:
-            raise UsageError("this conversation has no message yet: begin with one, such as -m TEXT")
+            raise UsageError("this conversation has no message yet: start with one, such as -m TEXT")
         await file_watch.check_watched_files(session)
         await _announce_instructions(session)
         return await _run_steps(session, turn, prompt, on_delta)
@@ -202,7 +202,7 @@ async def _run_steps(session: Session, turn: _Turn, prompt: Prompt, on_delta: On
 
 
 async def _stop_hook_objects(session: Session, turn: _Turn) -> bool:
-    """Whether a Stop hook sends the model back to work."""
+    """Run the Stop hooks; True if one of them gave the model something more to do."""
     reason = await lifecycle.run_stop_hooks(session, turn.text, turn.sent_back)
     if reason is None:
         return False
@@ -225,7 +225,7 @@ def _round_limit(session: Session) -> LimitError | None:
 
 
 async def _call_model(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta) -> tuple[ToolCall, ...]:
-    """One model call: its reply is committed before anything of it is done."""
+    """Call the model once. The reply is stored before any of its tool calls run."""
     reply = await _ask_model(session, prompt, on_delta, goes_on=turn.cut is not None)
     response = _scrub_response(session, reply.response)
     text = response.final_text
@@ -238,12 +238,12 @@ async def _call_model(session: Session, turn: _Turn, prompt: Prompt, on_delta: O
     step = session.budget.steps
 
     def rows(cursor: Cursor) -> None:
-        sequence = store_message(session, cursor, message) if blocks else None  # nothing may be left to say after a cut
+        sequence = store_message(session, cursor, message) if blocks else None  # after a cut the rest may be empty
         response_json = _response_json(text, response.tool_calls, response.stop_reason)
         model_call.store_reply(session, cursor, reply, step, response_json, sequence)
 
     session.state.rounds += bool(response.tool_calls)
-    # With the first call's intent, or at once where there is none: in any case before anything is done.
+    # Written together with the first call's intent, or at once if there is no call: before anything runs.
     session.store.soon(rows)
     if not response.tool_calls and not cut:
         try:
@@ -260,7 +260,7 @@ async def _call_model(session: Session, turn: _Turn, prompt: Prompt, on_delta: O
 
 
 def _ask_for_the_rest(session: Session) -> None:
-    """In the transaction of the reply itself, so that nobody who resumes takes a part for the answer."""
+    """Store the request for the rest with the reply, so that a resumed run does not take the part for the answer."""
     with session.store.write() as cursor:
         attachment: Json = {"type": "cut_off", "content": CUT_NOTE}
         transcript.append(cursor, session.session_id, "attachment", {"attachment": attachment})
@@ -268,7 +268,7 @@ def _ask_for_the_rest(session: Session) -> None:
 
 
 def _text_before_cut(messages: Sequence[Message]) -> str | None:
-    """What came so far of an answer that was cut off; None where the last message asks for no rest."""
+    """The text so far of an answer that was cut off; None if the last message does not ask for the rest."""
     parts: list[str] = []
     for note, reply in zip(messages[::-2], messages[-2::-2], strict=False):
         if reply.role != "assistant" or not any(getattr(block, "text", "") == CUT_NOTE for block in note.blocks):
@@ -278,18 +278,18 @@ def _text_before_cut(messages: Sequence[Message]) -> str | None:
 
 
 def _scrub_response(session: Session, response: ChatResponse) -> ChatResponse:
-    """A model that repeats a key is not to bring it into the store: in no field of its answer."""
+    """Remove secrets from every field of the response, so that a key that the model repeats is not stored."""
     scrub = session.secrets.scrub_all
     calls = [ToolCall(*scrub([call.id, call.name, call.arguments, call.raw])) for call in response.tool_calls]
     if calls and response.stop_reason == "max_tokens":
         calls[-1] = replace(calls[-1], cut=True)
-    # what is signed cannot be changed, only left out
+    # signed blocks cannot be changed, only dropped
     opaque = [block for block in response.opaque if scrub(block.payload) == block.payload]
     return replace(response, final_text=scrub(response.final_text), tool_calls=tuple(calls), opaque=tuple(opaque))
 
 
 async def _ask_model(session: Session, prompt: Prompt, on_delta: OnDelta, *, goes_on: bool) -> model_call.Reply:
-    """Ask, compacting before the window is full, and once when the provider says that it is."""
+    """Ask the model. Compact the history before the window is full, and once if the provider says that it is full."""
     if compaction.is_due(session, len(prompt.head)):
         await compaction.compact(session, "auto")
     try:
@@ -306,7 +306,7 @@ def _response_json(text: str, tool_calls: tuple[ToolCall, ...], stop_reason: str
 
 
 def store_message(session: Session, cursor: Cursor, message: Message) -> int:
-    """The message as rows: content blocks are the seed's closed set, the rest goes to our own table."""
+    """Store the message: content blocks in the transcript entry, all others in the table for opaque blocks."""
     blocks: list[Json] = message_json(message)["blocks"]
     content = [block for block in blocks if block["type"] not in transcript.OPAQUE]
     payload: Json = {"uuid": session.ids("entry"), "content": content}
@@ -320,7 +320,7 @@ def store_message(session: Session, cursor: Cursor, message: Message) -> int:
 async def run_tool_calls(
     session: Session, turn: _Turn, pending: tuple[ToolCall, ...], refusal: LimitError | None
 ) -> LimitError | None:
-    """Run the calls of one reply; then the model hears all results at once, in order. Says which limit was hit."""
+    """Run the tool calls of a reply and append all results as one message. Returns the limit that was hit, if any."""
     results: list[Block] = [*session.state.answered_blocks]
     session.state.answered_blocks = ()
     batch = Batch(session)
@@ -372,9 +372,9 @@ def _result_block(call: ToolCall, result: ToolResult) -> ToolResultBlock:
 async def run_planned_call(
     session: Session, call: ToolCall, keep: SaveOutcome, *, again: bool = False, seconds: float | None = None
 ) -> FinishedCall:
-    """Run a call that a driver planned, from what the model decided or from a file; it is stored like a model's own.
+    """Run a call that a driver planned. It is stored like a call of the model.
 
-    `again`: an earlier process stored it, and it never began.
+    `again`: an earlier process stored the call, but never began it.
     """
     if not again:
         message = Message("assistant", (ToolUseBlock(call),))
@@ -394,7 +394,7 @@ async def run_planned_call(
 def _interrupted_result(
     session: Session, call: ToolCall, record: CallRecord | None, *, interrupted: bool
 ) -> ToolResultBlock:
-    """The answer to a call of a turn that did not go on: the model is owed one for each, the same as is recorded."""
+    """The result for a call of an interrupted turn, as it is recorded: providers require one result for each call."""
     if record is not None and record.finished is not None:
         return _result_block(call, record.finished.result)
     if record is not None and record.begun:
@@ -404,13 +404,13 @@ def _interrupted_result(
     return ToolResultBlock(call.id, resume.NOT_RUN, is_error=True)
 
 
-# ------------------------------------------------------------------ what is heard and noted
+# ------------------------------------------------------------------ messages to the model
 
 
 def append_user_message(
     session: Session, text: str, attached: Attached = NO_ATTACHMENTS, *, opens: bool = False
 ) -> None:
-    """The user's message, and with it what hooks have to say. It opens a turn, unless a hook sends the model back."""
+    """Append the user's message and the pending texts of hooks. `opens`: the message begins a turn."""
     texts, session.state.due_texts = (text, *attached.texts, *session.state.due_texts), []
     blocks = (*attached.media, *(TextBlock(session.secrets.scrub(part)) for part in texts))
     news = finished_background_tasks(session)
@@ -425,7 +425,7 @@ def append_user_message(
 
 
 async def _load_nested_instructions(session: Session) -> tuple[TextBlock, ...]:
-    """Instruction files beside what was just read: told at the end, so that what stands before them stays the same."""
+    """Load instruction files next to files that were just read. They are appended, so that the prompt cache holds."""
     if session.instructions is None:
         return ()
     files = session.instructions.load_nested(session.environment.context.files_read)
@@ -441,7 +441,7 @@ async def _load_nested_instructions(session: Session) -> tuple[TextBlock, ...]:
 
 
 async def _announce_instructions(session: Session) -> None:
-    """Tell the hooks of instruction files that were loaded since the last time."""
+    """Run the InstructionsLoaded hooks for the files that were loaded since the last call."""
     if session.instructions is None:
         return
     waiting, session.instructions.unannounced = session.instructions.unannounced, []
@@ -450,7 +450,7 @@ async def _announce_instructions(session: Session) -> None:
 
 
 def finished_background_tasks(session: Session) -> tuple[TextBlock, ...]:
-    """What ended in the background since the model last heard: an entry each, and the text for it."""
+    """Store and return a text for each background task that ended since the last call."""
     background = session.environment.background
     ended = [*session.state.lost_tasks, *(background.finished() if background is not None else ())]
     if not ended:
@@ -468,7 +468,7 @@ def finished_background_tasks(session: Session) -> tuple[TextBlock, ...]:
 
 
 def _task_end_for_model(session: Session, end: TaskEnd) -> TaskEnd:
-    """As the model is told of it; what the task itself says is framed like any result."""
+    """The end of a task as the model sees it: the task's own output is framed like any tool result."""
     text, result = session.secrets.scrub(end.text), session.secrets.scrub(end.result)
     if result:
         text += f"\n{framed(session.ids('news').rpartition('-')[2], result)}"
@@ -476,7 +476,7 @@ def _task_end_for_model(session: Session, end: TaskEnd) -> TaskEnd:
 
 
 async def _wait_for_background(session: Session) -> bool:
-    """The answer waits for a background task that it depends on; then the model hears of it and goes on."""
+    """Wait for background tasks that the answer depends on; True if one ended, so that the model continues."""
     background = session.environment.background
     if background is None:
         return False
@@ -489,7 +489,7 @@ async def _wait_for_background(session: Session) -> bool:
         how = "timeout"
     session.tape.record_wait(how)
     if how == "timeout":
-        raise LimitError("the time of this run is used up while a background task goes on", "seconds")
+        raise LimitError("the run reached its time limit while a background task was still running", "seconds")
     if session.environment.stopped():
         raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
     if news := finished_background_tasks(session):
@@ -498,7 +498,7 @@ async def _wait_for_background(session: Session) -> bool:
 
 
 def _finished_answer(session: Session) -> str | None:
-    """The answer of a turn that had ended before it was interrupted."""
+    """The answer of an interrupted turn that was already complete; None otherwise."""
     last = session.state.history.messages[-1] if session.state.history.messages else None
     if last is None or session.state.unfinished or last.role != "assistant":
         return None
@@ -506,7 +506,7 @@ def _finished_answer(session: Session) -> str | None:
 
 
 def _record_failure(session: Session, error: ProviderError) -> None:
-    """A failed call is a row, and a record of the StopFailure class; a reply that was cut off has its row."""
+    """Store a StopFailure event and, if a request was sent, a row for the failed model call."""
     detail = canonical({"error": error.stop_failure, "error_details": str(error)})
     with session.store.write() as cursor:
         cursor.execute(

@@ -1,4 +1,4 @@
-"""One model call: budget, retries with backoff, events; the row is written with the reply."""
+"""Makes one model call: reserves budget, retries with backoff, publishes events, and stores the reply."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,21 +23,21 @@ from adderclaw.core.types import ChatRequest, ChatResponse, Json, OnDelta, Think
 from adderclaw.storage import model_calls
 
 SHORT_WAIT = 60.0
-"""Seconds. Pauses are part of the work, unless the operator lets a call wait for longer than this."""
+"""Seconds. Waiting counts against the time limit, unless the operator allows waits longer than this."""
 
 WARM_AFTER = 0.1
-"""Seconds after which the model surely thinks, so that imports take nothing from the request."""
+"""Seconds after which modules are imported in advance: the request has been sent, so nothing is delayed."""
 
 RAISE_LIMIT = "`max_tokens` of the model's entry in config.toml raises the limit, or ask for less at once"
 
 UNPRICED = "limits.cost_usd does not count a model without a price"
-"""What is said once in a home, whatever the model is called."""
+"""Key of a warning that is shown once per home, for whichever model."""
 
 PLANNING, SIDE_QUESTION = {"hint": "plan"}, {"hint": "cheap"}
-"""What a `router` is told of a request that is made in plan mode, or beside the conversation."""
+"""Hints for a `router`: the request is made in plan mode, or outside of the conversation."""
 
 BILLED_FAILURES = frozenset({"timeout", "malformed", "max_output_tokens", "unknown"})
-"""The request was read and perhaps answered in part; what else fails is refused before it costs anything."""
+"""Failures after which the provider may bill the request. All others are refused before they cost anything."""
 
 
 class Reply(NamedTuple):
@@ -52,7 +52,7 @@ class Reply(NamedTuple):
 def store_reply(
     session: Session, cursor: Cursor, reply: Reply, step: int, response_json: Json, sequence: int | None = None
 ) -> None:
-    """The row of a model call that was answered, and what the run has spent with it. `sequence` is its entry's."""
+    """Store the row of an answered model call and what the run has spent. `sequence`: that of the reply's entry."""
     response = reply.response
     model_calls.record(
         cursor,
@@ -83,9 +83,9 @@ async def ask(
     max_tokens: int | None = None,
     goes_on: bool = False,
 ) -> Reply:
-    """Ask with the session's history, or with other messages where the question is not part of the conversation.
+    """Ask the model, with the session's history or with other messages.
 
-    A reply that `goes_on` where one was cut off may have nothing to say.
+    `goes_on`: the reply continues one that was cut off, so it may be empty.
     """
     messages = session.state.history if messages is None else messages
     request = ChatRequest(
@@ -112,7 +112,7 @@ async def ask(
         _announce_request(session, request, request_hash, attempt)
         relay = DeltaRelay(words := WholeWords(on_delta, session.secrets.shown, settled))
         try:
-            with session.store.write() as cursor:  # before it costs anything: nobody may live to say what it did
+            with session.store.write() as cursor:  # first: the process may be killed during the call
                 session.store_spent(cursor)
             asking = _within_budget(session, asked, relay)
             response = await session.tape.ask_model(session, asking)
@@ -142,7 +142,7 @@ async def ask(
 
 
 def _thinking(session: Session, messages: History) -> Thinking:
-    """What a skill of this turn wants goes before the session's own; questions beside the turn are not the skill's."""
+    """The effort of a skill in this turn overrides the session's, but not for questions outside of the conversation."""
     if messages is not session.state.history:
         return session.thinking
     return Thinking(session.environment.active_policy.effort).over(session.thinking)
@@ -167,7 +167,7 @@ def _save_bodies(keep: Callable[[str, Json], None], step: int, request: ChatRequ
 
 
 async def _wait_for_reservation(session: Session, prompt: Prompt, messages: History) -> Reservation:
-    """As soon as there is room for it beside the calls of other runs that are under way."""
+    """Reserve budget for the call, and wait while the calls of other runs take up the shared limit."""
     while True:
         try:
             return _reserve(session, prompt, messages)
@@ -178,7 +178,7 @@ async def _wait_for_reservation(session: Session, prompt: Prompt, messages: Hist
 
 
 def _reserve(session: Session, prompt: Prompt, messages: History) -> Reservation:
-    """Hold what the call is expected to take. The history knows its size, so that nothing is encoded for this."""
+    """Reserve what the call is expected to cost, estimated from the size of the history."""
     quote = session.budget.prices.before(session.provider.name, session.model)
     cached = session.state.cached_tokens if messages is session.state.history else 0
     held = session.budget.reserve(quote, estimate_tokens(messages.size + len(prompt.head)), cached=cached)
@@ -188,9 +188,9 @@ def _reserve(session: Session, prompt: Prompt, messages: History) -> Reservation
 
 
 def _with_estimate(session: Session, response: ChatResponse, sent: int) -> ChatResponse:
-    """The response with an estimate for each count that its server left out; `sent` is the size of the request.
+    """Estimate each token count that the server left out. `sent`: the size of the request.
 
-    A scripted model is not a server: its counts are those of the script, and it is free.
+    The counts of a scripted model are those of its script, and are not estimated.
     """
     usage, entry = response.usage, session.config.providers.models.get(response.provider or session.provider.name)
     received = len(response.final_text) + sum(
@@ -218,7 +218,7 @@ def _settle(session: Session, held: Reservation, response: ChatResponse, message
 
 
 def _warn_unpriced(session: Session, quote: Quote) -> None:
-    """Once per home: the default cost limit does not count this model."""
+    """Warn once per home that the default cost limit does not count this model."""
     model = quote.unpriced
     if not model or model in session.budget.unpriced:
         return
@@ -267,7 +267,7 @@ async def _within_budget(session: Session, request: ChatRequest, on_delta: OnDel
 
 
 async def _wait_for_pace(session: Session) -> None:
-    """Wait while others are told that the model is asked too often."""
+    """Wait while other workers are being rate limited for this model."""
     while (left := session.supervisor.pause(session.model)) > 0:
         await session.clock.sleep(min(left, 0.25))
         if session.environment.stopped():
@@ -275,7 +275,7 @@ async def _wait_for_pace(session: Session) -> None:
 
 
 async def _wait_before_retry(session: Session, error: ProviderError, attempt: int) -> None:
-    """Wait before the next attempt, or give up with the error."""
+    """Wait before the next attempt; raises the error if there is none."""
     runtime = session.config.runtime
     if not error.retryable or attempt > runtime.max_llm_retries:
         raise error

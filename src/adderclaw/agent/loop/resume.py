@@ -1,4 +1,4 @@
-"""A session's history read back from the store, and what an interruption left open made whole."""
+"""Restores a session's history from the store and closes the calls that an interruption left open."""
 
 from typing import Any
 
@@ -34,12 +34,12 @@ TASK_LOST = (
 )
 TASK_ENDED = "[Background task {id} ({title}) ended before this session was resumed: {status}.]"
 ATTACHMENTS_FOR_MODEL = ("background_task", "cut_off", "instructions", "hook")
-"""Attachments that the model was told together with the results before them."""
+"""Types of attachments that are sent to the model together with the results before them."""
 NOT_RUN = "Not run: the turn was interrupted before this call began."
 
 
 class StoredSession(NamedTuple):
-    """A session as the store has it. `begun` calls have an intent but no result; `unbegun` have neither."""
+    """A session as it is stored. `begun` calls have an intent but no result; `unbegun` calls have neither."""
 
     messages: list[Message]
     answered: list[Block]
@@ -48,7 +48,7 @@ class StoredSession(NamedTuple):
 
 
 def rewind_to(session: Session, to: int) -> None:
-    """Go on as if nothing had been said from this entry on; the store keeps all of it."""
+    """Continue as if the conversation ended before this entry. The later entries stay in the store."""
     session.tape.begin_operation("rewind", {"to": to})
     with session.store.write() as cursor:
         transcript.append(cursor, session.session_id, "system", {"subtype": "rewind", "to": to, "content": ""})
@@ -64,26 +64,26 @@ def rewind_to(session: Session, to: int) -> None:
 
 
 def last_boundary(entries: list[Entry]) -> Json | None:
-    """Where the history was last compacted, if ever."""
+    """The boundary entry of the last compaction; None if the history was never compacted."""
     payloads = (entry.payload for entry in reversed(entries) if entry.entry_type == "system")
     return next((payload for payload in payloads if payload.get("subtype") == "compact_boundary"), None)
 
 
 def boundary(entries: list[Entry]) -> int:
-    """The sequence from which on entries are still told to the model as they are."""
+    """The sequence of the first entry that is still sent to the model unchanged."""
     last = last_boundary(entries)
     return int(last["kept_from"]) if last is not None else 0
 
 
 def goal_of(store: Store, session_id: str) -> str:
-    """The goal that a session has by its entries: the last that still counts."""
+    """The current goal of a session, from its last goal entry; empty if there is none."""
     entries = transcript.live(transcript.entries(store, session_id))
     payloads = (entry.payload for entry in reversed(entries) if entry.entry_type == "system")
     return next((str(payload["content"]) for payload in payloads if payload.get("subtype") == "goal"), "")
 
 
 def known_instruction_files(store: Store, session_id: str) -> set[str]:
-    """The nested instruction files that the model has been told of, and still knows."""
+    """The nested instruction files that are still in the history that the model sees."""
     entries = transcript.live(transcript.entries(store, session_id))
     start = boundary(entries)
     return instruction_files_in([entry for entry in entries if entry.sequence >= start])
@@ -109,7 +109,7 @@ def read_session(store: Store, session_id: str) -> StoredSession:
             continue
         match entry.entry_type:
             case "user" | "assistant":
-                # a reply that was left behind: what nobody answered is answered here, since no provider takes less
+                # calls of an abandoned reply get a result here: providers reject a call without one
                 results += [ToolResultBlock(left, NOT_RUN, is_error=True) for left in open_calls]
                 news: list[Block] = []
                 if entry.entry_type == "user" and all(isinstance(block, TextBlock) for block in results):
@@ -143,13 +143,13 @@ def read_session(store: Store, session_id: str) -> StoredSession:
 
 
 def never_ran(store: Store, session_id: str, tool_use_id: str) -> bool:
-    """Whether an interruption came before a call began: then it can be made after all."""
+    """Whether a call was interrupted before it began, so that it can still be run."""
     outcomes = transcript.outcomes_of(store, session_id, tool_use_id)
     return not outcomes or outcomes[0][0] == "not_run" or outcomes[0][1] == "limit"
 
 
 def _join_user_messages(messages: list[Message]) -> list[Message]:
-    """What a compaction carried over and the user's next message are one message: roles take turns."""
+    """Join the compaction summary with the user's next message, since roles must alternate."""
     if len(messages) > 1 and messages[0].role == messages[1].role == "user":
         return [Message("user", messages[0].blocks + messages[1].blocks), *messages[2:]]
     return messages
@@ -161,12 +161,12 @@ def media_blocks(stored: list[Json]) -> tuple[MediaBlock, ...]:
 
 
 def _frame(payload: Json) -> Frame | None:
-    """As the model was shown the result; none where it was words of our own, or is from before there were frames."""
+    """How the result was framed for the model; None for AdderClaw's own messages and for entries without a frame."""
     return Frame(*payload["frame"]) if "frame" in payload else None
 
 
 def _message(role: Any, payload: Json, opaque_json: list[Json], news: list[Block]) -> Message:
-    """`news` is what the model was told together with the user's words."""
+    """`news`: blocks that were sent with the user's message, such as the ends of background tasks."""
     opaque = (block for block in opaque_json if block["type"] == "opaque")
     blocks: list[Block] = [*news, *(OpaqueBlock(block["wire"], block["payload"]) for block in opaque)]
     blocks += media_blocks(opaque_json)
@@ -182,9 +182,9 @@ def _message(role: Any, payload: Json, opaque_json: list[Json], news: list[Block
 
 
 def restore_session(session: Session, *, go_on: bool) -> None:
-    """Fill a session's history. A begun call is reported as unknown, never run again; one that only asks, asks again.
+    """Fill a session's history. A begun call is reported as unknown and never run again, unless it only asks a person.
 
-    Calls that had not begun wait in `unfinished` when the turn goes on, and are closed when a new message comes.
+    Calls that had not begun wait in `unfinished` if the turn continues, and are closed if a new message comes.
     """
     if not session.agent_id:
         _restore_directory(session)
@@ -209,13 +209,13 @@ def restore_session(session: Session, *, go_on: bool) -> None:
 
 
 def _only_asks(session: Session, call: ToolCall) -> bool:
-    """Whether a call does nothing but ask a person: to ask again repeats nothing, and its row has the answer."""
+    """Whether a call only asks a person. Asking again has no side effect, and its row may have the answer."""
     tool_and_alias = find(session.environment.tools, unwrapped(call).name)
     return tool_and_alias is not None and tool_and_alias[0].traits.asks
 
 
 def _end_lost_tasks(session: Session) -> tuple[TaskEnd, ...]:
-    """Background tasks end with the process that ran them: what the model has not heard yet, it hears now."""
+    """Mark background tasks of the ended process as lost, and return those that the model does not know about."""
     rows = tasks.untold(session.store, session.session_id)
     if not rows:
         return ()
@@ -233,7 +233,7 @@ def _task_end_text(row: tasks.Row, folder: str) -> str:
 
 
 def _restore_directory(session: Session) -> None:
-    """The shell goes on in the directory that it was in, if that is still one of the workspace."""
+    """Continue in the shell's last directory if it is still in the workspace."""
     workspace = session.environment.context.workspace
     cwd = transcript.state(session.store, session.conversation_id, "cwd")
     directory = followed(cwd) if cwd else ""
@@ -247,7 +247,7 @@ def _restore_directory(session: Session) -> None:
 
 
 def _close_begun_call(session: Session, call: ToolCall) -> ToolResultBlock:
-    """A call whose outcome is unknown; unless it began a subagent that had ended before the interruption."""
+    """Close a call with an unknown outcome, or with its subagent's result if that had ended before."""
     child = subagents.of_call(session.store, session.session_id, call.id)
     if child is None:
         return _record_interrupted_call(session, call, rejected(UNKNOWN, "unknown"), begun=True)
@@ -268,7 +268,7 @@ def close_unbegun_call(session: Session, call: ToolCall) -> ToolResultBlock:
 
 
 def _record_interrupted_call(session: Session, call: ToolCall, result: ToolResult, *, begun: bool) -> ToolResultBlock:
-    """Give an interrupted call its one result and its one receipt."""
+    """Record the one result and the one receipt of an interrupted call."""
     call = unwrapped(call)
     result = frame_result(session, session.environment.shorten(result))
 
