@@ -1,4 +1,4 @@
-"""A question that is also a row: the operator here and another process may both answer, and the first one counts."""
+"""Stores each question as a row, so that the operator here or another process may answer; the first answer counts."""
 
 import asyncio
 import json
@@ -29,31 +29,31 @@ from adderclaw.core.types import Clock, Ids, Json
 from adderclaw.storage import Store, approvals
 
 POLL = 0.25
-"""Seconds between looks at the row while the operator thinks."""
+"""Seconds between checks of the row while waiting for an answer."""
 
 MAX_SHOWN = 200_000
-"""Characters of a request. A longer one is not asked about: nothing is approved that was not shown whole."""
+"""Characters of a request. A longer one is denied: nothing is approved that was not shown whole."""
 MAX_REPLIES = 64_000
-"""Characters of what is answered to questions."""
+"""Characters of all replies together."""
 QUESTION_REASON = "somebody is asked something"
-"""Why a question with options is there."""
+"""The reason in the row of a question with options."""
 
 
 class DisplayedRequest(NamedTuple):
-    """A request as every operator sees it, whole: what could steer a terminal or deceive a reader is written out."""
+    """A request as the operator sees it, whole, with control and misleading characters spelled out."""
 
     tool: str
     reason: str
     text: str
     lookalikes: list[str]
-    """Words with letters of several alphabets, those letters written out."""
+    """Words that mix alphabets, with the foreign letters spelled out."""
     risk: str = ""
     is_step: bool = False
-    """No tool call: a step of a workflow that waits for a person."""
+    """Whether it is a workflow step that waits for a person, not a tool call."""
 
     @property
     def head(self) -> str:
-        """What asks, and why, in one line."""
+        """The tool and the reason, in one line."""
         return f"{self.tool} asks: {self.reason}" if self.is_step else f"{self.tool} ({self.risk} risk: {self.reason})"
 
     @property
@@ -73,20 +73,20 @@ def displayed_request(asked: ApprovalRequest | approvals.Approval) -> DisplayedR
 
 
 def too_long_to_show(asked: ApprovalRequest | approvals.Approval) -> str:
-    """Why nobody is asked about it; empty for a request that can be shown whole."""
+    """Why the request is too long to show; empty if it can be shown whole."""
     count = len(asked.shown)
     most = f"({count:,} characters; at most {MAX_SHOWN:,})"
     return f"it is too long to be shown whole {most}: do it in smaller parts" if count > MAX_SHOWN else ""
 
 
 def refuse_unaskable(request: ApprovalRequest) -> Answer | None:
-    """The no to a request that no operator is to be asked about."""
+    """The denial of a request that is too long to show; None if the operator can be asked."""
     why = too_long_to_show(request)
     return Answer(approved=False, by="no_operator", comment=why) if why else None
 
 
 def refuse_from_agent(request: ApprovalRequest, database: str = "") -> Answer | None:
-    """What a plan or a step is answered in a process that a tool of an agent started, whoever types there."""
+    """The denial of a plan or step in a process that an agent's tool started; None if the operator may be asked."""
     if request.kind == "call" and request.tool != EXIT_PLAN:
         return None
     from adderclaw.sandbox.operator_only import require_operator
@@ -99,7 +99,7 @@ def refuse_from_agent(request: ApprovalRequest, database: str = "") -> Answer | 
 
 
 class PersistentApprovals:
-    """Writes the row, asks the operator, and takes whichever answer comes first; expiry and the stop deny."""
+    """Writes the row, asks the operator, and takes the first answer. Expiry and the emergency stop deny."""
 
     def __init__(
         self,
@@ -117,16 +117,16 @@ class PersistentApprovals:
         channel: str = "",
         spent: Callable[[str], bool] = lambda _id: False,
     ) -> None:
-        """`spent` says whether a receipt names a question: its answer was used, whatever its row has of that."""
+        """`spent`: whether a receipt names a question, so that its answer was already used, whatever its row says."""
         self._operator, self._store, self._session_id = operator, store, session_id
         self._clock, self._ids, self._scrub, self._stopped = clock, ids, scrub, stopped
         self._seconds, self._key, self._tell = seconds, key, tell
         self._channel, self._agent, self._spent = channel, "", spent
         self._asked: dict[str, approvals.Approval] = {}
-        """What each open question was when it was written down."""
+        """Id → the open question as it was stored."""
 
     def of_session(self, session_id: str, agent: str) -> "PersistentApprovals":
-        """The same for a child session, whose questions are rows of its own."""
+        """A view for a child session, which stores its questions under its own id."""
         view = object.__new__(PersistentApprovals)
         view.__dict__.update(self.__dict__)
         view._session_id, view._agent = session_id, agent
@@ -151,12 +151,12 @@ class PersistentApprovals:
         return await self._settle(row, request.reason, lambda: self._by_operator(asked), stays=stays)
 
     async def _by_operator(self, request: ApprovalRequest) -> Answer:
-        # a replay has what was answered then, whoever starts it
+        # a replay has no channel: it takes the recorded answer
         refused = await asyncio.to_thread(refuse_from_agent, request, self._store.path) if self._channel else None
         return refused or await self._operator.approve(request)
 
     async def ask(self, request: QuestionRequest) -> Answer:
-        """Questions with options are a row of the same kind; what is answered to them is in it."""
+        """Ask questions with options. The question and its replies are stored in a row."""
         questions = canonical(questions_json(request.questions, self._scrub))
         row = self._write_row(
             self._ids("question"),
@@ -174,7 +174,7 @@ class PersistentApprovals:
     async def _settle(
         self, row: approvals.Approval, reason: str, ask: Callable[[], Awaitable[Answer]], *, stays: bool = False
     ) -> Answer:
-        """Raises StaysOpen where a question stays, and nobody has answered it."""
+        """Wait for the answer; raises StaysOpen if the question stays open and nobody has answered it."""
         self._asked[row.id] = row
         self._publish_request(row, reason)
         try:
@@ -183,7 +183,7 @@ class PersistentApprovals:
             del self._asked[row.id]
         if stays and answer.by == "no_operator":
             raise StaysOpen(row.id, answer.comment)
-        if self._channel:  # a replay has what was recorded
+        if self._channel:  # not in a replay
             answer = answer._replace(approval_id=row.id)
         self._publish_answer(row, answer)
         return answer
@@ -194,7 +194,7 @@ class PersistentApprovals:
         asking = asyncio.ensure_future(ask())
         try:
             return await self._first_answer(row.id, asking, stays=stays)
-        except OSError as error:  # the terminal or the line to the operator is gone: silence is no consent
+        except OSError as error:  # the terminal or the connection to the operator is gone
             lost = Answer(approved=False, by="no_operator", comment=f"the operator cannot be reached: {error}")
             return lost if stays else self._claim(row.id, lost)
         except BaseException:
@@ -225,7 +225,7 @@ class PersistentApprovals:
         seconds: float | None = None,
         kind: Kind = "call",
     ) -> approvals.Approval:
-        """The row: a new one, or that of the same call, which a process that has ended left."""
+        """Write the row, or take over the row of the same call that an ended process left."""
         with self._store.write() as cursor:
             return approvals.ask(
                 cursor,
@@ -271,13 +271,13 @@ class PersistentApprovals:
         return self._claim(row.id, Answer(approved=False, by="timeout", comment=late))
 
     def _claim(self, id: str, answer: Answer) -> Answer:
-        """The answer given here, if it is the first; else the one that was."""
+        """Store this answer if it is the first one; else return the stored answer."""
         word: approvals.Word = "yes" if answer.approved else "no"
         comment, now = self._scrub(answer.comment), self._clock.now()
         if answer.by == "operator" and self._channel:
             answer = answer._replace(who=answer.who or person_answering(self._channel))
         replies = ""
-        if answer.replies and self._asked[id].is_resumable:  # what a server asked for is between it and the person
+        if answer.replies and self._asked[id].is_resumable:  # the replies to an MCP server are not stored
             clean = {self._scrub(question): self._scrub(reply) for question, reply in answer.replies.items()}
             replies = canonical(clean)
         with self._store.write() as cursor:
@@ -287,12 +287,12 @@ class PersistentApprovals:
         if first:
             return answer
         row = approvals.get(self._store, id)
-        if row is not None and row.answer is None:  # a yes that came too late
+        if row is not None and row.answer is None:  # the question expired before this yes
             return self._claim(id, Answer(approved=False, by="timeout", comment="the answer came too late"))
         return self._stored_answer(row)
 
     def _stored_answer(self, row: approvals.Approval | None) -> Answer:
-        """What the row says; one that somebody removed says no, and so does a yes that nobody signed."""
+        """The stored answer. A removed row, or a yes without a valid signature, counts as no."""
         if row is None:
             return Answer(approved=False, by="no_operator", comment="the question was removed from the database")
         with self._store.write() as cursor:
@@ -310,7 +310,7 @@ class PersistentApprovals:
         replies = row.given if row.answer == "yes" else None
         return Answer(row.answer == "yes", by, row.comment or "", who=who, replies=replies)
 
-    # ------------------------------------------------------------------ told
+    # ------------------------------------------------------------------ events
 
     def _publish_request(self, row: approvals.Approval, reason: str) -> None:
         self._tell(
@@ -351,7 +351,7 @@ class PersistentApprovals:
 
 
 def person_answering(channel: str) -> str:
-    """Who answers here: the user that this process belongs to, and on which channel."""
+    """The name of who answers here: the user of this process, and the channel."""
     import pwd
 
     try:
@@ -362,15 +362,15 @@ def person_answering(channel: str) -> str:
 
 
 BY_ROW = "operator (approvals answer)"
-"""Who answered a question that another process asked."""
+"""`answered_by` of an answer that another process gave."""
 
 
 class AnswerRejected(AdderClawError):
-    """An answer that does not count, and why."""
+    """The answer does not count, for the reason in the message."""
 
 
 class AlreadyAnswered(AnswerRejected):
-    """Another answer was first."""
+    """The question was answered before."""
 
 
 def answer_row(
@@ -382,9 +382,9 @@ def answer_row(
     *,
     at_terminal: bool = False,
 ) -> approvals.Approval:
-    """Answer a question that any process asked, also one that has ended: the process that resumes its call finds it.
+    """Answer a question of any process. If that has ended, the process that resumes the call uses the answer.
 
-    With `plan`, only if the question is about the call with that hash. `at_terminal`: a person typed it there.
+    With `plan`, only if the question is about the call with that hash. `at_terminal`: a person typed it in a terminal.
     """
     now, word = time.time(), "yes" if answer.approved else "no"
     if plan and plan != asked.plan_hash:
@@ -415,7 +415,7 @@ def answer_row(
 
 
 def _reason_not_to_approve(asked: approvals.Approval, now: float, *, at_terminal: bool) -> str:
-    """Why nobody may answer yes here; empty where somebody may."""
+    """Why the question cannot be approved here; empty if it can."""
     if why := too_long_to_show(asked):
         return f"nobody may say yes to it: {why}"
     if asked.terminal and not at_terminal:
@@ -426,7 +426,7 @@ def _reason_not_to_approve(asked: approvals.Approval, now: float, *, at_terminal
 
 
 def questions_json(questions: Sequence[Question], shown: Callable[[str], str] = visible) -> list[Json]:
-    """The questions for a program; each text as `shown` has it."""
+    """The questions as JSON; `shown` converts each text."""
     return [
         {
             "question": shown(question.question),
@@ -439,7 +439,7 @@ def questions_json(questions: Sequence[Question], shown: Callable[[str], str] = 
 
 
 def questions_of(asked: approvals.Approval) -> list[Question]:
-    """The questions of a row; none where a yes is asked for."""
+    """The questions of a row; empty if it asks for a yes or no."""
     rows: list[Json] = json.loads(asked.questions) if asked.questions else []
     return [
         Question(
@@ -453,7 +453,7 @@ def questions_of(asked: approvals.Approval) -> list[Question]:
 
 
 def questions_text(questions: Sequence[Question]) -> str:
-    """The questions with their options, as a person reads them in a list."""
+    """The questions with their options, as text for a person."""
     lines: list[str] = []
     for question in questions:
         lines.append(question.question + (" (several may be chosen)" if question.multi else ""))
@@ -463,7 +463,7 @@ def questions_text(questions: Sequence[Question]) -> str:
 
 
 def matching_replies(asked: approvals.Approval, replies: Replies | None) -> Replies:
-    """One reply to each question, and none to another."""
+    """The replies in the order of the questions; raises UsageError unless each question has exactly one."""
     expected, by_question = [asked_question.question for asked_question in questions_of(asked)], replies or {}
     if set(by_question) != set(expected) or not all(reply.strip() for reply in by_question.values()):
         raise UsageError(f"{asked.id}: give one reply to each of its {len(expected)} questions, and to nothing else")
@@ -473,7 +473,7 @@ def matching_replies(asked: approvals.Approval, replies: Replies | None) -> Repl
 
 
 class NoOperator:
-    """No operator is here. Where the operator set a time to answer in, another process may; else it is no at once."""
+    """The operator of a process without one: denies at once, or waits for another process to answer if `waits`."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits

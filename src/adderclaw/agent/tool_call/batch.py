@@ -1,4 +1,4 @@
-"""The calls of one reply: judged one by one; those that only read run at the same time, and are recorded in order."""
+"""Runs the calls of one reply: judges them one by one, runs those that only read in parallel, records all in order."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -15,7 +15,7 @@ NOT_RUN_WHILE_WAITING = "Not run: the turn was interrupted before this call bega
 
 
 class Batch:
-    """Takes the calls of a reply in their order. `lives` has what became of each that was taken, from the first on."""
+    """Takes the calls of a reply in order. `records` has one entry for each call that was added."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._max_parallel = session, session.config.runtime.parallel_calls
@@ -28,11 +28,10 @@ class Batch:
         return [record.finished for record in self.records if record.finished is not None]
 
     async def add(self, call: ToolCall, refusal: str | None) -> None:
-        """Judge a call. One that only reads waits for others like it; any other waits for all before it, and runs."""
+        """Judge a call. One that only reads is queued to run in parallel; any other runs after the queue."""
         session, waiting = self._session, self._waiting
-        record = CallRecord(
-            record_earlier=lambda: _record_waiting_as_not_run(session, waiting)
-        )  # not by way of us: a cycle, with the results in it
+        # not through self, which would be a reference cycle that keeps the results alive
+        record = CallRecord(record_earlier=lambda: _record_waiting_as_not_run(session, waiting))
         self.records.append(record)
         gated_call = await lifecycle.judge(session, call, record, refusal)
         if not _may_overlap(gated_call.prepared_call):
@@ -52,7 +51,7 @@ class Batch:
             await self.run()
 
     async def run(self) -> None:
-        """Run the calls that wait, all at the same time; each is recorded as soon as all before it are."""
+        """Run the queued calls in parallel; each is recorded as soon as all before it are."""
         session, group = self._session, list(self._waiting)
         self._waiting.clear()
         if not group:
@@ -83,7 +82,7 @@ class Batch:
             await _cancel_running(running)
 
     async def _deny_all(self, group: Sequence[ApprovedCall]) -> None:
-        """The emergency stop was set while they waited: none of them runs."""
+        """Deny the queued calls, because the emergency stop was set."""
         session, left = self._session, list(group)
         session.budget.tool_calls -= len(group)
         try:
@@ -98,7 +97,7 @@ class Batch:
             raise
 
     async def _run_before(self, prepared_call: PreparedCall, record: CallRecord) -> bool:
-        """Run what waits before a call that has to be alone; whether anything did."""
+        """Run the queue before a call that must run alone; False if the queue was empty."""
         if not self._waiting:
             return False
         try:
@@ -110,7 +109,7 @@ class Batch:
 
 
 def _record_waiting_as_not_run(session: Session, waiting: list[ApprovedCall]) -> None:
-    """Record the calls that wait as not run: an interruption came before they began."""
+    """Record the queued calls as not run, after an interruption."""
     group = list(waiting)
     waiting.clear()
     session.budget.tool_calls -= len(group)
@@ -119,7 +118,7 @@ def _record_waiting_as_not_run(session: Session, waiting: list[ApprovedCall]) ->
 
 
 def _may_overlap(prepared_call: PreparedCall) -> bool:
-    """Whether a call may run beside others: nothing denies it so far, and by what was prepared it only reads."""
+    """Whether a call may run in parallel: it is not denied, and it only reads."""
     prepared = prepared_call.prepared
     if prepared is None or not prepared.overlaps or prepared_call.error is not None:
         return False
@@ -133,7 +132,7 @@ def _start_call(session: Session, approved_call: ApprovedCall) -> Awaitable[Time
 
 
 async def _cancel_running(running: Sequence[Awaitable[TimedResult]]) -> None:
-    """Cancel what still runs, and wait until it has ended: nothing of it goes on."""
+    """Cancel the calls that still run, and wait until they have ended."""
     tasks = [call for call in running if isinstance(call, asyncio.Future) and not call.done()]
     for task in tasks:
         task.cancel()

@@ -1,4 +1,4 @@
-"""The lifecycle of one tool call: found, decoded, judged, asked about, run, recorded."""
+"""Runs one tool call through its steps: find the tool, decode, judge, ask for approval, run, record."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NOT_RUN_WHILE_ASKED = "Not run: interrupted while the operator or a hook was asked"
 
 SHOWN = 400
-"""Characters of a call's input that are shown of one whose outcome nobody knows."""
+"""Characters of a call's input that a person is shown if its outcome is unknown."""
 
 
 # ------------------------------------------------------------------ the lifecycle
@@ -46,22 +46,21 @@ async def run_call(
 ) -> FinishedCall:
     """Run one tool call from its request to its record. With `refusal` it is denied for that reason.
 
-    What became of it is for `keep`, unless it was interrupted: that is for whoever resumes to say. With `seconds` it
-    may run no longer than that.
+    `keep` stores the outcome in the same transaction, unless the call was interrupted. `seconds` limits its time.
     """
     record = CallRecord(keep, seconds=seconds)
     return await execute(session, await request_approval(session, await judge(session, call, record, refusal)))
 
 
 class GatedCall(NamedTuple):
-    """A call after PreToolUse hooks and the gate; what hooks said of it goes on with it."""
+    """A call after the PreToolUse hooks and the gate, with the output of the hooks."""
 
     prepared_call: PreparedCall
     record: CallRecord
 
 
 class ApprovedCall(NamedTuple):
-    """What is to become of a call, after everybody was asked: it runs, unless `message` says why not."""
+    """The decision on a call after all questions were asked: it runs, unless `message` says why not."""
 
     prepared_call: PreparedCall
     record: CallRecord
@@ -69,11 +68,11 @@ class ApprovedCall(NamedTuple):
     """Who or what decided, and why: the receipt's `decision`."""
     message: str = ""
     tell_hooks: bool = False
-    """Hooks are told of the denial."""
+    """Whether the PermissionDenied hooks run."""
 
 
 async def judge(session: Session, call: ToolCall, record: CallRecord, refusal: str | None = None) -> GatedCall:
-    """Find, decode and judge a call, with what hooks say of it."""
+    """Find the tool of a call, decode its input, run the PreToolUse hooks and judge it."""
     call = unwrapped(call)
     session.bus.mention(
         {
@@ -101,7 +100,7 @@ async def judge(session: Session, call: ToolCall, record: CallRecord, refusal: s
 
 
 async def request_approval(session: Session, gated_call: GatedCall) -> ApprovedCall:
-    """Ask whoever is to be asked, and see whether the limits still allow it. Nothing has begun yet."""
+    """Ask hooks and the operator if the gate requires it, and check the limits again. Nothing runs yet."""
     prepared_call, record = gated_call
     if prepared_call.error is None and prepared_call.fails:
         prepared_call = _deny_failing(prepared_call)
@@ -125,7 +124,7 @@ async def request_approval(session: Session, gated_call: GatedCall) -> ApprovedC
     if prepared_call.decision.verdict == "deny" or (answer is not None and not answer.approved):
         asked = answer if prepared_call.decision.verdict == "ask" else None
         return ApprovedCall(prepared_call, record, how, _denial_text(prepared_call, asked), tell_hooks=True)
-    if (spent := reached_limit(session)) is not None:  # others of the run may have used it up meanwhile
+    if (spent := reached_limit(session)) is not None:  # other calls of the run may have used it up meanwhile
         prepared_call = _deny(prepared_call, str(spent))
         return ApprovedCall(
             prepared_call, record, decision_record(session, prepared_call, None), _denial_text(prepared_call, None)
@@ -134,7 +133,7 @@ async def request_approval(session: Session, gated_call: GatedCall) -> ApprovedC
 
 
 async def execute(session: Session, approved_call: ApprovedCall) -> FinishedCall:
-    """Run a call that nothing stands against any more, or say why not."""
+    """Run an approved call, or record why it does not run."""
     if not approved_call.message:
         count_call(session, approved_call)
         commit_intent(session, (approved_call,))
@@ -153,7 +152,7 @@ async def execute(session: Session, approved_call: ApprovedCall) -> FinishedCall
 
 
 def rejudge(session: Session, gated_call: GatedCall) -> GatedCall:
-    """Time has passed since a call was judged: the stop, a link or a file may have changed meanwhile."""
+    """Judge a call again after a wait: the emergency stop, a link or a file may have changed."""
     was = gated_call.prepared_call
     if was.error is not None or was.decision.verdict == "deny":
         return gated_call
@@ -162,7 +161,7 @@ def rejudge(session: Session, gated_call: GatedCall) -> GatedCall:
 
 
 def recheck_approval(session: Session, approved_call: ApprovedCall) -> ApprovedCall:
-    """The same for a call that everybody was asked about."""
+    """Judge an approved call again after a wait."""
     if approved_call.message:
         return approved_call
     now = _rejudge_approved(session, approved_call.prepared_call)
@@ -178,7 +177,7 @@ def _deny(prepared_call: PreparedCall, why: str, by: str = "limit") -> PreparedC
 
 
 def _deny_failing(prepared_call: PreparedCall) -> PreparedCall:
-    """What can only fail is asked about by nobody: the model hears why, as it would after a yes."""
+    """Deny a call that would fail even if approved, with the reason, so that nobody is asked about it."""
     why = prepared_call.fails
     return replace(prepared_call, decision=Decision("deny", prepared_call.decision.risk, why, "input", ()), error=why)
 
@@ -186,14 +185,14 @@ def _deny_failing(prepared_call: PreparedCall) -> PreparedCall:
 def record_not_run(
     session: Session, prepared_call: PreparedCall, record: CallRecord, note: str = NOT_RUN_WHILE_ASKED
 ) -> FinishedCall:
-    """An interruption came before the call began."""
+    """Record a call that was interrupted before it began."""
     how = {**decision_record(session, prepared_call, None), "verdict": "deny", "by": "interrupted"}
     record.save_outcome = None
     return record_result(session, prepared_call, rejected(note, "not_run"), "denied", how, record)
 
 
 def deny_stopped(session: Session, approved_call: ApprovedCall) -> ApprovedCall:
-    """The emergency stop was set after the call was judged."""
+    """Deny a call because the emergency stop was set after it was judged."""
     prepared_call = _deny(
         approved_call.prepared_call, "the emergency stop is set; `adderclaw estop --clear` removes it", "estop"
     )
@@ -210,7 +209,7 @@ def deny_stopped(session: Session, approved_call: ApprovedCall) -> ApprovedCall:
 
 
 def count_call(session: Session, approved_call: ApprovedCall) -> None:
-    """Count a call before it runs: what is judged next finds its limits used up by it."""
+    """Count a call before it runs, so that it counts against the limits of the next one."""
     session.budget.tool_calls += 1
     tool = approved_call.prepared_call.tool
     if session.environment.pace is not None and tool is not None:
@@ -218,7 +217,7 @@ def count_call(session: Session, approved_call: ApprovedCall) -> None:
 
 
 def commit_intent(session: Session, approved_calls: Sequence[ApprovedCall]) -> None:
-    """Commit the intent: from here on, a crash leaves calls whose outcome is unknown."""
+    """Commit the intent to run these calls. After this, a crash leaves them with an unknown outcome."""
     if session.ledger is not None:
         session.ledger.ready(len(approved_calls))
     if session.supervisor is not ALONE:
@@ -256,7 +255,7 @@ class TimedResult(NamedTuple):
 async def finish_call(
     session: Session, approved_call: ApprovedCall, run: Callable[[], Awaitable[TimedResult]]
 ) -> FinishedCall:
-    """Wait for a call that has begun, and record it however it ends."""
+    """Wait for a call that has begun, and record its result, also if it is interrupted."""
     prepared_call, record, how = approved_call.prepared_call, approved_call.record, approved_call.how
     watch, took_ms = None, 0.0
     try:
@@ -294,7 +293,7 @@ async def finish_call(
         how = {**how, **session.secrets.clean(answered)}
     try:
         result = await hooks.run_after_hooks(session, prepared_call, result, record)
-    except asyncio.CancelledError:  # the tool has run: what it did is not lost
+    except asyncio.CancelledError:  # the tool has run, so its result is recorded
         record_result(session, prepared_call, result, status, how, record, took_ms)
         raise
     done = record_result(session, prepared_call, result, status, how, record, took_ms)
@@ -305,7 +304,7 @@ async def finish_call(
 def _status_of(result: ToolResult, how: Json) -> tuple[Status, Json]:
     if result.denial is not None:
         return "denied", {**how, "verdict": "deny", "by": "open", "reason": result.denial.reason}
-    if result.metadata.get("ran"):  # a test that fails is a command that ran: the tool has done its work
+    if result.metadata.get("ran"):  # a command that exits with an error is still a tool call that succeeded
         return "allowed", {**how, "exit_code": result.metadata["exit_code"]}
     return "failed" if result.is_error else "allowed", how
 
@@ -313,9 +312,9 @@ def _status_of(result: ToolResult, how: Json) -> tuple[Status, Json]:
 async def record_interrupted(
     session: Session, approved_call: ApprovedCall, running: Awaitable[TimedResult]
 ) -> FinishedCall:
-    """Record a call that ran beside one that was interrupted: with its result if it had ended, without asking hooks.
+    """Record a call that ran at the same time as an interrupted one, without hooks; with its result if it has ended.
 
-    It waits for nothing, so that a second interruption finds everything recorded.
+    It does not wait, so that a second interruption cannot prevent the record.
     """
     try:
         if isinstance(running, asyncio.Future) and not running.done():
@@ -329,7 +328,7 @@ async def record_interrupted(
 
 
 def record_unknown(session: Session, approved_call: ApprovedCall) -> FinishedCall:
-    """A call that had begun was interrupted."""
+    """Record a call that was interrupted while it ran."""
     session.tape.record_interruption("run", session)
     approved_call.record.save_outcome = None
     result = rejected("interrupted before it ended; the outcome is unknown", "unknown")
@@ -338,13 +337,13 @@ def record_unknown(session: Session, approved_call: ApprovedCall) -> FinishedCal
     )
 
 
-# ------------------------------------------------------------------ who is asked
+# ------------------------------------------------------------------ approval
 
 
 async def _get_answer(
     session: Session, prepared_call: PreparedCall, record: CallRecord
 ) -> tuple[PreparedCall, Answer | None]:
-    """The word of a hook or of the operator where the gate asks for it, else none; a hook may rewrite the call."""
+    """The answer of a hook or of the operator, if the gate requires one. A hook may rewrite the call."""
     if prepared_call.decision.verdict != "ask":
         return prepared_call, None
     prepared_call, answer = await hooks.run_permission_request_hooks(session, prepared_call, record)
@@ -383,7 +382,7 @@ async def _ask_operator(session: Session, prepared_call: PreparedCall) -> Answer
 
 
 def _preview(prepared_call: PreparedCall) -> str:
-    """What a file would look like; who is asked sees the input where nobody can say."""
+    """How a changed file would look; empty if that is unknown, and the operator sees the input instead."""
     try:
         return prepared_call.prepared.preview() if prepared_call.prepared is not None else ""
     except (ValueError, OSError):
@@ -391,7 +390,7 @@ def _preview(prepared_call: PreparedCall) -> str:
 
 
 def _describe_touches(touch: Touch, root: str) -> tuple[str, ...]:
-    """In words, for who is asked."""
+    """What a call reads, writes, removes and reaches, for the operator."""
     top = f"{root.rstrip('/')}/"
     touched = {
         "reads": [fact.path.removeprefix(top) for fact in touch.reads],
@@ -403,10 +402,10 @@ def _describe_touches(touch: Touch, root: str) -> tuple[str, ...]:
 
 
 def _plan_hash(session: Session, prepared_call: PreparedCall) -> str:
-    """Of exactly what is asked about: the tool, its input, where it would run and all that it would touch."""
+    """The hash of what the operator is asked about: tool, input, directory, and everything that it would touch."""
     name = prepared_call.tool.name if prepared_call.tool is not None else prepared_call.call.name
     workspace = session.environment.context.workspace
-    if session.supervisor is not ALONE:  # it may be answered when the run is on another machine
+    if session.supervisor is not ALONE:  # the answer may come when the run is on another machine
         from adderclaw.policy import facts
 
         return digest(
@@ -416,14 +415,14 @@ def _plan_hash(session: Session, prepared_call: PreparedCall) -> str:
                 _without_location([workspace.cwd, facts.told(prepared_call.touch)], workspace.root),
             ]
         )
-    # by name, without what is as it always is: a field that a later version adds changes no hash of an earlier one
+    # only fields that differ from their default, so that a field added later does not change existing hashes
     blank = vars(Touch())
     touched = {key: repr(value) for key, value in vars(prepared_call.touch).items() if value != blank[key]}
     return digest([name, prepared_call.call.input, workspace.cwd, touched])
 
 
 def _without_location(value: Any, root: str) -> Any:
-    """Without where the workspace is, and which inodes its files have there."""
+    """The value without the workspace's location and its files' inodes, which differ between machines."""
     if isinstance(value, str):
         return value.replace(root, "<workspace>")
     if isinstance(value, list):
@@ -435,7 +434,7 @@ def _without_location(value: Any, root: str) -> Any:
 
 
 def _grant_always(session: Session, prepared_call: PreparedCall, answer: Answer) -> Json:
-    """Grant what the operator was told that "always" grants, and no more; what the receipt says of it."""
+    """Grant what the operator was shown for "always", and return what the receipt says about it."""
     if answer.remember == "registries":  # the comment says which
         if session.environment.network is not None:
             session.environment.network.allow_registries(prepared_call.touch.command)
@@ -459,7 +458,7 @@ def _grant_always(session: Session, prepared_call: PreparedCall, answer: Answer)
 
 
 def _rejudge_approved(session: Session, asked: PreparedCall) -> PreparedCall:
-    """What was approved is what is judged once more: the stop, a link or a file may have changed meanwhile."""
+    """Judge an approved call again: the stop, a link or a file may have changed while the operator was asked."""
     opinion = asked.case.hook_opinion if asked.case is not None else None
     now = judge_in_session(session, asked.call, opinion, rewritten=asked.rewritten, approved=True)
     if now.decision.verdict == "deny" or _plan_hash(session, now) == _plan_hash(session, asked):
@@ -495,7 +494,7 @@ def _denial_text(prepared_call: PreparedCall, answer: Answer | None) -> str:
 
 
 async def _begin_checkpoint(session: Session, prepared_call: PreparedCall) -> "Watch | None":
-    """Keep what the call may change; one that cannot write pays nothing."""
+    """Begin a checkpoint of what the call may change; None if it cannot write."""
     if session.checkpoints is None:
         return None
     from adderclaw.policy.legacy.looking import reach
@@ -507,7 +506,7 @@ async def _begin_checkpoint(session: Session, prepared_call: PreparedCall) -> "W
     workspace = session.environment.context.workspace
     call = prepared_call.call
     who = Who(session.conversation_id, session.session_id, call.name, call.id)
-    # by both names: what a link leads to is written, or the link itself is exchanged
+    # both names, since a call may write through a link or replace the link itself
     paths = dict.fromkeys(path for fact in prepared_call.touch.writes for path in (fact.real, fact.path))
     trees = [fact.real for fact in prepared_call.touch.removes]
     roots = (workspace.root, *workspace.extra)
@@ -515,7 +514,7 @@ async def _begin_checkpoint(session: Session, prepared_call: PreparedCall) -> "W
 
 
 async def run_prepared(session: Session, approved_call: ApprovedCall) -> TimedResult:
-    """Run what was prepared under its time limit, looking out for the emergency stop."""
+    """Run the prepared call until it ends, its time is up, or the emergency stop is set."""
     tool, prepared, began = (
         approved_call.prepared_call.tool,
         approved_call.prepared_call.prepared,
@@ -534,20 +533,20 @@ async def run_prepared(session: Session, approved_call: ApprovedCall) -> TimedRe
             return internal_failure(f"{tool.name} timed out after {seconds:g} s", "timed_out")
         return None
 
-    # what a tool does comes back as its result: the tape notes that, and not its steps
+    # the tape records the result of a tool, not its steps
     with session.tape.inside_tool():
         try:
             result = await wait_unless(prepared.run(), look)
         except Exception as error:  # noqa: BLE001 - a tool that fails is a result for the model, never the end of the turn
             kind = (
                 "" if isinstance(error, AdderClawError) else f"{type(error).__name__}: "
-            )  # ours are for people already
+            )  # AdderClaw's own errors are readable as they are
             result = internal_failure(f"{tool.name} failed: {kind}{error}", own=False)
     return TimedResult(session.environment.shorten(result), (session.clock.monotonic() - began) * 1000)
 
 
 def reached_limit(session: Session) -> LimitError | None:
-    """Why no further tool call may run, if so."""
+    """The limit that prevents further tool calls; None if there is none."""
     try:
         session.budget.before_tool_call()
     except LimitError as error:

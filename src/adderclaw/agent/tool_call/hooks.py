@@ -1,4 +1,4 @@
-"""What hooks say of one tool call: before it is judged, when the operator would be asked, and after it ran."""
+"""Runs the hooks of one tool call: before it is judged, when approval is needed, and after it ran."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,32 +21,37 @@ if TYPE_CHECKING:
 
 BY_HOOK = "hook"
 AFTER_EDIT = "AfterEdit"
-"""What follows an edit by itself: in the table of hooks, but none that anybody configures."""
+"""The event of the checks after an edit. It is in the table of hooks, but cannot be configured."""
 
 
 type SaveOutcome = Callable[[Cursor, ToolResult, bool], None]
-"""Keeps what became of a call and whether it was denied, in the transaction of its result."""
+"""Stores the result of a call, and whether it was denied, in the transaction of the result."""
 
 
 class CallRecord:
-    """What hooks left of a call: their rows, what they tell the model, and whether the turn ends; and who else keeps
-    what became of it. `earlier` records the calls before it that wait, so that all are recorded in their order."""
+    """The state of a call while it runs: its hooks' rows and texts, and whether they end the turn.
 
-    __slots__ = ("begun", "done", "record_earlier", "rows", "said", "save_outcome", "seconds", "stop")
+    `save_outcome` stores the outcome elsewhere; `record_earlier` first records queued calls, so that all are in order.
+    """
+
+    __slots__ = ("begun", "finished", "hook_texts", "record_earlier", "rows", "save_outcome", "seconds", "stop")
 
     def __init__(
-        self, keep: SaveOutcome | None = None, earlier: Callable[[], None] = lambda: None, seconds: float | None = None
+        self,
+        save_outcome: SaveOutcome | None = None,
+        record_earlier: Callable[[], None] = lambda: None,
+        seconds: float | None = None,
     ) -> None:
-        self.save_outcome, self.record_earlier = keep, earlier
+        self.save_outcome, self.record_earlier = save_outcome, record_earlier
         self.seconds = seconds
-        """How long it may run, where whoever wants it gives it less time than its tool does."""
+        """The time limit of the caller, if that is shorter than the tool's."""
         self.rows: Rows = []
         self.hook_texts: list[str] = []
         self.stop: str | None = None
         self.begun = False
-        """Its intent is committed: without a result, nobody knows what it did."""
+        """Whether its intent is committed. Without a result, its outcome is then unknown."""
         self.finished: FinishedCall | None = None
-        """As it was recorded."""
+        """The recorded outcome."""
 
     def add_hook_output(self, event: str, merged: Merged, *reasons: str) -> None:
         texts = [text for text in (*merged.context, *reasons) if text]
@@ -56,12 +61,12 @@ class CallRecord:
             self.stop = merged.stop
 
     def with_hook_output(self, result: ToolResult) -> ToolResult:
-        """The result with what hooks have to say of the call."""
+        """The result with the texts of the hooks appended."""
         return replace(result, content="\n\n".join((result.content, *self.hook_texts))) if self.hook_texts else result
 
 
 def _hook_fields(session: Session, prepared_call: PreparedCall) -> Json:
-    """A call as hooks know it: by its canonical name, with canonical names of its arguments."""
+    """The fields of a call for hooks, with the canonical names of the tool and its arguments."""
     call = prepared_call.call
     tool_and_alias = find(session.environment.tools, call.name)
     arguments = arguments_of(tool_and_alias[1], call.input) if tool_and_alias is not None else call.input
@@ -70,7 +75,7 @@ def _hook_fields(session: Session, prepared_call: PreparedCall) -> Json:
 
 
 async def run_before_hooks(session: Session, prepared_call: PreparedCall, record: CallRecord) -> PreparedCall:
-    """PreToolUse: may refuse, may rewrite the input. Then the call is decoded and judged again, as it now is."""
+    """Run the PreToolUse hooks, which may deny the call or rewrite its input; then judge it again."""
     if "PreToolUse" not in session.hooks or session.environment.stopped():
         return prepared_call
     merged = await session.fire("PreToolUse", _hook_fields(session, prepared_call), record.rows)
@@ -97,7 +102,7 @@ def _rewrite_call(
 
 
 def apply_answer(session: Session, prepared_call: PreparedCall, answer: Answer) -> PreparedCall:
-    """The call as whoever approved it wants it: with other input it is decoded and judged again, as it now is."""
+    """Apply the permission changes and the changed input of an approval; a changed call is judged again."""
     if answer.updates:
         _apply_permission_updates(session, answer.updates, "the operator")
     if answer.input is None or answer.input == prepared_call.call.arguments:
@@ -109,7 +114,7 @@ def apply_answer(session: Session, prepared_call: PreparedCall, answer: Answer) 
 async def run_permission_request_hooks(
     session: Session, prepared_call: PreparedCall, record: CallRecord
 ) -> tuple[PreparedCall, Answer | None]:
-    """PermissionRequest: may answer in the operator's place; if not, a Notification says that they are asked."""
+    """Run the PermissionRequest hooks, which may answer for the operator; if none does, run the Notification hooks."""
     if "PermissionRequest" in session.hooks:
         fields = _hook_fields(session, prepared_call) | _suggestions(prepared_call)
         del fields["tool_use_id"]
@@ -147,7 +152,7 @@ def _suggestions(prepared_call: PreparedCall) -> Json:
 
 
 def _apply_permission_updates(session: Session, updates: Sequence[Json], who: str) -> None:
-    """Apply changes of permissions; one that cannot be made is said, and left out."""
+    """Apply changes of permissions. One that is not possible is reported and skipped."""
     from adderclaw.agent.tool_call import permission_updates
     from adderclaw.config.permissions import PermissionUpdate
     from adderclaw.core.decode import decode
@@ -173,14 +178,14 @@ def _apply_hook_approval(
 
 
 def is_raw_bash(prepared_call: PreparedCall) -> bool:
-    """Raw bash is asked for each time: no hook grants it, nor by what it makes of another call."""
+    """Whether the call is raw bash. No hook can approve it, also not by rewriting another call."""
     from adderclaw.policy.legacy.shell.planner import Raw
 
     return isinstance(prepared_call.touch.command, Raw)
 
 
 async def run_denied_hooks(session: Session, prepared_call: PreparedCall, how: Json, record: CallRecord) -> str:
-    """PermissionDenied: a refusal that a hook did not make itself. Says what the model hears beside it."""
+    """Run the PermissionDenied hooks, unless a hook denied the call. Returns text to append to the denial."""
     if "PermissionDenied" not in session.hooks or how["by"] == BY_HOOK:
         return ""
     fields = {**_hook_fields(session, prepared_call), "reason": str(how["reason"])}
@@ -192,7 +197,7 @@ async def run_denied_hooks(session: Session, prepared_call: PreparedCall, how: J
 async def run_after_hooks(
     session: Session, prepared_call: PreparedCall, result: ToolResult, record: CallRecord
 ) -> ToolResult:
-    """What hooks make of a call that ran; an edit is looked at after them, as they left the file."""
+    """Run the hooks after a call ran, then the checks of an edit, which see the file as the hooks left it."""
     heard = await _run_result_hooks(session, prepared_call, result, record)
     edits = prepared_call.tool is not None and prepared_call.tool.traits.family == EDIT and not result.is_error
     if edits and AFTER_EDIT in session.hooks and not session.environment.stopped():
@@ -204,7 +209,7 @@ async def run_after_hooks(
 async def _run_result_hooks(
     session: Session, prepared_call: PreparedCall, result: ToolResult, record: CallRecord
 ) -> ToolResult:
-    """PostToolUse, PostToolUseFailure or PermissionDenied, as it ended; the result, which a hook may replace."""
+    """Run the hooks for how the call ended; returns the result, which a hook may replace."""
     if result.denial is not None:
         how = {"by": "open", "reason": result.denial.reason}
         note = await run_denied_hooks(session, prepared_call, how, record)

@@ -1,4 +1,4 @@
-"""A call before it runs: found, decoded, and judged."""
+"""Checks a tool call before it runs: finds its tool, decodes its input, and judges it."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,24 +20,24 @@ CUT_NOTE = (
 
 @record
 class PreparedCall:
-    """A call after everything that can be said of it without running it."""
+    """A call with everything that is known about it before it runs."""
 
     call: ToolCall
     tool: Tool[Any] | None
     arguments: Any
     prepared: Prepared | None
-    """What runs if it is allowed; None where it could not be prepared."""
+    """What runs if it is allowed; None if it could not be prepared."""
     decision: Decision
     error: str | None = None
-    """Why it cannot even be judged: unknown tool, arguments that do not fit."""
+    """Why it cannot be judged: the tool is unknown, or the arguments do not fit."""
     argument_error: str = ""
-    """What is wrong with the arguments, in the words of the decoder alone."""
+    """The decoder's message about the arguments."""
     case: Case | None = None
-    """What the gate was shown, if it came to that."""
+    """What the gate judged; None if the call did not get that far."""
     rewritten: bool = False
-    """A hook, and not the model, wrote its input as it is."""
+    """Whether a hook replaced the model's input."""
     fails: str = ""
-    """Where the operator would be asked: why it can only fail."""
+    """If the operator would be asked: why the call would fail anyway."""
 
     @property
     def touch(self) -> Touch:
@@ -52,7 +52,7 @@ def prepare_and_judge(
     rewritten: bool = False,
     approved: bool = False,
 ) -> PreparedCall:
-    """Find, decode and judge a call; nothing runs, nothing is written. `opinion` is what hooks said of it."""
+    """Find the tool of a call, decode its input and judge it, without side effects. `opinion`: the hooks' decision."""
     call = unwrapped(call)
     tool_and_alias = find(environment.tools, call.name)
     if tool_and_alias is None:
@@ -101,7 +101,7 @@ def prepare_and_judge(
     )
     decision, fails = policy.judge(case), ""
     if decision.verdict == "ask" and not approved:
-        try:  # only now: what is denied tells nobody whether it would work
+        try:  # after the verdict, so that a denied call does not reveal whether it would work
             fails = prepared.fails()
         except (ValueError, OSError) as error:
             decision = Decision("deny", "high", str(error), "paths", (), tool.name)
@@ -111,7 +111,7 @@ def prepare_and_judge(
 def judge_in_session(
     session: Session, call: ToolCall, opinion: Opinion | None = None, *, rewritten: bool = False, approved: bool = False
 ) -> PreparedCall:
-    """The same for a call that is really made: what it was judged on is noted."""
+    """Judge a call of the session and record the facts and the verdict on its tape."""
     prepared_call = prepare_and_judge(session.environment, call, opinion, rewritten=rewritten, approved=approved)
     return session.tape.record_judgement(session, prepared_call)
 
@@ -123,6 +123,6 @@ def unfit_call(call: ToolCall, tool: Tool[Any] | None, error: str) -> PreparedCa
 def _unknown_tool(environment: ToolEnvironment, name: str) -> str:
     near = nearest(environment.offered_tools, name)
     hint = f"; did you mean {near}?" if near else ""
-    # those that are found late may be thousands: ToolSearch lists them
+    # deferred tools may be thousands; ToolSearch lists them
     available = ", ".join(known for known, tool in environment.offered_tools.items() if not tool.deferred)
     return f"there is no tool named {name[:100]!r}{hint} (available: {available})"

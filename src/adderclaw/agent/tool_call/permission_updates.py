@@ -1,4 +1,4 @@
-"""Applies a change of permissions to the session that runs and, where it says so, to the operator's own file."""
+"""Applies a change of permissions to the running session and, if requested, to the operator's own file."""
 
 from dataclasses import replace
 
@@ -13,11 +13,11 @@ from adderclaw.core.types import PermissionMode
 from adderclaw.sandbox import programs, workspace
 
 PROJECT_DESTINATIONS = frozenset({"projectSettings", "localSettings"})
-"""A project's files are the project's: nothing that runs in it writes them."""
+"""Destinations in a project's files. A session does not write these; the change applies to the session alone."""
 
 
 def apply_update(session: Session, update: PermissionUpdate, *, may_bypass: bool = False) -> str:
-    """Make an update of a hook, an answer or a client count; returns where it is kept: a file, or the session.
+    """Apply an update from a hook, an answer or a client; returns where it is stored: a file, or the session.
 
     `may_bypass`: the operator allowed the client at the start to change to bypassPermissions.
     """
@@ -45,20 +45,20 @@ def apply_update(session: Session, update: PermissionUpdate, *, may_bypass: bool
 
 
 def _initial_permissions(session: Session) -> Permissions:
-    """The permissions that the session began with."""
+    """The permissions that the session began with, remembered before the first change."""
     session.state.configured = session.state.configured or session.config.permissions
     return session.state.configured
 
 
 def in_plan_mode(session: Session) -> bool:
-    """Whether the session itself, and not its parent, is in the mode that an approved plan ends."""
+    """Whether the session itself, not its parent, is in plan mode."""
     return not session.depth and session.environment.policy.mode == "plan"
 
 
 def end_plan_mode(session: Session) -> bool:
-    """A plan was approved: the mode in which the session worked before applies again. False where it stays read-only.
+    """Return to the mode before plan mode, after a plan was approved. False if the session stays read-only.
 
-    Modes that a person only went through on the way to plan mode (Shift+Tab) do not count.
+    Modes that a person only passed on the way to plan mode (Shift+Tab) are ignored.
     """
     began = _initial_permissions(session).defaultMode
     mode = next((candidate for candidate in (session.state.last_work_mode, began) if candidate != "plan"), "default")
@@ -75,11 +75,11 @@ def _apply_permissions(session: Session, now: Permissions) -> None:
 
 
 def mode_cycle(session: Session) -> list[PermissionMode | None]:
-    """The modes that a person goes through by a key; None is the autonomy that the session began with."""
+    """The modes that Shift+Tab cycles through. None stands for the autonomy that the session began with."""
     began, policy = _initial_permissions(session).defaultMode, session.environment.active_policy.initial
     usual: tuple[PermissionMode, ...] = ("default", "acceptEdits", "plan")
     modes: list[PermissionMode | None] = [mode for mode in usual if not managed.is_beyond(session.managed, mode)]
-    if policy.autonomy_now == "readonly":  # its prompt has no tool that writes
+    if policy.autonomy_now == "readonly":  # its prompt lists no tool that writes
         return [began]
     if began is None and policy.autonomy != "supervised":
         return [None, *modes]
@@ -87,7 +87,7 @@ def mode_cycle(session: Session) -> list[PermissionMode | None]:
 
 
 def next_mode(session: Session) -> None:
-    """The next mode counts, by the hand of the person at the terminal."""
+    """Switch to the next mode, for the person at the terminal."""
     modes = mode_cycle(session)
     now = session.environment.policy.mode
     at = modes.index(now) if now in modes else 0
@@ -95,7 +95,7 @@ def next_mode(session: Session) -> None:
 
 
 def choose_mode(session: Session, mode: PermissionMode | None) -> None:
-    """One of these modes counts, by the hand of a person."""
+    """Switch to a mode that a person chose."""
     modes = mode_cycle(session)
     if mode not in modes:
         there = ", ".join(known_mode or session.environment.active_policy.initial.autonomy_now for known_mode in modes)
@@ -104,8 +104,7 @@ def choose_mode(session: Session, mode: PermissionMode | None) -> None:
 
 
 def _check_mode(session: Session, update: PermissionUpdate, *, may_bypass: bool) -> None:
-    """A hook switches no question off that the operator began with, and lifts no `readonly`; nobody goes beyond the
-    administrator's mode."""
+    """Reject a mode that is looser than the administrator allows, than the session's start, or than `readonly`."""
     if managed.is_beyond(session.managed, update.mode):
         raise UsageError(f"the mode {update.mode} is looser than {managed.FILE} allows, and no user can change that")
     if (
@@ -120,13 +119,13 @@ def _check_mode(session: Session, update: PermissionUpdate, *, may_bypass: bool)
 
 
 def _check_allows(session: Session) -> None:
-    """Where an administrator lets only their own allow rules count, nobody adds one while a session runs."""
+    """Reject new allow rules if the administrator lets only their own count."""
     if managed.allows_alone(session.managed):
         raise UsageError("no rule is added: on this machine only its administrator's allow rules count")
 
 
 def _check_folder(session: Session, folder: str) -> None:
-    """What a session may be widened by, whoever wants it: a directory that is there and holds nothing of ours."""
+    """Reject a directory that does not exist, holds AdderClaw's own files, or is not allowed by the administrator."""
     path, home = followed(folder), followed(session.home)
     if not workspace.is_directory(path):
         raise UsageError(f"{folder!r} is no directory: only one that is there can be added")
@@ -140,7 +139,7 @@ def _check_folder(session: Session, folder: str) -> None:
 
 
 def _with_denials(configured: Permissions, now: Permissions, update: PermissionUpdate) -> Permissions:
-    """What the configuration denies or asks about stays so in a session: an update takes back only what one added."""
+    """The permissions with all deny and ask rules of the configuration: an update can remove only what one added."""
     lifted = [rule for rule in configured.deny if rule not in now.deny]
     lifted += [rule for rule in configured.ask if rule not in now.ask]
     if lifted and update.type == "removeRules" and update.destination != "userSettings":

@@ -1,4 +1,4 @@
-"""How a tool call leaves, whatever became of it: one result for the model, one receipt, in one transaction."""
+"""Records the end of a tool call: one result for the model and one receipt, in one transaction."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +22,7 @@ class FinishedCall(NamedTuple):
     result: ToolResult
     denied: bool
     stop: str | None = None
-    """A hook ends the turn, for this reason."""
+    """The reason if a hook ends the turn."""
 
 
 def write_intent(session: Session, cursor: Cursor, prepared_call: PreparedCall, how: Json) -> None:
@@ -54,11 +54,11 @@ def record_result(
     record: CallRecord,
     took_ms: float | None = None,
 ) -> FinishedCall:
-    """Record the call and its result, with its receipt and its hooks' rows, in one transaction; then tell."""
+    """Store the call's result, receipt and hook rows in one transaction, then publish the event."""
     record.record_earlier()
     call = prepared_call.call
     result = _scrub_result(session, result)
-    if took_ms is None:  # what ran is cut already, and its whole kept
+    if took_ms is None:  # the result of a call that ran is cut already
         result = clip_result(result)
     result = _warn_of_loop(
         session, call, _scrub_result(session, record.with_hook_output(frame_result(session, result)))
@@ -85,13 +85,13 @@ def record_result(
 
 
 def clip_result(result: ToolResult) -> ToolResult:
-    """What was not run has its limit, too; no file keeps such words, so that a replay comes to the same."""
+    """Cut a long result without storing the whole in a file, so that a replay gives the same result."""
     content = cut(result.content)
     return result if content == result.content else replace(result, content=content)
 
 
 def frame_result(session: Session, result: ToolResult) -> ToolResult:
-    """What came from outside gets its mark; ids come out the same in a replay, and nobody outside knows the next."""
+    """Frame a result from outside with a random mark, which is reproducible in a replay but cannot be guessed."""
     if result.own or not result.content:
         return result
     mark = session.ids("frame").rpartition("-")[2]
@@ -99,7 +99,7 @@ def frame_result(session: Session, result: ToolResult) -> ToolResult:
 
 
 def result_entry(call: ToolCall, result: ToolResult) -> Json:
-    """A result as the transcript keeps it: bare, and how it is framed for the model."""
+    """The transcript entry of a result: the bare content, and how it is framed for the model."""
     payload: Json = {"tool_use_id": call.id, "content": result.content, "is_error": result.is_error}
     payload["outcome"] = result.outcome
     if result.denial is not None:
@@ -110,7 +110,7 @@ def result_entry(call: ToolCall, result: ToolResult) -> Json:
 
 
 def _warn_of_loop(session: Session, call: ToolCall, result: ToolResult) -> ToolResult:
-    """A model that goes in circles is told so, in the result that it sees and that is recorded."""
+    """Add a warning to the result if the model keeps repeating the same call with the same result."""
     session.state.loops.add(call, result)
     if not session.state.loops.warns:
         return result
@@ -131,12 +131,12 @@ def write_receipt(
     *,
     after_crash: bool = False,
 ) -> str | None:
-    """Append the call's one receipt with the rows of its result; None where receipts are off."""
+    """Append the call's receipt with the rows of its result. Returns its id; None if receipts are off."""
     if session.ledger is None:
         with session.store.write() as cursor:
             rows(cursor)
         return None
-    content = plain(result.content)  # as the transcript keeps it, so that the two can be compared
+    content = plain(result.content)  # as in the transcript, so that the two can be compared
     draft = ReceiptDraft(
         conversation_id=session.conversation_id,
         session_id=session.session_id,

@@ -1,4 +1,4 @@
-"""A session's hooks: what they are told of it, what runs the kinds that need it, and where their rows go."""
+"""Runs hooks in a session: their input, the kinds of hooks that need the session, and their rows in the store."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sqlite3 import Cursor
 
 AGENT = "hook"
-"""The kind of agent that a hook of type agent is."""
+"""The agent type of a hook of type agent."""
 MODES: dict[Autonomy, PermissionMode] = {
     "readonly": "plan",
     "supervised": "default",
@@ -53,7 +53,7 @@ def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
 async def run_hooks(
     event: str, hooks: tuple[Hook, ...], session: Session, fields: Json, rows: Rows | None
 ) -> tuple[Merged, list[rows_of.Invocation]]:
-    """What these hooks say of an event, and the rows that they leave."""
+    """Run these hooks for an event; returns their merged output and their rows."""
     invocations: list[rows_of.Invocation] = []
 
     def write(cursor: "Cursor") -> None:
@@ -76,7 +76,7 @@ async def run_hooks(
 
 
 def _hook_place(session: Session, invocations: list[rows_of.Invocation], *, beside: bool = True) -> plane.Place:
-    """Where nothing comes after it there is nothing to run beside: such a hook is waited for."""
+    """How hooks run in this session. `beside`: hooks may run in the background; not at the end of the session."""
     policy = session.environment.policy
 
     def told(hook: Hook, ran: Ran, wrong: str, seconds: float) -> None:
@@ -104,7 +104,7 @@ def _hook_place(session: Session, invocations: list[rows_of.Invocation], *, besi
         warn=warn,
         stopped=session.environment.stopped,
         seconds_left=max(session.budget.seconds_left, 0.0),
-        # a row has what was printed, without secrets; who shows it makes it fit to be shown
+        # the row has the output without secrets; control characters are removed when it is shown
         clean=lambda text: without_shapes(session.secrets.scrub(text)),
         scrub=session.secrets.scrub_all,
         applies=lambda rule, fields: condition_applies(session.environment, warn, rule, fields),
@@ -119,7 +119,7 @@ def _timestamp(session: Session) -> str:
 
 
 def base_fields(session: Session) -> Json:
-    """What every hook is told (seed 003 §6)."""
+    """The fields that every hook gets. Their names are fixed by the hook protocol."""
     policy = session.environment.policy
     fields: Json = {
         "session_id": session.session_id,
@@ -134,20 +134,20 @@ def base_fields(session: Session) -> Json:
 
 
 def _folders(environment: ToolEnvironment) -> Json:
-    """Hooks run in the project's root, wherever the model has gone: a path of theirs never leads into its folders."""
+    """Hooks run in the project's root, so that their relative paths do not depend on the model's directory."""
     workspace = environment.context.workspace
     return {"cwd": workspace.root, "session_cwd": workspace.cwd}
 
 
 def ground(environment: ToolEnvironment) -> Ground:
-    """Only mounts keep a file from everything that runs meanwhile; of the rest a copy is run."""
+    """Which hook scripts are protected by mounts. Of all others in the workspace a copy is run."""
     workspace, policy = environment.context.workspace, environment.policy
     fixed = frozenset(policy.started) if environment.confinement == "bubblewrap" else frozenset[str]()
     return Ground((workspace.root, *workspace.extra), fixed, os.path.join(policy.home, "hook-copies"))
 
 
 def variables(database: str, project: str) -> dict[str, str]:
-    """What a hook's environment has beside the host's."""
+    """The variables that a hook's environment has in addition to the host's."""
     return {"AGENT_SDLC_DB": database, "CLAUDE_PROJECT_DIR": project, "ADDERCLAW_PROJECT_DIR": project}
 
 
@@ -173,7 +173,7 @@ def _kinds(session: Session) -> Mapping[str, plane.Run]:
 
 
 def kinds(more: Mapping[str, str], here: Ground) -> dict[str, plane.Run]:
-    """The kinds that need no session."""
+    """The kinds of hooks that need no session."""
 
     async def command(hook: Hook, stdin: Json, seconds: float, said_async: plane.SaidAsync) -> Ran:
         stdin_bytes = f"{compact(stdin)}\n".encode()
@@ -194,7 +194,7 @@ async def _limit_seconds(work: Awaitable[Ran], seconds: float) -> Ran:
 
 
 async def _ask_model(session: Session, hook: Hook, stdin: Json) -> Ran:
-    """One question to the model that the hook names, else to the small one, within the session's budget."""
+    """Ask the model that the hook names, else the small one, within the session's budget."""
     if not session.host.has_model:
         return Ran(None, stderr="the model could not be asked: there is none here")
     try:
@@ -206,7 +206,7 @@ async def _ask_model(session: Session, hook: Hook, stdin: Json) -> Ran:
 
 
 async def _run_agent_hook(session: Session, hook: Hook, stdin: Json) -> Ran:
-    """A child session that may look around, but changes nothing, and then says yes or no."""
+    """Run a child session that can only read, and answers yes or no."""
     if session.agent_type == AGENT:
         return Ran(None, stderr="an agent hook does not run inside an agent hook")
     model = str(hook.more.get("model", "")) or None
@@ -230,7 +230,7 @@ async def _run_agent_hook(session: Session, hook: Hook, stdin: Json) -> Ran:
 
 
 async def _run_callback(session: Session, hook: Hook, stdin: Json) -> Ran:
-    """A function of the program that embeds us. One that is no longer there blocks, as a guard that cannot speak."""
+    """Call a function of the embedding program. If it is gone, the hook blocks."""
     if session.call_back is None:
         return Ran(None, stderr="nobody is there to be called back", refused=True)
     try:
@@ -242,11 +242,11 @@ async def _run_callback(session: Session, hook: Hook, stdin: Json) -> Ran:
 
 
 async def _call_tool(session: Session, hook: Hook, stdin: Json) -> Ran:
-    """A tool of a server; what it answers is read as what a command prints. A failure is only logged."""
+    """Call a tool of an MCP server; its result is read like a command's output. A failure is only logged."""
     from adderclaw.config.servers import slug
     from adderclaw.tools.mcp.definitions import tool_name
 
-    # its call is heard by no hook, but for a question that the server asks meanwhile, in a task of its own
+    # the call itself fires no hooks, but a question that the server asks meanwhile does
     if hook.event in ASKED_BY_SERVERS and hook.ordinal in session.state.hooks_calling:
         return Ran(None, stderr="the event comes from the tool that this hook calls: it is not called again")
     name = tool_name(slug(str(hook.more["server"])), str(hook.more["tool"]))
@@ -258,11 +258,11 @@ async def _call_tool(session: Session, hook: Hook, stdin: Json) -> Ran:
     return Ran(None, "", result.content) if result.is_error else Ran(0, result.content)
 
 
-# ------------------------------------------------------------------ conditions, and hooks beside the turn
+# ------------------------------------------------------------------ conditions, and background hooks
 
 
 def condition_applies(environment: ToolEnvironment, warn: Callable[[str], None], rule: str, fields: Json) -> bool:
-    """Whether a call is one that a permission rule names. Where that cannot be told, the hook runs."""
+    """Whether a permission rule matches the call. If that is unknown, the hook runs."""
     policy, context = environment.policy, environment.context
     try:
         parsed = parse(rule, "ask", Anchors(policy.workspace, context.workspace.cwd, policy.user_home), policy.aliases)
@@ -279,7 +279,7 @@ def condition_applies(environment: ToolEnvironment, warn: Callable[[str], None],
 def manual_place(
     environment: ToolEnvironment, database: str, keep: Callable[[rows_of.Invocation], None], warn: Callable[[str], None]
 ) -> plane.Place:
-    """A place where an operator tries hooks: nothing is written, and no model is asked."""
+    """How an operator tries out hooks: nothing is stored, and no model is asked."""
     context, policy = environment.context, environment.policy
     clean = Secrets().clean
 
