@@ -1,4 +1,4 @@
-"""Files that hooks want to hear about, and the shell's directory: looked at between steps, by their stat."""
+"""Checks, between steps, the files that hooks watch and the shell's directory for changes."""
 
 import os
 from collections.abc import Iterable
@@ -9,11 +9,11 @@ from adderclaw.core.hook_outcome import Merged
 from adderclaw.sandbox import workspace
 
 MAX_PATHS = 1000
-"""Paths that are looked at, at most."""
+"""The maximum number of watched paths."""
 
 
 def watch_paths(session: Session, paths: Iterable[str]) -> None:
-    """Look at these from now on; relative ones are seen from the shell's directory."""
+    """Watch these paths from now on; relative ones start at the shell's directory."""
     cwd = session.environment.context.workspace.cwd
     for relative in paths:
         path = os.path.normpath(os.path.join(cwd, os.path.expanduser(relative)))
@@ -22,14 +22,14 @@ def watch_paths(session: Session, paths: Iterable[str]) -> None:
 
 
 def watch_from_hook(session: Session, merged: Merged) -> None:
-    """What a hook's answer says of paths to watch."""
+    """Watch the paths that a hook's answer names."""
     hook_paths = merged.specific.get("watchPaths")
     if isinstance(hook_paths, list):
         watch_paths(session, [path for path in cast(list[Any], hook_paths) if isinstance(path, str)])
 
 
 async def check_watched_files(session: Session) -> None:
-    """Tell the hooks of what changed since the last look; where nobody listens, nothing is looked at."""
+    """Run the hooks for files and directories that changed since the last check."""
     if not session.hooks:
         return
     cwd = session.environment.context.workspace.cwd
@@ -46,6 +46,6 @@ async def check_watched_files(session: Session) -> None:
 
 
 def path_stamp(path: str) -> tuple[int, int, int] | None:
-    """What a file looks like from outside; None where there is none."""
+    """A file's inode, modification time and size; None if it does not exist."""
     status = workspace.reached(path)
     return None if status is None else (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -1,4 +1,4 @@
-"""The policy of a session, made of the configuration and of what was found around it."""
+"""Builds the policy of a session from the configuration and the recorded inputs."""
 
 from adderclaw import policy, tools
 from adderclaw.config.paths import followed
@@ -8,7 +8,7 @@ from adderclaw.core.types import Json
 
 
 def policy_of(config: Config, policy_inputs: Json) -> policy.Policy:
-    """The policy of what `made_of` names. Where links lead is noted in it, and taken from it when it is noted."""
+    """Build the policy from `policy_inputs`. Resolved links are recorded in it, and reused if already recorded."""
     inputs = dict(policy_inputs)
     known: dict[str, str] = inputs.pop("real")
 

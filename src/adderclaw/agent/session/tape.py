@@ -1,6 +1,6 @@
-"""Where a session meets what is outside of it: each edge passes through here, so that it can be recorded and replayed.
+"""The interface through which everything external reaches a session, so that it can be recorded and replayed.
 
-This one passes everything on. `agent.replay.recorder` notes it, `agent.replay.checking` compares it.
+`Tape` passes everything on; `agent.replay.recorder` records it and `agent.replay.checking` compares it.
 """
 
 from asyncio import Future, ensure_future, wait
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Tape:
-    """The edges of a session that nobody records."""
+    """The tape of a session that is not recorded."""
 
     records = False
-    """Whether child sessions get a tape, too."""
+    """Whether child sessions are recorded, too."""
 
     # -------------------------------------------------------------- the turns
 
@@ -29,79 +29,79 @@ class Tape:
         """A turn begins."""
 
     def begin_driver(self, session: "Session", driver: str, inputs: Json) -> None:
-        """A driver begins: its turns and calls follow from what it is given here, and from what it looks up."""
+        """A driver begins. Its inputs and what it reads outside determine its turns and calls."""
 
     def end_turn(self, outcome: str) -> None:
-        """A turn ended; a message that a hook refused never reached the model."""
+        """A turn ended; the outcome is empty if it raised an error."""
 
     def begin_operation(self, kind: str, body: Json) -> None:
-        """Something else than a turn, which a person asked for: a compaction, a rewind, a goal."""
+        """A person asked for an operation other than a turn: a compaction, a rewind, a goal."""
 
     # -------------------------------------------------------------- a driver
 
     def read_outside(self, session: "Session", of: str, query: Json, look: Callable[[], Json]) -> Json:  # noqa: ARG002
-        """What a driver found outside."""
+        """Read external state for a driver."""
         return look()
 
     async def await_outside(self, session: "Session", of: str, query: Json, asking: Awaitable[Json]) -> Json:  # noqa: ARG002
-        """The same, where the answer has to be waited for."""
+        """Await external state for a driver."""
         return await asking
 
     def offer_tools(self, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
-        """The tools that a driver lets the model have from here on."""
+        """The tools that a driver offers the model from now on."""
         return tools
 
     # -------------------------------------------------------------- the model, the operator
 
     async def ask_model(self, session: "Session", asking: Awaitable[ChatResponse]) -> ChatResponse:  # noqa: ARG002
-        """The model's reply."""
+        """Wait for the model's reply."""
         return await asking
 
     async def ask_operator(self, session: "Session", asking: Awaitable[Answer]) -> Answer:  # noqa: ARG002
-        """What the operator says."""
+        """Wait for the operator's answer."""
         return await asking
 
     # -------------------------------------------------------------- calls
 
     def record_judgement(self, session: "Session", prepared_call: "PreparedCall") -> "PreparedCall":  # noqa: ARG002
-        """A call as it was judged: the facts, and the verdict."""
+        """A call was judged: record the facts and the verdict."""
         return prepared_call
 
     def record_tool_arrival(self, why_not: str) -> None:
-        """A tool that came late, or why it did not."""
+        """A late tool became available, or `why_not`."""
 
     def start_call[T](self, run: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
-        """One of several calls that run at the same time."""
+        """Start one of several calls that run in parallel."""
         return ensure_future(run())
 
     async def wait_for_call(self, session: "Session", running: Awaitable[Any]) -> None:  # noqa: ARG002
-        """Wait until such a call has ended. Whoever interrupts the wait leaves the call as it is."""
+        """Wait until a parallel call has ended. Cancelling the wait does not cancel the call."""
         if isinstance(running, Future):
             await wait([running])
 
     def record_tool_result(self, session: "Session", result: ToolResult) -> None:
-        """A tool's result."""
+        """A tool returned its result."""
 
     def record_interruption(self, kind: str, session: "Session") -> None:
-        """A tool or a question that was interrupted."""
+        """A tool or a question was interrupted."""
 
     def inside_tool(self) -> AbstractContextManager[None]:
-        """What begins in here belongs to a tool or a hook: its result counts, and not its steps."""
+        """Everything inside belongs to a tool or a hook: its result is recorded, not its steps."""
         return nullcontext()
 
-    # -------------------------------------------------------------- beside the turns
+    # -------------------------------------------------------------- outside of the turns
 
     def record_task_ends(self, ended: list[TaskEnd]) -> None:
-        """Background tasks that have ended."""
+        """Background tasks ended."""
 
     def record_wait(self, how: str) -> None:
-        """The answer waited for a background task: `ended`, or `timeout`."""
+        """The turn waited for a background task: `ended` or `timeout`."""
 
     def record_instructions(self, files: "list[File]") -> None:
-        """Instruction files that were met on the way."""
+        """Nested instruction files were loaded."""
 
     def record_notice(self, text: str) -> str:
-        """What the model is told beside the messages, such as calls that an earlier process had begun."""
+        """A notice for the model outside of the messages, such as calls that an earlier process began."""
         return text
 
 
