@@ -1,4 +1,4 @@
-"""A call beside the conversation, by a hook, a line of a skill or a person's hand, in a session of its own."""
+"""Runs tool calls outside of the conversation, for a hook, a skill or a person, each in a session of its own."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Tool, ToolCall, ToolContext, ToolResult, Workspace, rejected
 
 HAND = "hand"
-"""What a session is called in which a person calls a tool."""
+"""The agent type of a session in which a person calls a tool."""
 
 
 class HookOperator:
-    """Stands behind a hook's call: whoever wrote the hook has said yes to it. What the gate denies stays denied."""
+    """The operator of a hook's call: approves, since the operator configured the hook. Denied calls stay denied."""
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         if request.raw:
@@ -37,7 +37,7 @@ class HookOperator:
 
 
 class NoOperator(HookOperator):
-    """Stands behind a call that nobody wrote down: what would be asked about is not done."""
+    """The operator of a call that must not ask: denies every request."""
 
     async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
         return Answer(approved=False, by="no_operator", comment="nobody is asked about this call")
@@ -53,10 +53,10 @@ async def call_for_hook(
     *,
     asked: bool = False,
 ) -> ToolResult:
-    """What the tool answers; a refusal and a failure are results like any other.
+    """Call a tool for a hook or a skill; denials and failures are returned as results.
 
-    `tools` are all that the session has: what its model may call just now can be less. No hook hears of it, and nobody
-    is asked, unless with `asked`: then words of the model are in it.
+    `tools`: all tools of the session, also those that its model cannot call now. No hooks run and nobody is asked,
+    unless with `asked`, because then the input contains text of the model.
     """
     arrive = parent.environment.wait_for_tool
     if name not in tools and arrive is not None and (why_not := await arrive(name)):
@@ -71,7 +71,7 @@ async def call_for_hook(
 async def call_without_question(
     runtime: Runtime, parent: Session, name: str, arguments: dict[str, object], why: str
 ) -> ToolResult | str:
-    """The same for what the gate allows without a question; else nothing happens, and this says why."""
+    """Call a tool only if the gate allows it without a question; else return why not."""
     order = Child("", agent_type=AGENT, description=why, background=True)
     child = _session(runtime, parent, parent.environment.tools[name], order)
     child.operator = NoOperator()
@@ -84,10 +84,10 @@ async def call_without_question(
 
 
 async def call_read_only(runtime: Runtime, parent: Session, arguments: dict[str, object], why: str) -> ToolResult | str:
-    """A command that the operator's own settings name, in the room in which nothing can be written.
+    """Run a command that the operator's settings name, in a read-only sandbox.
 
-    Where the gate asks, those settings are the answer; what it denies stays denied. Without such a room nobody has
-    agreed to anything.
+    The settings count as approval if the gate asks; denied calls stay denied. Without a read-only sandbox, the command
+    runs only if the gate allows it without a question.
     """
     from adderclaw.tools import late
 
@@ -103,7 +103,7 @@ async def call_read_only(runtime: Runtime, parent: Session, arguments: dict[str,
 
 
 class ManualCall(NamedTuple):
-    """A call that a person made, and where its rows are."""
+    """A call that a person made, and the ids of its rows."""
 
     session_id: str
     tool_use_id: str
@@ -113,7 +113,7 @@ class ManualCall(NamedTuple):
 async def call_by_hand(
     runtime: Runtime, parent: Session, name: str, arguments: dict[str, object], operator: Operator, why: str
 ) -> ManualCall:
-    """The same for what a person types: hooks hear of it, and a file that is read so was read in the conversation."""
+    """Call a tool for a person. Hooks run, and files that it reads count as read in the conversation."""
     order = Child("", agent_type=HAND, description=why)
     child = _session(runtime, parent, parent.environment.tools[name], order)
     child.operator, child.environment.context.files_read = operator, parent.environment.context.files_read

@@ -1,4 +1,4 @@
-"""A session put together from its parts: provider, ledger, prompt, budget, operator."""
+"""Assembles a session from its parts: provider, ledger, prompt, budget, operator."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,7 @@ from adderclaw.agent.run.tool_environment import tool_environment
 
 
 class NoModelProvider:
-    """Stands where a tool is run by hand: no model is asked, unless for a subagent, so none needs to be set up."""
+    """The provider of a tool that a person runs: no model is asked, so none needs to be configured."""
 
     name = "none"
 
@@ -82,7 +82,7 @@ def make_session(
     provider: Provider | None,
     closing: ExitStack,
 ) -> Session:
-    """A session of these parts; `closing` closes what it opens."""
+    """Assemble a session; `closing` closes what it opens."""
     now, options = runtime.config, runtime.options
     chosen = chosen_model(options, now)
     environment = tool_environment(runtime, store, conversation_id, session_id)
@@ -138,7 +138,7 @@ def make_session(
 
 
 def hooks_of(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
-    """The session's hooks, what follows an edit by itself, and who judges its goal."""
+    """The session's hooks, the checks after an edit, and the judge of its goal."""
     checks = _checks(runtime, session.environment.context.workspace.root)
     return recorded_hooks({**_configured(runtime, session), **checks, lifecycle.GOAL: _judge_goal})
 
@@ -150,7 +150,7 @@ async def _judge_goal(session: Session, fields: Json, rows: Rows | None) -> Merg
 
 
 def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
-    """The session's hooks; where none is configured nothing of them is imported."""
+    """The configured hooks. Nothing is imported if there are none."""
     loaded = runtime.loaded
     if not configured_hooks.are_any(runtime) and not loaded.held_hooks and not runtime.options.own_hooks:
         return {}
@@ -177,7 +177,7 @@ def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
 
 
 def _checks(runtime: Runtime, root: str) -> Mapping[str, Chain]:
-    """The project's own checkers, after an edit; where no file configures one nothing of them is imported."""
+    """The project's checkers that run after an edit. Nothing is imported if no file configures one."""
     if runtime.options.bare or not runtime.config.after_edit.check:
         return {}
     there = {name for name in CHECKER_FILES if workspace.is_named(os.path.join(root, name))}
@@ -198,7 +198,7 @@ def _settings_source(runtime: Runtime, path: str) -> str:
 
 
 def scrubbed_instructions(runtime: Runtime, files: Instructions | None) -> str:
-    """What instruction files say, for the prompt."""
+    """The text of the instruction files for the prompt, without secrets."""
     return runtime.secrets.scrub(files.text) if files is not None else ""
 
 
@@ -212,7 +212,7 @@ async def ask_small_model(
     *,
     max_tokens: int | None = None,
 ) -> str:
-    """Ask the model that is wanted, else the small one; a provider of its own is opened for it."""
+    """Ask this model, else the small one. If needed, a provider is opened for it and closed again."""
     from adderclaw.agent.loop import side_question
 
     small, now = runtime.config.providers.small, runtime.config
@@ -242,7 +242,7 @@ class SessionHost:
 
     def __init__(self, runtime: Runtime, session: Session) -> None:
         self._runtime, self._session = runtime, session
-        self._everything = session.environment.tools  # a driver may let the model have fewer for a while
+        self._everything = session.environment.tools  # a driver may offer the model fewer for a while
 
     @property
     def resources(self) -> "Resources | None":
@@ -299,7 +299,7 @@ class SessionHost:
 
         ended = permission_updates.end_plan_mode(self._session)
         if ended:
-            self._session.state.planning = ""  # the model hears it from the tool's result
+            self._session.state.planning = ""  # the tool's result tells the model
         return ended
 
     def lend(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:
@@ -307,7 +307,7 @@ class SessionHost:
 
 
 def _busy_tasks(tasks: "Tasks") -> Callable[[], str]:
-    """Which background tasks run, or have ended since this was last asked."""
+    """Returns the ids of background tasks that run, or have ended since the last call."""
     over: set[str] = set()
 
     def busy() -> str:
@@ -319,7 +319,7 @@ def _busy_tasks(tasks: "Tasks") -> Callable[[], str]:
 
 
 def _checkpoints(runtime: Runtime, store: Store) -> Checkpoints:
-    """One for the whole run: a child session has its parent's."""
+    """The checkpoints of the whole run; a child session has its parent's."""
     if runtime.checkpoints is None:
 
         def tracker() -> "Tracker":
@@ -339,13 +339,13 @@ def _checkpoints(runtime: Runtime, store: Store) -> Checkpoints:
 
 
 TERMINALS = frozenset({"cli", "repl"})
-"""Channels at which a person sits: there a question waits as long as it takes."""
+"""Channels with a person at a terminal, where a question has no time limit by default."""
 ELSEWHERE = 300.0
-"""Seconds that a question waits on any other channel, unless the operator says otherwise."""
+"""Seconds that a question waits on any other channel by default."""
 
 
 def persistent_approvals(runtime: Runtime, session: Session, channel: str) -> Operator:
-    """The channel's operator, whose questions another process may answer, too."""
+    """The channel's operator, with questions that another process can answer, too."""
     from adderclaw.agent.tool_call.approvals import PersistentApprovals
     from adderclaw.storage.ledger.log_files import operators_key
 
@@ -367,7 +367,7 @@ def persistent_approvals(runtime: Runtime, session: Session, channel: str) -> Op
 
 
 def cost_set_in(runtime: Runtime) -> str:
-    """Where `limits.cost_usd` was set, for a message; empty for the default."""
+    """Where `limits.cost_usd` was set, for messages; empty for the default."""
     origin = runtime.loaded.origins.get("limits.cost_usd", "default")
     if origin == "default":
         return ""
@@ -375,7 +375,7 @@ def cost_set_in(runtime: Runtime) -> str:
 
 
 def chosen_model(options: Options, now: Config) -> providers.Choice:
-    """The model that the operator means."""
+    """The model that the options or the configuration choose."""
     if options.model and looks_secret(options.model):
         raise UsageError(KEY_AS_MODEL)
     if options.provider:
@@ -408,7 +408,7 @@ def _ledger(runtime: Runtime, store: Store, closing: ExitStack) -> Ledger | None
 
 
 def _body_writer(runtime: Runtime) -> Callable[[str, Json], None]:
-    """Whole requests and answers beside the events of the run, without secrets: for whoever asked to see them."""
+    """A function that saves whole requests and answers in the run folder, without secrets."""
     from adderclaw.sandbox import workspace
 
     folder = runtime.runs_folder / runtime.bus.run_id
@@ -417,8 +417,8 @@ def _body_writer(runtime: Runtime) -> Callable[[str, Json], None]:
         text = canonical(runtime.secrets.clean(body))
         try:
             workspace.write(folder / name, text.encode("utf-8", "replace"), mode=0o600)
-        except (OSError, Refused) as error:  # a command put something else there: no reason to end the run
-            runtime.bus.tell({"event_type": "warning", "message": f"{name} cannot be kept: {error}"})
+        except (OSError, Refused) as error:  # a command may have put something else there; the run continues
+            runtime.bus.tell({"event_type": "warning", "message": f"{name} could not be saved: {error}"})
 
     return keep
 
@@ -437,9 +437,9 @@ NEXT_NEEDED = (
 
 
 def _warm_up_once(begin: Callable[[], None] | None) -> Callable[[], None]:
-    """Import what the first tool call needs, once, in a thread, while the model thinks; then `begin` the sandbox.
+    """A function that imports, once and in a thread, what the first tool call needs, and then begins the sandbox.
 
-    The loop's own thread does that: the kernel ends a sandbox with the thread that started it.
+    `begin` is called in the event loop's thread, since the kernel ends a sandbox with the thread that started it.
     """
     waiting = list(NEXT_NEEDED)
 

@@ -38,7 +38,7 @@ NO_SANDBOX = (
 
 
 def workspace_of(runtime: Runtime) -> Workspace:
-    """Where the session may write, with links followed."""
+    """The folders that the session may write to, with links resolved."""
     settings = runtime.config
     extra = (*settings.security.additional_directories, *settings.permissions.additionalDirectories)
     return Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
@@ -52,9 +52,9 @@ def tool_environment(
     *,
     policies: tuple[Json, ...] | None = None,
 ) -> ToolEnvironment:
-    """All that a call is judged in. Without a store nothing can run, but everything can be explained.
+    """Build the environment that calls are judged in. Without a store, calls can be explained but not run.
 
-    `policies` stand in place of the policy.toml files that were found.
+    `policies` replace the policy.toml files that were found.
     """
     settings_now = runtime.config
     confinement = _confinement(runtime)
@@ -131,7 +131,7 @@ def _has_servers(runtime: Runtime) -> bool:
 
 
 def _with_policy_scope(now: Config, policy: gate.Policy) -> Config:
-    """The configuration with the policy's word on the workspace: what the gate lets be read is what a tool opens."""
+    """The configuration with the policy's `workspace_only`, so that tools open exactly what the gate allows."""
     if now.security.workspace_only == policy.workspace_only:
         return now
     return replace(now, security=replace(now.security, workspace_only=policy.workspace_only))
@@ -140,7 +140,7 @@ def _with_policy_scope(now: Config, policy: gate.Policy) -> Config:
 def _policy_inputs(
     runtime: Runtime, workspace: Workspace, confinement: str, outputs_path: str, policies: tuple[Json, ...] | None
 ) -> Json:
-    """What the policy is made of, beside the configuration: a replay makes the same one of it."""
+    """The inputs of the policy other than the configuration, from which a replay builds the same policy."""
     root = workspace.root
     return {
         "workspace": root,
@@ -166,7 +166,7 @@ def _policy_inputs(
 
 
 DEFAULT_ORIGINS = ("default", "permissions.defaultMode in ")
-"""How the origin of an autonomy begins that nobody chose beside the mode."""
+"""Prefixes of the origin of an autonomy that nobody chose."""
 
 OWN_PACKAGE = (
     "adderclaw itself lies in the workspace, where the sandbox lets no command change it: {places}. "
@@ -178,7 +178,7 @@ SKILLS = (".adderclaw/skills", ".agents/skills", ".claude/skills", ".adderclaw/c
 
 
 def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
-    """The session's skills; where there is no folder of them nothing is imported and nothing is looked for."""
+    """The session's skills; None, without an import, if there is no folder of skills."""
     own = os.path.join(root, os.path.expanduser(runtime.config.skills.dir))
     homes = (runtime.home, *runtime.foreign_homes)
     of_user = (os.path.join(home, name) for home in homes for name in (home_names.SKILLS, home_names.COMMANDS))
@@ -192,12 +192,12 @@ def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
 
 
 def outputs_folder(runtime: Runtime, session_id: str) -> str:
-    """Where a session's long outputs are kept; made with the first of them."""
+    """The folder of a session's long outputs; created with the first of them."""
     return os.path.join(followed(runtime.home), home_names.OUTPUTS, session_id) if session_id else ""
 
 
 def _confinement(runtime: Runtime) -> str:
-    """What commands run in. Only the operator's own word turns it off: the flag, or the file at home."""
+    """The sandbox for commands. Only the operator can turn it off, by a flag or a file in the home."""
     from adderclaw.sandbox import confinement
 
     needed = runtime.config.security.sandbox_required
@@ -211,8 +211,8 @@ def _confinement(runtime: Runtime) -> str:
 
 
 def is_unmasked(touch: Touch, policy: gate.Policy, contents: WorkspaceContents | None) -> bool:
-    """Whether a denied read cannot be masked: git keeps its own copy, there are more files than can be hidden, or one
-    came while something runs in the sandbox."""
+    """Whether a command could read a denied file: git has a copy, there are too many files to hide, or one appeared
+    while something runs in the sandbox."""
     if not policy.bubblewrap or contents is None or not gate.denies_reads(policy):
         return False
     from adderclaw.policy.legacy.looking import prints_kept
@@ -222,7 +222,7 @@ def is_unmasked(touch: Touch, policy: gate.Policy, contents: WorkspaceContents |
 
 
 class Starter:
-    """Starts commands in the session's sandbox, which is made once and follows rules and directories."""
+    """Starts commands in the session's sandbox, which is created once and follows changes of rules and directories."""
 
     def __init__(self, runtime: Runtime, kind: str, contents: WorkspaceContents, network: SessionNetwork) -> None:
         self._runtime, self._kind, self._contents, self._network = runtime, kind, contents, network
@@ -235,7 +235,7 @@ class Starter:
         return self._box().start(order, self._contents)
 
     def begin(self) -> None:
-        """Let the sandbox start while nobody waits for it. Whatever is wrong with it, the first command says."""
+        """Start the sandbox in advance. Errors are reported by the first command."""
         with suppress(AdderClawError, OSError):
             self._box().begin(self._contents)
 
@@ -247,7 +247,7 @@ class Starter:
 
 
 class ServerStarter:
-    """Starts servers that are fetched, in a sandbox beside the commands': what one has fetched no command changes."""
+    """Starts fetched MCP servers in a sandbox of their own, so that commands cannot change what was fetched."""
 
     def __init__(self, runtime: Runtime, contents: WorkspaceContents, network: SessionNetwork) -> None:
         self._runtime, self._contents, self._network = runtime, contents, network
@@ -269,7 +269,7 @@ def _warn_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
 def make_box(
     runtime: Runtime, kind: str, room: "Room", network: SessionNetwork | None, *, beside: bool = False
 ) -> "Box":
-    """`beside` that of the commands, which looks at the workspace and tells what changed."""
+    """Create a sandbox. `beside`: not the one for commands, so it does not report changes of the workspace."""
     from adderclaw.sandbox import confinement
     from adderclaw.sandbox.proxy import Proxy
 
@@ -295,7 +295,7 @@ def _allowed(everything: Mapping[str, Tool[Any]], names: list[str]) -> dict[str,
 
 
 def _plugin_tools(runtime: Runtime, kit: tools.Kit) -> dict[str, Tool[Any]]:
-    """The tools of plugins; nothing is imported for them where no plugin brings any."""
+    """The tools of plugins. Nothing is imported if there are none."""
     if not any(plugin.manifest.tools for plugin in kit.plugins):
         return {}
     from adderclaw.tools.plugins import plugin_tools
@@ -318,7 +318,7 @@ def _planning(store: Store | None, conversation_id: str) -> Planning:
 
 
 def _identities(runtime: Runtime) -> frozenset[tuple[int, int]]:
-    """What our own files are on disk, so that another name of one of them is still refused."""
+    """The inodes of AdderClaw's own files, so that they are protected under every name."""
     now = runtime.config
     ours = [now.memory.path, now.receipts.path, *(os.path.join(runtime.home, name) for name in home_names.PROTECTED)]
     ours += [file["file"] for file in runtime.loaded.policies]

@@ -1,4 +1,4 @@
-"""Child sessions: the one way to make and run one, whoever wants it (Agent, personas, hooks of the kind agent)."""
+"""Creates and runs child sessions, for the Agent tool, personas and hooks of type agent."""
 
 import asyncio
 from collections.abc import Mapping
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from adderclaw.agent.subagents.isolated_child import IsolatedChild
 
 STOP_HOOK_CAP = 8
-"""How often a SubagentStop hook may send a child back to work."""
+"""How often a SubagentStop hook may make a child continue."""
 
 
 class Unattended:
-    """Stands behind a child that nobody waits for: what it would ask is denied."""
+    """The operator of a background child: denies every request."""
 
     async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
         return Answer(approved=False, by="no_operator", comment="a background subagent can ask nobody")
@@ -48,8 +48,8 @@ class Unattended:
 
 
 async def run_child(runtime: Runtime, parent: Session, order: Child) -> ChildReport:
-    """Make a child, run its turn and record how it ended; its rows are there before it is told to anybody."""
-    # a child that waited for room among those that wait for it would wait for ever
+    """Create a child, run its turn and store how it ended, before the result is reported."""
+    # A child must not wait for a slot held by its own ancestors (deadlock).
     await _require_slot(runtime, parent, waits=order.waits and not parent.depth)
     runtime.children += 1
     parent.budget.children += 1
@@ -88,7 +88,7 @@ async def _run_counted_child(runtime: Runtime, parent: Session, order: Child) ->
 
 
 async def _require_slot(runtime: Runtime, parent: Session, *, waits: bool) -> None:
-    """There is room for one more now; nothing is awaited between this and its being counted."""
+    """Wait for a free slot or raise. The caller counts the child without an await in between."""
     allowed = runtime.config.subagents
     if parent.depth >= allowed.max_depth:
         raise LimitError(
@@ -108,8 +108,8 @@ async def _require_slot(runtime: Runtime, parent: Session, *, waits: bool) -> No
 
 
 async def _start_servers_of(parent: Session, order: Child) -> None:
-    """Tools of MCP servers that the order names and nobody has asked for yet: their servers are started now."""
-    arrive = parent.environment.wait_for_tool if order.apart is None else None  # which starts those of its own
+    """Start the MCP servers whose tools the order names and which have not been started yet."""
+    arrive = parent.environment.wait_for_tool if order.apart is None else None  # an isolated child starts its own
     for name in order.tools or ():
         if arrive is not None and name.startswith("mcp__") and not tools_by_name(parent.environment.tools, (name,)):
             await arrive(name if "__" in name[5:] else f"{name}__*")
@@ -118,10 +118,9 @@ async def _start_servers_of(parent: Session, order: Child) -> None:
 def make_child(
     runtime: Runtime, parent: Session, order: Child
 ) -> "tuple[Session, Provider | None, IsolatedChild | None]":
-    """A child that runs beside its parent: own id, context, prompt and history; the same store, ledger, budget, box.
+    """Create a child with its own id, context, prompt and history, and its parent's store, ledger, budget and sandbox.
 
-    It never may more than its parent. The provider and the sandbox come with it where they are not the parent's, to be
-    closed.
+    It is never allowed more than its parent. A provider or sandbox of its own is returned too, to be closed.
     """
     session_id = order.again or runtime.ids("session")
     chosen = _model(runtime, parent, order)
@@ -156,7 +155,7 @@ def make_child(
         instructions=files,
         operator=operator_of(parent, order, session_id),
         state=State(LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at)),
-        checkpoints=parent.checkpoints if apart is None else None,  # there is nothing that it could change
+        checkpoints=parent.checkpoints if apart is None else None,  # an isolated child cannot change files
         agent_id=session_id,
         agent_type=order.agent_type,
         depth=parent.depth + 1,
@@ -216,7 +215,7 @@ def _share_late_tools(
     parent: Session,
     order: Child,
 ) -> None:
-    """What comes late to the parent (tools of MCP servers) comes to the child as well, if it may have it."""
+    """Give the child the tools of MCP servers that the parent gets later, if it may have them."""
     known = set(above.tools)
     arrive, connecting = above.wait_for_tool, above.wait_for_servers
     if arrive is None or connecting is None:
@@ -241,7 +240,7 @@ def _share_late_tools(
 
 
 def _tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:
-    """Those of the parent's tools that the child has."""
+    """The parent's tools that the child gets, and the order's own."""
     chosen = _child_tools(above, parent, order)
     if order.tools and not chosen:
         raise AdderClawError(f"none of the tools of {order.agent_type!r} is there: {', '.join(order.tools)}")
@@ -249,7 +248,7 @@ def _tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dic
 
 
 def _child_tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:
-    """Tools that it is given by name stand in its prompt; of all others the rare ones wait behind ToolSearch."""
+    """Select the child's tools. Tools that the order names are in its prompt; others may be deferred."""
     deepest = parent.depth + 1 >= parent.config.subagents.max_depth
     left_out = {
         tool.name
@@ -264,7 +263,7 @@ def _child_tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) 
 
 
 def tools_by_name(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
-    """By name or alias; `mcp__SERVER` and `mcp__SERVER__*` are all tools of a server."""
+    """The names of tools, by name or alias; `mcp__SERVER` and `mcp__SERVER__*` stand for all tools of a server."""
     if "*" in names:
         return set(above)
     servers = tuple(f"{name.removesuffix('__*')}__" for name in names if name.startswith("mcp__"))
@@ -284,7 +283,7 @@ def operator_of(parent: Session, order: Child, session_id: str) -> Operator:
     )
 
 
-# ------------------------------------------------------------------ its life
+# ------------------------------------------------------------------ the child's turns
 
 
 def begin_child(child: Session, parent: Session, order: Child) -> None:
@@ -320,7 +319,7 @@ def begin_child(child: Session, parent: Session, order: Child) -> None:
 
 
 async def _turns(parent: Session, child: Session, order: Child) -> TurnResult:
-    """Its turn, one more if whoever wanted it misses something, and more while a hook sends it back to work."""
+    """Run the child's turn, and further ones while the order or a SubagentStop hook requires it."""
     who = {"agent_id": child.agent_id, "agent_type": child.agent_type}
     fire = _fire_no_hooks if order.unhooked else parent.fire
     begun = await fire("SubagentStart", who)
@@ -333,9 +332,9 @@ async def _turns(parent: Session, child: Session, order: Child) -> TurnResult:
         result = await _turn(child, order, message)
         last = {"stop_hook_active": again > 0, "last_assistant_message": result.answer}
         merged = await fire("SubagentStop", {**who, **last})
-        if result.outcome != "completed":  # it has ended all the same, but nothing sends it on
+        if result.outcome != "completed":  # a failed child does not continue, whatever its hooks say
             return result
-        if order.background and not merged.blocked:  # its work is done, and nobody has taken it yet
+        if order.background and not merged.blocked:  # nobody waits for it
             merged = await fire("TeammateIdle", {"teammate_name": order.description, "team_name": ""})
         if not merged.blocked or merged.stop is not None or again == STOP_HOOK_CAP:
             return result
@@ -354,7 +353,7 @@ async def _turn(child: Session, order: Child, message: str | None) -> TurnResult
 
 
 async def _fire_no_hooks(_event: str, _fields: Json) -> Merged:
-    """Of a hook's own agent no hook hears: it would call for itself without end."""
+    """Fires no hooks: an agent hook that fires hooks would call itself without end."""
     return NO_HOOKS
 
 

@@ -1,4 +1,4 @@
-"""A child session that sees nothing of the others' work: a sandbox, servers, tools and a policy of its own."""
+"""An isolated child session, with a sandbox, MCP servers, tools and a policy of its own."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.process import Order, Started
 
-NEEDS_BUBBLEWRAP = "a session apart needs bubblewrap, and commands run in {kind!r} here: `adderclaw doctor` says why"
+NEEDS_BUBBLEWRAP = "a session apart needs bubblewrap, but commands run in {kind!r} here: `adderclaw doctor` says why"
 NEEDS_CLOSED_TOOLS = "a session apart needs a closed list of tools and a system prompt of its own"
 SCRATCH = "/tmp"
 
 
 class IsolatedChild:
-    """Where a child apart lives; nothing of it outlasts the child."""
+    """The sandbox and servers of an isolated child, which end with it."""
 
     def __init__(
         self, runtime: Runtime, contents: WorkspaceContents, network: SessionNetwork | None, denied: tuple[str, ...]
     ) -> None:
         self._runtime, self._contents, self._network = runtime, contents, network
         self.denied = denied
-        """Rules that keep from its tools what its sandbox hides."""
+        """Rules that deny its tools what its sandbox hides."""
         self.servers: Servers | None = None
         self._box: Box | None = None
 
@@ -46,7 +46,7 @@ class IsolatedChild:
         return self._box.start(order, self._contents)
 
     async def close(self) -> None:
-        """End its servers, and all that runs in its sandbox."""
+        """Stop its servers and everything that runs in its sandbox."""
         try:
             if self.servers is not None:
                 await self.servers.close()
@@ -58,7 +58,7 @@ class IsolatedChild:
 def isolated_environment(
     runtime: Runtime, parent: Session, order: Child, apart: Apart, session_id: str
 ) -> tuple[ToolEnvironment, IsolatedChild]:
-    """What it sees and may do. Raises AdderClawError where this cannot be held: nothing weaker takes its place."""
+    """Build the child's environment. Raises AdderClawError if it cannot be isolated; there is no weaker fallback."""
     above = parent.environment
     if above.confinement != "bubblewrap":
         raise AdderClawError(NEEDS_BUBBLEWRAP.format(kind=above.confinement))
@@ -120,7 +120,7 @@ def _deny_rules(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _policy(parent: Session, policy_inputs: Json, denied: tuple[str, ...]) -> policy.Policy:
-    """Its parent's with more denied: made as a replay makes it, of its configuration and of what was found."""
+    """The parent's policy with more denied, built from the same inputs that a replay uses."""
     permissions = replace(parent.config.permissions, deny=[*parent.config.permissions.deny, *denied])
     tightened = policy_of(replace(parent.config, permissions=permissions), policy_inputs)
     own = parent.environment.active_policy.own
@@ -147,7 +147,7 @@ def _start_servers(
     child_tools: dict[str, Tool[Any]],
     isolated: IsolatedChild,
 ) -> None:
-    """Start servers anew in its sandbox: no page, cookie or file of another session's browser is in there."""
+    """Start MCP servers in the child's sandbox, without the pages, cookies or files of another session."""
     names = order.apart.servers if order.apart is not None else ()
     entries = [entry for entry in servers.configured(runtime) if entry.name in names and not entry.server.disabled]
     if not entries:
