@@ -1,4 +1,4 @@
-"""One execution: opened, resumed, finished."""
+"""Opens, resumes and finishes a run."""
 
 import os
 import sys
@@ -41,13 +41,13 @@ NOT_ACKNOWLEDGED = (
 
 
 class Resume(NamedTuple):
-    """Which conversation goes on: one by its id (or the beginning of it), or the last of this workspace."""
+    """The conversation to resume: by its id or a prefix of it, or the last one of this workspace."""
 
     conversation: str | None
     go_on: bool
-    """No new message comes: an interrupted turn is finished."""
+    """Finish an interrupted turn, without a new message."""
     fork: bool = False
-    """In a copy: the conversation itself stays as it is."""
+    """Continue in a copy, so that the conversation itself does not change."""
 
 
 class Run(NamedTuple):
@@ -61,7 +61,7 @@ class Run(NamedTuple):
         return self.runtime.bus.run_id
 
     async def switch(self, requested: str) -> None:
-        """Another model from the next call on: an entry's name, `entry/model`, or a model of the entry in use."""
+        """Use another model from the next call on: an entry's name, `entry/model`, or a model of the current entry."""
         session = self.session
         chosen = providers.choice(requested, session.config, session.provider.name)
         change = lifecycle.model_switch_fields(session.model, chosen.model, requested)
@@ -80,7 +80,7 @@ class Run(NamedTuple):
             self.runtime.box.rest()
 
     async def settle(self) -> None:
-        """End what goes on beside the turns: hooks first, then background tasks. Then the outcome is whole."""
+        """End background hooks, then background tasks, so that the outcome is complete."""
         await lifecycle.stop_background_hooks(self.session)
         kit = self.session.environment.kit
         if kit.tasks is not None:
@@ -89,7 +89,7 @@ class Run(NamedTuple):
             later_report.tell(self.session, self.session.secrets.clean(self.runtime.later.take()))
 
     async def close(self) -> None:
-        """SessionEnd, and only then what its hooks may call: in a loop that lives on without us nothing else would."""
+        """Run the SessionEnd hooks, then close the servers and the provider, which the hooks may use."""
         await self.settle()
         await self.end()
         if self.runtime.servers is not None:
@@ -97,7 +97,7 @@ class Run(NamedTuple):
         await self.session.provider.close()
 
     async def end(self) -> None:
-        """SessionEnd, once, for a session that began."""
+        """Run the SessionEnd hooks once, if the session began."""
         if self.session.hooks:
             await lifecycle.run_end_hooks(self.session)
 
@@ -136,7 +136,7 @@ class Run(NamedTuple):
 
 
 def run_again(runtime: Runtime, run_id: str) -> Resume:
-    """A run goes on under its own id, in its own conversation."""
+    """Resume a run under its own id, in its own conversation; raises if it cannot be resumed."""
     from adderclaw.storage import workflows
 
     store = Store.open(runtime.config.memory.path)
@@ -156,7 +156,7 @@ def run_again(runtime: Runtime, run_id: str) -> Resume:
         fix = f"`adderclaw agent --resume {row.conversation_id} -m TEXT` continues the conversation"
         raise UsageError(f"run {row.run_id} ended as {row.outcome}, and its model has answered: {fix}")
     runtime.bus.go_on_with(row.run_id)
-    return Resume(row.conversation_id, go_on=turn or row.kind == "sop")  # these make the calls that had not begun
+    return Resume(row.conversation_id, go_on=turn or row.kind == "sop")  # these kinds run the calls that had not begun
 
 
 def _prune(runtime: Runtime, store: Store) -> None:
@@ -218,7 +218,7 @@ def open_run(
         stack.callback(runtime.close_boxes)
         run = Run(runtime, session)
         stack.callback(lambda: _run_session_end(run))
-        if kind != "tool":  # there the operator has answered already, by typing the call
+        if kind != "tool":  # there the operator has approved the call by typing it
             session.operator = sessions.persistent_approvals(runtime, session, channel)
         if recording is not None:
             recording.attach(session, channel)
@@ -226,7 +226,7 @@ def open_run(
             _restore_limits(session, again)
             session.start_source = "resume"
         _begin_run(runtime, store, session, kind, channel, again=again, task=task, copied=copied, more=more)
-        if again is not None and kind != "tool":  # by hand no model is asked: nobody reads what was said before
+        if again is not None and kind != "tool":  # no model is asked, so no history is needed
             resume.restore_session(session, go_on=again.go_on)
         _report_later_changes(runtime, runtime.later, session)
         yield run
@@ -240,7 +240,7 @@ def _later_record(runtime: Runtime, store: Store, session_id: str) -> "Later":
 
 
 def _survey_after_kill(runtime: Runtime, later: "Later") -> None:
-    """Find what a killed session left, before instructions and skills are read: what it changed of them is framed."""
+    """Survey the workspace after a killed session, so that instructions and skills that it changed are framed."""
     if not later.killed():
         return
     from adderclaw.agent.run.tool_environment import workspace_of
@@ -254,7 +254,7 @@ def _survey_after_kill(runtime: Runtime, later: "Later") -> None:
 
 
 def _report_later_changes(runtime: Runtime, later: "Later", session: Session) -> None:
-    """What a killed session left is told, or else what nobody acknowledged, once more."""
+    """Report changes of a killed session, or else changes that nobody has acknowledged yet."""
     root = followed(runtime.loaded.workspace)
     if changes := later.take():
         later_report.tell(session, changes)
@@ -264,7 +264,7 @@ def _report_later_changes(runtime: Runtime, later: "Later", session: Session) ->
 
 
 def _check_trace(runtime: Runtime, store: Store, session_id: str) -> None:
-    """What goes on goes on from the store; that the file of its events was changed meanwhile is said."""
+    """Warn if the resumed session's events file was changed. The session itself is restored from the store."""
     from adderclaw.agent.replay.trace_file import checked
 
     before = runs.last_of(store, session_id)
@@ -273,7 +273,7 @@ def _check_trace(runtime: Runtime, store: Store, session_id: str) -> None:
 
 
 def _restore_limits(session: Session, again: Resume) -> None:
-    """Limits hold however often a run is interrupted: what was used up counts. A new message is a new run."""
+    """Count what the run used before it was interrupted against its limits. A new message begins a new run."""
     if (own := runs.spent_by(session.store, session.bus.run_id)) is not None:
         session.budget.restore(own.used)
         session.state.rounds = own.rounds if again.go_on else 0
@@ -283,7 +283,7 @@ def _restore_limits(session: Session, again: Resume) -> None:
 
 
 def _run_session_end(run: Run) -> None:
-    """SessionEnd, where no loop runs any more in which it could have been fired."""
+    """Run the SessionEnd hooks in a new event loop, if none is running any more."""
     if "SessionEnd" not in run.session.hooks:
         return
     import asyncio
@@ -295,7 +295,7 @@ def _run_session_end(run: Run) -> None:
 
 
 def _require_workspace(runtime: Runtime) -> None:
-    """The workspace of the defaults is made when it is first needed; one that somebody named must be there."""
+    """Create the default workspace if it is missing; a workspace that was named must exist."""
     workspace = runtime.loaded.workspace
     if os.path.isdir(workspace):
         return
@@ -307,12 +307,12 @@ def _require_workspace(runtime: Runtime) -> None:
             os.makedirs(workspace, exist_ok=True)
             return
         except OSError as error:
-            raise AdderClawError(f"the workspace {workspace} cannot be made: {error.strerror}") from error
-    raise UsageError(f"the workspace {workspace} is not there; make it, run `adderclaw init`, or name another")
+            raise AdderClawError(f"the workspace {workspace} cannot be created: {error.strerror}") from error
+    raise UsageError(f"the workspace {workspace} does not exist; create it, run `adderclaw init`, or name another")
 
 
 def _load_in_its_workspace(runtime: Runtime, store: Store, conversation_id: str) -> config.Loaded:
-    """A conversation goes on where it was held, wherever we stand, unless another workspace is named."""
+    """Load the configuration of the conversation's own workspace, unless another one was named."""
     folder = transcript.workspace_of(store, conversation_id)
     if folder in ("", runtime.loaded.workspace) or runtime.options.workspace is not None:
         return runtime.loaded
@@ -324,7 +324,7 @@ def _load_in_its_workspace(runtime: Runtime, store: Store, conversation_id: str)
 
 
 def _with_operators_own(runtime: Runtime, store: Store) -> config.Loaded:
-    """An `effective` row that somebody else wrote is the operator's: it stands until `config reload`."""
+    """Apply an `effective` row that the operator wrote; it counts until `config reload`."""
     own = settings.operators_own(store)
     if own is None:
         return runtime.loaded
@@ -334,7 +334,7 @@ def _with_operators_own(runtime: Runtime, store: Store) -> config.Loaded:
 
 
 class _Copied(NamedTuple):
-    """The conversation, and its session, that a new one begins as a copy of."""
+    """The conversation and session that a new one is copied from."""
 
     conversation: str
     session: str
@@ -358,7 +358,7 @@ def _choose_session(runtime: Runtime, store: Store, again: Resume | None) -> tup
             raise UsageError(f"no conversation {again.conversation!r}; `adderclaw memory list` shows them")
     _require_phase(store, conversation_id)
     held = transcript.sessions_of(store, conversation_id)
-    if not held:  # it was begun with a plan, and not a word yet
+    if not held:  # it began with a plan and has no message yet
         return conversation_id, named or runtime.ids("session"), None
     last = held[-1]
     if again.fork:
@@ -367,7 +367,7 @@ def _choose_session(runtime: Runtime, store: Store, again: Resume | None) -> tup
 
 
 def _require_phase(store: Store, conversation_id: str) -> None:
-    """A conversation in a phase that does not exist goes on nowhere."""
+    """Raise if the conversation is in a phase that does not exist."""
     if transcript.phase_and_approval(store, conversation_id)[0] != "idle":
         from adderclaw.storage.sdlc import phases
 
@@ -398,7 +398,7 @@ def _add_sinks(runtime: Runtime, store: Store, stack: ExitStack, conversation_id
 
 
 def _send_notices(runtime: Runtime, store: Store, stack: ExitStack, kind: str, channel: str) -> None:
-    """Where the operator has targets for them."""
+    """Send notices if the operator has configured targets."""
     if not runtime.config.notices.targets:
         return
     from adderclaw.agent.notices import letter, listener
@@ -415,7 +415,7 @@ def _send_notices(runtime: Runtime, store: Store, stack: ExitStack, kind: str, c
 
 
 def _setup(runtime: Runtime, store: Store) -> str:
-    """Why Setup hooks run, if they do: the operator says so, or nothing was ever said in this project."""
+    """The trigger of the Setup hooks: maintenance, or a new project; empty if they do not run."""
     if runtime.options.maintenance:
         return "maintenance"
     return "" if transcript.is_known_project(store, runtime.loaded.workspace) else "init"
@@ -433,7 +433,7 @@ def _begin_run(
     copied: _Copied | None,
     more: "Iterable[Callable[[Cursor, Session], None]]",
 ) -> None:
-    """The rows that a run stands on, in one transaction."""
+    """Store the rows of the run and its session in one transaction, then publish the start."""
     effective = config.snapshot(runtime.loaded)
     if "Setup" in session.hooks:
         session.setup_trigger = _setup(runtime, store)
