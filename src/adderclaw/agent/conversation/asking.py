@@ -1,4 +1,4 @@
-"""What a client is asked, by id, until somebody answers: the operator of every run that a program watches."""
+"""The operator of runs that a program watches: keeps each question, by id, until a client answers it."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from adderclaw.core.types import Json
 type Request = ApprovalRequest | QuestionRequest
 
 REMEMBERED = 1_000
-"""Ids of questions that were answered: who answers one of them again learns that."""
+"""Number of answered questions that are remembered, to report a second answer."""
 
 
 class Waiting(NamedTuple):
@@ -29,23 +29,23 @@ class Waiting(NamedTuple):
 
 
 class Asking:
-    """The questions of one run or conversation. The first answer counts; who asks sets the time limit."""
+    """The questions of one run or conversation. The first answer counts; the caller sets the time limit."""
 
     def __init__(self, tell: Callable[[Request], None], over: Callable[[], None] = lambda: None) -> None:
-        """`tell` is called with each question when it is asked, `over` when one waits no more."""
+        """`tell` is called with each new question, `over` when one is no longer open."""
         self._tell, self._over = tell, over
         self._waiting: dict[str, Waiting] = {}
         self._answered: dict[str, None] = {}
 
     @property
     def open(self) -> dict[str, Request]:
-        """Those that wait, the oldest first."""
+        """The open questions, the oldest first."""
         return {id: waiting.request for id, waiting in self._waiting.items()}
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         if (refused := refuse_unaskable(request)) is not None:
             return refused
-        if request.stays:  # nothing waits in memory for what may be answered next week
+        if request.stays:  # it may be answered much later, so do not wait in memory
             self._tell(request)
             return Answer(approved=False, by="no_operator")
         answer = await self._asked(request)
@@ -70,7 +70,7 @@ class Asking:
             self._over()
 
     def answer(self, id: str, answer: Answer, plan: str = "") -> bool:
-        """Answer what waits under this id; False where nothing of this id was ever asked here.
+        """Answer the question with this id; False if it was never asked here.
 
         With `plan`, only if it is about the call with that hash.
         """

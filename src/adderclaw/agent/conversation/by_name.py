@@ -1,4 +1,4 @@
-"""A message that calls a skill, a command or a server's prompt by its name: `/review src/`."""
+"""Expands messages that call a skill, a command or a server's prompt by its name: `/review src/`."""
 
 import os
 from typing import TYPE_CHECKING
@@ -20,13 +20,13 @@ OWN = {
     "security-review": "review a change for security alone",
     "simplify": "make changed code simpler",
 }
-"""Commands of ours that are a message and nothing more: `prompts/NAME.md`."""
+"""Built-in commands that only send a message: `prompts/NAME.md`."""
 
 
 async def expanded(session: Session, text: str) -> str:
-    """What is sent to the model; a text that names none stays as it is.
+    """The text for the model; a text that names no skill stays unchanged.
 
-    The first line has the arguments: what is below it, such as what was piped in, goes into no command of the skill.
+    Only the first line has arguments. The lines below it, such as piped input, are not passed to the skill's commands.
     """
     line, _, below = text.partition("\n")
     name, _, rest = line.strip().partition(" ")
@@ -38,7 +38,7 @@ async def expanded(session: Session, text: str) -> str:
 
 
 async def chained(session: Session, name: str, rest: str) -> str:
-    """One skill, or several that are named one after the other (`/a /b words`): each gets the words behind them."""
+    """Expand one skill, or several in a row (`/a /b words`), each with the words that follow."""
     skills, names = session.environment.kit.skills, [name]
     assert skills is not None
     while len(names) < MOST_CHAINED:
@@ -51,19 +51,19 @@ async def chained(session: Session, name: str, rest: str) -> str:
 
 
 async def called(session: Session, name: str, arguments: str) -> str:
-    """A skill's text with what its commands print; what it asks to be allowed counts in this turn, if it is trusted."""
+    """A skill's text with its commands' output. A trusted skill's allow rules count in this turn."""
     message, skill = await text_of(session, name, arguments)
     session.environment.active_policy.lend(skill.rules, skill.effort)
     return message
 
 
 async def text_of(session: Session, name: str, arguments: str) -> "tuple[str, Called]":
-    """The same for whoever begins no turn with it, and what it asks for."""
+    """A skill's text and its requests, without applying the requests."""
     from adderclaw.tools.control.skill import with_outputs
 
     if (skills := session.environment.kit.skills) is None:
         raise Refused(f"there is no skill {name[:100]!r}")
-    await lifecycle.run_start_hooks(session)  # its hooks come first
+    await lifecycle.run_start_hooks(session)  # the SessionStart hooks run first
     skill = skills.called(name, arguments, session.session_id)
     if (refused := await lifecycle.run_skill_expansion_hooks(session, name, arguments, skill.path)) is not None:
         raise Refused(f"a hook refused it: {refused}")
@@ -71,7 +71,7 @@ async def text_of(session: Session, name: str, arguments: str) -> "tuple[str, Ca
 
 
 async def prompted(run: Run, name: str, rest: str) -> str:
-    """What a prompt of an MCP server (`mcp__SERVER__PROMPT`) says with these words."""
+    """The text of an MCP server's prompt (`mcp__SERVER__PROMPT`) with these arguments."""
     servers = run.runtime.servers
     if servers is None:
         raise Refused(f"there is no command /{name[:100]}: no MCP server is configured")
@@ -83,7 +83,7 @@ async def prompted(run: Run, name: str, rest: str) -> str:
 
 
 def _words(rest: str) -> list[str]:
-    """Quotes hold words together; one that is left open is a character."""
+    """Split like a shell; if a quote is not closed, split at spaces."""
     import shlex
 
     try:
@@ -93,7 +93,7 @@ def _words(rest: str) -> list[str]:
 
 
 def own(name: str, rest: str) -> str:
-    """The message that one of our own commands stands for, with what follows it."""
+    """The message of a built-in command, with the person's additional text."""
     with open(os.path.join(PROMPTS, f"{name}.md"), encoding="utf-8") as file:
         text = file.read().strip()
     return f"{text}\n\nThe person adds: {rest}" if rest else text

@@ -1,4 +1,4 @@
-"""Runs that live in this process: any driver, begun by one client, watched by many, cancelled by its operator."""
+"""Runs of any driver in this process: started by one client, watched by many, cancelled by their operator."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,13 +15,13 @@ from adderclaw.storage import transcript
 from adderclaw.storage.telemetry.log import fields
 
 MOST_RUNS = 32
-"""Runs that are under way at once."""
+"""The maximum number of runs at the same time."""
 MOST_ENDED = 50
-"""Runs that have ended and are kept for who still follows; of all others there are the rows."""
+"""The number of ended runs that are kept for followers; all others are only in the store."""
 
 
 class HostedRun(Watched):
-    """One run. Its client is its operator; who goes away loses nothing."""
+    """One hosted run. Its client is its operator; a client that disconnects does not affect it."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class HostedRun(Watched):
         return "asking" if self._asking.open else "working"
 
     async def begin(self) -> None:
-        """Open its run; from then on it goes on by itself."""
+        """Open the run and let it continue in the background."""
         loop = asyncio.get_running_loop()
         opened: asyncio.Future[None] = loop.create_future()
         task = self._life = loop.create_task(self._lived(opened))
@@ -58,7 +58,7 @@ class HostedRun(Watched):
             task.result()  # raises why it did not begin
 
     def cancel(self, client: str, reason: str, *, granted: bool = False) -> bool:
-        """End it as soon as what it does can be left; False where it has ended."""
+        """Cancel the run; False if it has ended."""
         self.require(client, granted=granted)
         if self.state == "ended":
             return False
@@ -111,7 +111,7 @@ class HostedRun(Watched):
 
 
 class Runs:
-    """All runs that were begun in this process."""
+    """The runs of this process."""
 
     def __init__(self, channel: str, operator: "Callable[[Runtime], Operator] | None" = None) -> None:
         """`operator`: who is asked in all of them; by default whoever answers here."""
@@ -124,11 +124,11 @@ class Runs:
         return self._kept.get(id)
 
     def all(self) -> list[HostedRun]:
-        """Those that are under way."""
+        """The runs that have not ended."""
         return [run for run in self._kept.values() if run.state != "ended"]
 
     def kept(self) -> list[HostedRun]:
-        """Those that are under way, and the last that have ended."""
+        """The runs that have not ended, and the last ones that have."""
         return list(self._kept.values())
 
     async def start(self, client: str, driver: Driver, channel: str = "", rows: Sequence[Rows] = ()) -> HostedRun:

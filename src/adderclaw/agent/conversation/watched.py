@@ -1,4 +1,4 @@
-"""What conversations and runs in this process have in common: updates, questions, and who may answer and steer."""
+"""The common base of conversations and runs in this process: updates, questions, and access checks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
@@ -17,15 +17,15 @@ from adderclaw.core.questions import Answer
 from adderclaw.core.record import NamedTuple
 
 LOOKED_AT = ("tool_", "approval_", "llm_request_sent", "turn_finished", "context_compacted")
-"""Events after which something new may have been said."""
+"""Prefixes of events after which new messages may be stored."""
 END = 1 << 62
-"""A place behind all that is said."""
+"""A sequence number after all entries."""
 
 type State = Literal["idle", "working", "asking", "ended"]
 
 
 class NotYours(DeniedError):
-    """A client wants to steer or answer what another one opened, and was not granted that."""
+    """A client tried to control what another client opened, without a grant."""
 
 
 class Unknown(UsageError):
@@ -33,14 +33,14 @@ class Unknown(UsageError):
 
 
 class Full(AdderClawError):
-    """More is wanted than this process holds at once; later there is room again."""
+    """This process is at its limit; retry later."""
 
 
 class Bounds(NamedTuple):
-    """What one of them holds at most, and a process."""
+    """Limits of one conversation, and of the process."""
 
     updates: int = MOST
-    """Kept for who comes back, or is slow."""
+    """Updates that are kept for slow or returning followers."""
     queued: int = 100
     """Messages that wait while a turn works."""
     awake: int = 200
@@ -63,7 +63,7 @@ class Watched(ABC):
         self._session_id = ""
         self._sequence = -1
         self._held: list[Call] = []
-        """Calls that were asked for, and are not written yet."""
+        """Requested calls that are not stored yet."""
 
     # -------------------------------------------------------------- what clients see and do
 
@@ -73,7 +73,7 @@ class Watched(ABC):
 
     @property
     def turn(self) -> str:
-        """What is worked on; empty where nothing is."""
+        """The id of the current turn; empty if there is none."""
         return ""
 
     def follow(self, after: int | None = None) -> AsyncGenerator[Update]:
@@ -87,7 +87,7 @@ class Watched(ABC):
 
     @property
     def questions(self) -> dict[str, Request]:
-        """Those that wait for an answer, by their ids."""
+        """Id → the open question."""
         return self._asking.open
 
     def answer(self, id: str, answer: Answer, client: str, *, granted: bool = False, plan: str = "") -> bool:
@@ -111,7 +111,7 @@ class Watched(ABC):
     # -------------------------------------------------------------- what happens in it
 
     def _attach(self, run: Run) -> None:
-        """Follow what happens in a run from here on."""
+        """Follow the events of a run from now on."""
         session = run.session
         root = session.environment.context.workspace.root
         self._rows = Rows(session.store, session.secrets.clean, root)
@@ -168,7 +168,7 @@ class Watched(ABC):
         self._changed()
 
     def _changed(self) -> None:
-        """Tell what it does now, where that is something else than before."""
+        """Publish the state if it changed."""
         now = (self.state, self.turn)
         if now != self._told:
             self._told = now
