@@ -437,10 +437,10 @@ class Paced(Pace):
     def __init__(self, reel: Reel) -> None:
         self._reel = reel
 
-    def ran(self, kind: str) -> None:
+    def add(self, kind: str) -> None:
         """Nothing is counted."""
 
-    def recent(self, kind: str) -> int:  # noqa: ARG002
+    def recent_count(self, kind: str) -> int:  # noqa: ARG002
         return int(self._reel.case.get("recent", 0))
 
 
