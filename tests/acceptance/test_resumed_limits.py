@@ -190,7 +190,7 @@ def test_time_goes_on_counting_and_the_pause_between_does_not() -> None:
         with pytest.raises(LimitError, match="tool call limit"):
             second.before_tool_call()
         third = Budget(Limits(seconds=100, tool_calls=5), clock, Prices(Config()))
-        third.owe(second.state)
+        third.take_over(second.state)
         with pytest.raises(LimitError, match="tool call limit"):
             third.before_tool_call()
     old = state[:9]

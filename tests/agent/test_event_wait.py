@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from adderclaw.agent.session.event_wait import attended
+from adderclaw.agent.session.event_wait import wait_unless
 from tests.rows import rows
 
 
@@ -40,7 +40,7 @@ def after(looks: int) -> Callable[[], str | None]:
 @rows("looks", [1, 2])
 def test_the_reason_stands_whatever_the_work_says_to_it(how: str, looks: int) -> None:
     async def main() -> tuple[str, int]:
-        told = await attended(stubborn(how), after(looks))
+        told = await wait_unless(stubborn(how), after(looks))
         await asyncio.sleep(0)  # a cancellation that was left over would come here
         task = asyncio.current_task()
         assert task is not None
@@ -56,7 +56,7 @@ def test_work_that_ends_is_not_looked_at() -> None:
         return "done"
 
     async def main() -> str | None:
-        told = await attended(quick(), lambda: looks.append("looked"))
+        told = await wait_unless(quick(), lambda: looks.append("looked"))
         await asyncio.sleep(0.3)
         return told
 
@@ -70,13 +70,13 @@ def test_a_failure_is_the_works_own() -> None:
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        asyncio.run(attended(broken(), after(1)))
+        asyncio.run(wait_unless(broken(), after(1)))
 
 
 @pytest.mark.parametrize("how", ["ends", "takes its time"])
 def test_whoever_cancels_the_whole_task_ends_it(how: str) -> None:
     async def main() -> bool:
-        waiting = asyncio.ensure_future(attended(stubborn(how), after(10_000)))
+        waiting = asyncio.ensure_future(wait_unless(stubborn(how), after(10_000)))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait({waiting})
@@ -91,7 +91,7 @@ def test_a_cancellation_from_outside_is_not_lost_in_a_reason() -> None:
             waiting.cancel()  # in the same moment
             return "stopped"
 
-        waiting = asyncio.ensure_future(attended(stubborn("ends"), look))
+        waiting = asyncio.ensure_future(wait_unless(stubborn("ends"), look))
         await asyncio.wait({waiting})
         return waiting.cancelled()
 
@@ -100,6 +100,6 @@ def test_a_cancellation_from_outside_is_not_lost_in_a_reason() -> None:
 
 def test_what_waits_inside_of_another_wait_ends_with_the_outer_one() -> None:
     async def main() -> str | None:
-        return await attended(attended(stubborn("ends"), after(10_000)), after(1))
+        return await wait_unless(wait_unless(stubborn("ends"), after(10_000)), after(1))
 
     assert asyncio.run(main()) == "stopped"

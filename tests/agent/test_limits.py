@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from adderclaw.agent.loop.loop import run_turn
-from adderclaw.agent.loop.tokens import Count, counted, estimated
-from adderclaw.agent.run import Options, Run, opened, start
+from adderclaw.agent.loop.tokens import Count, count_tokens, estimate_tokens
+from adderclaw.agent.run import Options, Run, open_run, start
 from adderclaw.agent.session.limits import TYPICAL_ANSWER, Budget, LoopDetector
 from adderclaw.agent.session.session import Session, State, TurnResult
 from adderclaw.config.model_facts.catalogue import ModelFacts, Prices, Quote, Served, cost, facts, facts_of, first_of
@@ -120,7 +120,7 @@ def test_tool_calls_and_time() -> None:
     clock.at = 6.0
     with pytest.raises(LimitError, match=r"limits.seconds"):
         late.reserve(PRICED, 10)
-    late.waited(4.0)  # until a quota began anew: that is no work
+    late.exclude_wait(4.0)  # until a quota began anew: that is no work
     late.reserve(PRICED, 10)
 
 
@@ -238,17 +238,17 @@ def family(home: Path, workspace: Path, url: str, cap: float) -> Generator[tuple
     """A run, and ten sessions of it that share its budget."""
     file = home / "config.toml"
     file.write_text(CONFIG.format(workspace=workspace, cap=cap, url=url))
-    with opened(start(Options(config_file=str(file), log_level="error")), Terminal(), kind="agent") as run:
+    with open_run(start(Options(config_file=str(file), log_level="error")), Terminal(), kind="agent") as run:
         yield run, [child_of(run.session, f"session-child-{number}") for number in range(10)]
 
 
 def child_of(parent: Session, session_id: str) -> Session:
-    context = ToolContext(parent.conversation_id, session_id, parent.scene.context.workspace)
+    context = ToolContext(parent.conversation_id, session_id, parent.environment.context.workspace)
     with parent.store.write() as cursor:
         transcript.begin(
             cursor, conversation_id=parent.conversation_id, session_id=session_id, project_dir=context.workspace.root
         )
-    return replace(parent, scene=replace(parent.scene, context=context), state=State(LoopDetector(3, 5)))
+    return replace(parent, environment=replace(parent.environment, context=context), state=State(LoopDetector(3, 5)))
 
 
 @pytest.mark.parametrize(("used", "over"), [((5_000, 2_000), 10), ((1_000, 100), 0)])
@@ -411,12 +411,12 @@ def test_what_a_provider_counts_goes_before_the_estimate() -> None:
     """Without counting: a fourth of the size, rounded up, and a fifth more on the safe side."""
     asked = ChatRequest("", History([Message("user", (TextBlock("x" * 4_000),))]), (), "m")
     counting, silent, broken = Counting(77), Counting(None), Counting(ProviderError("network", "gone"))
-    assert asyncio.run(counted(counting, asked)) == Count(77, exact=True)
-    estimate = asyncio.run(counted(silent, asked, head=1_000))
-    assert estimate == asyncio.run(counted(broken, asked, head=1_000))
+    assert asyncio.run(count_tokens(counting, asked)) == Count(77, exact=True)
+    estimate = asyncio.run(count_tokens(silent, asked, head=1_000))
+    assert estimate == asyncio.run(count_tokens(broken, asked, head=1_000))
     assert not estimate.exact
     assert 5_000 / 4 * 1.2 < estimate.tokens < 5_100 / 4 * 1.2
-    assert [estimated(size) for size in (0, 1, 4, 5)] == [0, 1, 1, 2]
+    assert [estimate_tokens(size) for size in (0, 1, 4, 5)] == [0, 1, 1, 2]
 
 
 class Counting:

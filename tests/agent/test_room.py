@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.agent.run import Options, opened, start
-from adderclaw.agent.tool_call.approvals import Nobody
+from adderclaw.agent.run import Options, open_run, start
+from adderclaw.agent.tool_call.approvals import NoOperator
 from adderclaw.core.child import Child
 from adderclaw.core.errors import LimitError
 from adderclaw.core.events import EventRecord
@@ -39,7 +39,7 @@ def test_a_child_that_waits_begins_when_another_has_ended(tmp_path: Path, monkey
     async def scene(model: ScriptedModel) -> None:
         runtime = start(Options(config_file=str(config), workspace=str(tmp_path)))
         runtime.bus.listen("watch", watch)
-        with opened(runtime, Nobody(waits=False), kind="message") as run:
+        with open_run(runtime, NoOperator(waits=False), kind="message") as run:
             spawn = run.session.host.spawn
 
             async def child(prompt: str, *, waits: bool) -> str:
@@ -72,7 +72,7 @@ def test_where_none_may_run_nobody_waits(tmp_path: Path, monkeypatch: pytest.Mon
 
     async def scene() -> None:
         runtime = start(Options(config_file=str(config), workspace=str(tmp_path)))
-        with opened(runtime, Nobody(waits=False), kind="message") as run:
+        with open_run(runtime, NoOperator(waits=False), kind="message") as run:
             with pytest.raises(LimitError, match="0 subagents run already"):
                 await run.session.host.spawn(Child(prompt="x", waits=True))
             await run.close()

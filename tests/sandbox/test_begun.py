@@ -20,7 +20,7 @@ from tests.trial import why_not
 
 
 class Given:
-    """Says what commands see, as a session's furniture does."""
+    """Says what commands see, as the sandbox contents of a session do."""
 
     def __init__(self, room: SandboxSpec, shut: Shut = NOTHING) -> None:
         self.now, self._shut = room, shut

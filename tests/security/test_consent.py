@@ -112,7 +112,7 @@ def test_a_step_is_not_approved_either(
 ) -> None:
     monkeypatch.setenv("ADDERCLAW_HOME", cli.env["ADDERCLAW_HOME"])
     monkeypatch.setenv(CALL_MARK, by_agent[CALL_MARK])
-    answer = approvals.by_agent(ApprovalRequest(tool, "medium", "why", "what", "", kind=kind))
+    answer = approvals.refuse_from_agent(ApprovalRequest(tool, "medium", "why", "what", "", kind=kind))
     assert (answer is not None and not answer.approved) == refused
 
 

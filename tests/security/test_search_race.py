@@ -90,7 +90,7 @@ def test_no_instruction_file_imports_what_lies_outside(tmp_path: Path, soak: Soa
         for _ in soak.of(6000):
             files = Instructions(str(tmp_path / "home"), str(root), lambda _path: False)
             read = {str(root / "sub" / "x"): "", str(root / "sub" / "door" / "x"): ""}
-            seen |= {file.text for file in files.nested(read)}
+            seen |= {file.text for file in files.load_nested(read)}
     assert swapper.count > 1000
     assert "inside" in seen
     assert "canary" not in seen

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from adderclaw.agent.session.clock import SystemClock
-from adderclaw.agent.tool_call.approvals import BY_ROW, NotCounted, PersistentApprovals, answer_row, shown
+from adderclaw.agent.tool_call.approvals import (
+    BY_ROW,
+    AnswerRejected,
+    PersistentApprovals,
+    answer_row,
+    displayed_request,
+)
 from adderclaw.core.errors import UsageError
 from adderclaw.core.questions import (
     Answer,
@@ -288,7 +294,7 @@ def test_a_call_cannot_be_made_to_look_like_a_step(store: Store) -> None:
 def test_a_step_is_known_by_its_kind_and_not_by_its_name(store: Store, kind: Kind, head: str) -> None:
     asked = ApprovalRequest("SOP x, step y", "medium", "why", "what", "t", kind=kind)
     asyncio.run(durable(store, Slow(0)).approve(asked))
-    assert [shown(asked).head, shown(row(store)).head] == [head] * 2
+    assert [displayed_request(asked).head, displayed_request(row(store)).head] == [head] * 2
 
 
 def answered_in_the_database(
@@ -408,7 +414,7 @@ def test_what_is_told_says_nothing_of_the_room_that_who_is_asked_reads_of(store:
     asyncio.run(durable(store, Slow(0), tell=heard.append).approve(request))
     assert "network" not in heard[0]["reason"]
     assert row(store).reason.endswith("; it runs with the network off")
-    assert shown(request).reason.endswith("; it runs with the network off")
+    assert displayed_request(request).reason.endswith("; it runs with the network off")
 
 
 # ------------------------------------------------------------------ who may answer what
@@ -425,7 +431,7 @@ async def while_asked(asking: Awaitable[Answer], store: Store, act: Callable[[Ap
 
 def test_raw_bash_that_a_person_is_asked_about_is_approved_at_a_terminal_alone(store: Store) -> None:
     def act(asked: Approval) -> None:
-        with pytest.raises(NotCounted, match="only a person at a terminal"):
+        with pytest.raises(AnswerRejected, match="only a person at a terminal"):
             answer_row(store, lambda: KEY, asked, Answer(True, BY_ROW))
         answer_row(store, lambda: KEY, asked, Answer(True, BY_ROW), at_terminal=True)
 
@@ -484,7 +490,7 @@ def test_what_a_server_asked_is_not_answered_when_its_process_has_ended(store: S
         cursor.execute("UPDATE approvals SET pid = ?", (gone.pid,))
     left = approvals.get(store, asked.id)
     assert left is not None
-    with pytest.raises(NotCounted, match="has ended"):
+    with pytest.raises(AnswerRejected, match="has ended"):
         answer_row(store, lambda: KEY, left, Answer(True, BY_ROW, replies={"Which?": "x"}))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.agent.session.prompt import advertised
+from adderclaw.agent.session.prompt import advertised_tools
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import Alias, ToolContext, ToolResult, Workspace
@@ -84,7 +84,7 @@ def test_the_generated_file_is_what_the_types_say() -> None:
 
 
 def test_everything_advertised_fits_in_a_small_request() -> None:
-    tools = advertised(builtin_tools(Kit(Config(), None, FixedClock())).values())
+    tools = advertised_tools(builtin_tools(Kit(Config(), None, FixedClock())).values())
     told = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
     assert len(json.dumps(told, separators=(",", ":")).encode()) <= 7400
 

@@ -30,9 +30,9 @@ class Fall(NamedTuple):
 
 async def fetch(index: str, today: date) -> Table:
     """The table of the newest version on the index; raises AdderClawError, and then nothing has changed."""
-    place = urls.parse(f"{index.rstrip('/')}/pypi/{PACKAGE}/json")
-    version, day, url, sha256 = _wheel_of(await _download(place, place, MOST_JSON), place.url)
-    wheel = await _download(urls.parse(url), place, MOST_WHEEL)
+    address = urls.parse(f"{index.rstrip('/')}/pypi/{PACKAGE}/json")
+    version, day, url, sha256 = _wheel_of(await _download(address, address, MOST_JSON), address.url)
+    wheel = await _download(urls.parse(url), address, MOST_WHEEL)
     digest = hashlib.sha256(wheel).hexdigest()
     if digest != sha256:
         raise AdderClawError(f"{url}: its SHA-256 is {digest}, and {index} lists {sha256}; it was not read")
@@ -58,19 +58,19 @@ def _wheel_of(page: bytes, index: str) -> tuple[str, str, str, str]:
     raise AdderClawError(f"{index}: {PACKAGE} {version} has no wheel")
 
 
-async def _download(place: HostFact, index: HostFact, limit: int) -> bytes:
+async def _download(address: HostFact, index: HostFact, limit: int) -> bytes:
     """The body at an address. Only the index itself may be on this machine or in a private network."""
-    own = place.host == index.host and place.port == index.port
-    hosts = urls.Hosts.named_by_operator(place) if own else urls.Hosts()
+    own = address.host == index.host and address.port == index.port
+    hosts = urls.Hosts.named_by_operator(address) if own else urls.Hosts()
     try:
         headers = {"accept": "*/*", "user-agent": "adderclaw"}
-        answer = await client.request(place, headers=headers, hosts=hosts, seconds=SECONDS, limit=limit)
+        answer = await client.request(address, headers=headers, hosts=hosts, seconds=SECONDS, limit=limit)
     except (client.Failed, Refused) as error:
-        raise AdderClawError(f"{place.url}: {error}") from None
+        raise AdderClawError(f"{address.url}: {error}") from None
     if answer.status != 200:
-        raise AdderClawError(f"{place.url}: HTTP {answer.status} {answer.reason}")
+        raise AdderClawError(f"{address.url}: HTTP {answer.status} {answer.reason}")
     if answer.cut:
-        raise AdderClawError(f"{place.url}: larger than {limit} bytes; it was not read")
+        raise AdderClawError(f"{address.url}: larger than {limit} bytes; it was not read")
     return answer.body
 
 
@@ -85,7 +85,7 @@ def merged(current: Table, fetched: Table) -> Table:
 
 def falls(current: Table, fetched: Table) -> list[Fall]:
     """Each price that is less than half of what applies today, or will be on an announced day."""
-    found: list[Fall] = []
+    lower_prices: list[Fall] = []
     for name, row in sorted(fetched.models.items()):
         before = catalogue.row_of(name.removesuffix("*"), current.models)
         if before is None:
@@ -97,8 +97,8 @@ def falls(current: Table, fetched: Table) -> list[Fall]:
                 short = new.get(price.removeprefix("long_"))
                 after = new.get(price, short) if long else short
                 if after is not None and after < old[price] / 2:
-                    found.append(Fall(name, price, old[price], after))
-    return list(dict.fromkeys(found))
+                    lower_prices.append(Fall(name, price, old[price], after))
+    return list(dict.fromkeys(lower_prices))
 
 
 def without(fetched: Table, current: Table, fallen: list[Fall]) -> Table:

@@ -49,19 +49,19 @@ def wrong(listed: list[str], options: Options) -> Iterator[tuple[int, str]]:
 
 def _of_plugins(options: Options) -> list[str]:
     """The tools of every plugin that is installed, enabled or not, and of those that the command line names."""
-    found = (*installed.known(home()), *map(installed.at, options.plugin_dirs))
-    return [tool.name for plugin in found for tool in plugin.manifest.tools]
+    names = (*installed.known(home()), *map(installed.at, options.plugin_dirs))
+    return [tool.name for plugin in names for tool in plugin.manifest.tools]
 
 
 def unknown_in_rules(loaded: Loaded) -> list[str]:
     """A warning for each permission rule whose tool does not exist. Settings of other programs may name theirs."""
     builtin = names.builtin_names()
-    given = loaded.config.permissions
-    found: list[str] = []
-    for behaviour, rules in (("deny", given.deny), ("ask", given.ask), ("allow", given.allow)):
+    permissions = loaded.config.permissions
+    problems: list[str] = []
+    for behaviour, rules in (("deny", permissions.deny), ("ask", permissions.ask), ("allow", permissions.allow)):
         for rule in rules:
             tool = rule.partition("(")[0].strip()
             if tool not in builtin and not re.search(r"[_*?]", tool):
                 hint = meant(tool, builtin)
-                found.append(f"permissions.{behaviour}: {rule!r} names a tool that does not exist: {tool}{hint}")
-    return found
+                problems.append(f"permissions.{behaviour}: {rule!r} names a tool that does not exist: {tool}{hint}")
+    return problems

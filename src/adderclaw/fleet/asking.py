@@ -9,7 +9,7 @@ import json
 import os
 from typing import Any
 
-from adderclaw.agent.tool_call.approvals import BY_ROW, answer_row, fitting
+from adderclaw.agent.tool_call.approvals import BY_ROW, answer_row, matching_replies
 from adderclaw.core import home_names
 from adderclaw.core.decode import Invalid, decode
 from adderclaw.core.errors import AdderClawError, UsageError
@@ -191,7 +191,7 @@ def _fit(asked: approvals.Approval, *, approved: bool, comment: str, replies: Re
     if asked.terminal:
         raise AdderClawError(f"{asked.id}: only a person at a terminal may answer yes: fetch the run and answer there")
     if asked.questions:
-        return {**said, "replies": fitting(asked, replies)}
+        return {**said, "replies": matching_replies(asked, replies)}
     if replies:
         raise UsageError(f"{asked.id} is answered with yes or no: it asks no question that takes a reply")
     return said

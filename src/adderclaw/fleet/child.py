@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from adderclaw.agent.run import opened, start
-from adderclaw.agent.run.drive import drive, unshown
+from adderclaw.agent.run import open_run, start
+from adderclaw.agent.run.drive import drive, show_nothing
 from adderclaw.agent.run.driver import RESUMABLE, Driver, MessageDriver, Opening
 from adderclaw.agent.run.opened import Resume
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.agent.tool_call.approvals import unaskable
+from adderclaw.agent.tool_call.approvals import refuse_unaskable
 from adderclaw.config import Loaded, load
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
@@ -169,7 +169,7 @@ class Far:
     async def approve(self, request: ApprovalRequest) -> Answer:
         if request.stays:  # the process ends; whoever goes on with the run finds the answer
             return Answer(approved=False, by="no_operator")
-        return unaskable(request) or await self._answered(request.id)
+        return refuse_unaskable(request) or await self._answered(request.id)
 
     async def ask(self, request: QuestionRequest) -> Answer:
         return await self._answered(request.id)
@@ -178,7 +178,7 @@ class Far:
         began = now()
         said = await self._worker.answered(id)
         if self.session is not None:
-            self.session.budget.waited(now() - began)  # that nobody answered is not the run's time
+            self.session.budget.exclude_wait(now() - began)  # that nobody answered is not the run's time
         by = "operator" if said["by"] else "no_operator"
         who = f"{said['by']} (fleet)" if said["by"] else ""
         return Answer(bool(said["approved"]), by, str(said["comment"]), who=who, replies=said.get("replies"))
@@ -218,7 +218,7 @@ def _driven(order: Json, worker: WorkerLink) -> Json:
         workspace=order["workspace"],
         headless=True,
         asks="must",
-        overseer=worker,
+        supervisor=worker,
         amend=lambda loaded: _bounded(loaded, order["seconds"]),
         overrides={
             "memory": {"path": os.path.join(home, home_names.DATABASE), "backend": "sqlite"},
@@ -232,7 +232,7 @@ def _driven(order: Json, worker: WorkerLink) -> Json:
     runtime.bus.listen("fleet", worker.hear)
     kind = opening.kind
     far = Far(worker)
-    with opened(runtime, far, kind=kind, channel="fleet", again=again, task=opening.task, more=opening.rows) as run:
+    with open_run(runtime, far, kind=kind, channel="fleet", again=again, task=opening.task, more=opening.rows) as run:
         far.session = run.session
         run.session.state.stays = kind == "message"  # a SOP's steps say so themselves
         work: Awaitable[TurnResult] = until_signal(run, made.run(run.session), mode=opening.mode)
@@ -248,7 +248,7 @@ def _bounded(loaded: Loaded, seconds: float | None) -> Loaded:
 
 
 async def _finished(run: Any, work: Awaitable[TurnResult], opening: Opening, worker: WorkerLink) -> Json:
-    report = await drive(run, _told_why(work, worker), mode=opening.mode, show=unshown)
+    report = await drive(run, _told_why(work, worker), mode=opening.mode, show=show_nothing)
     return {**report.as_json(), "exit_code": report.exit_code, "tokens": run.session.budget.usage.total}
 
 

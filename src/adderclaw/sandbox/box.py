@@ -157,9 +157,9 @@ class Box:
         if room != self.requested:
             self.requested, self.spec = room, self._resolve_spec(room)
 
-    def start(self, order: ProcessRequest, furniture: SandboxContents | None = None) -> "SandboxedCommand":
+    def start(self, order: ProcessRequest, contents: SandboxContents | None = None) -> "SandboxedCommand":
         """Start a command in the sandbox, and the sandbox first if it does not run."""
-        self._contents = furniture or self._contents
+        self._contents = contents or self._contents
         self._calls += 1
         # No namespace ends what a killed Landlock sandbox leaves behind: the watchdog finds it by its mark.
         mark = watchdog().new_mark() if self.kind == "landlock" else f"{os.getpid()}.{id(self):x}.{self._calls}"
@@ -208,13 +208,13 @@ class Box:
             self._outline = outline, self._resolve_spec(outline)
         return outline
 
-    def would_hide_more(self, furniture: SandboxContents) -> bool:
+    def would_hide_more(self, contents: SandboxContents) -> bool:
         """Whether the next command would still see files that are to be hidden by now, since the sandbox is in use."""
         inside = self._backend
         if inside is None or not inside.running or not inside.is_alive():
             return False
-        self._contents = furniture
-        next_room = furniture.spec(self._refresh_outline(), self._survey())
+        self._contents = contents
+        next_room = contents.spec(self._refresh_outline(), self._survey())
         return not ({*next_room.hidden} <= {*inside.spec.hidden} and {*next_room.masked} <= {*inside.spec.masked})
 
     def _pause_others(self, inside: SandboxBackend) -> None:
@@ -298,15 +298,15 @@ class Box:
         """Start the sandbox now."""
         self._ready_backend()
 
-    def prestart(self, furniture: SandboxContents) -> None:
+    def prestart(self, contents: SandboxContents) -> None:
         """Start the sandbox ahead of its first command without waiting for it, unless rules need a survey first.
 
         Changes until the first command take effect with that command.
         """
-        if self.kind != "bubblewrap" or self._backend is not None or furniture.shut().is_any:
+        if self.kind != "bubblewrap" or self._backend is not None or contents.shut().is_any:
             return
-        self._contents = furniture
-        self._update_spec(furniture.spec(self._refresh_outline(), Survey()))
+        self._contents = contents
+        self._update_spec(contents.spec(self._refresh_outline(), Survey()))
         self._backend = self._create_backend()
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from adderclaw.agent import queries
 from adderclaw.agent.conversation import questions
 from adderclaw.agent.conversation.watched import Watched
-from adderclaw.agent.tool_call.approvals import person
+from adderclaw.agent.tool_call.approvals import person_answering
 from adderclaw.core.decode import Between
 from adderclaw.core.errors import UsageError
 from adderclaw.core.questions import Answer
@@ -53,7 +53,7 @@ class Listing:
 
 def who(called: Called) -> str:
     """How rows and receipts name who answers."""
-    return person(channel(called))
+    return person_answering(channel(called))
 
 
 def channel(called: Called) -> str:

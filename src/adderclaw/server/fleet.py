@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.agent.tool_call.approvals import person
+from adderclaw.agent.tool_call.approvals import person_answering
 from adderclaw.config import home
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import AdderClawError, UsageError
@@ -79,7 +79,7 @@ async def listing(_: Called) -> FleetQuestions:
 
 
 async def answered(called: Called) -> FleetAnswered:
-    who = person(channel(called))
+    who = person_answering(channel(called))
     return await asyncio.to_thread(_settled, called.path["run_id"], called.path["id"], called.given, who)
 
 

@@ -176,7 +176,7 @@ async def restored(called: Called) -> RestoredRow:
 def _require_quiet(called: Called, folder: str) -> None:
     """Files do not change under a turn that works on them."""
     for one in called.house.conversations.all():
-        if one.run is not None and one.state != "idle" and one.run.session.scene.context.workspace.root == folder:
+        if one.run is not None and one.state != "idle" and one.run.session.environment.context.workspace.root == folder:
             raise Refusal(409, "conflict", f"{one.id} works in {folder}: interrupt it, or wait, then restore")
 
 

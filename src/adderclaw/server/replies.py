@@ -10,7 +10,7 @@ from adderclaw.agent.queries import clean
 from adderclaw.agent.queries.webhook_channels import secrets as channel_secrets
 from adderclaw.agent.session.clock import random_ids
 from adderclaw.agent.session.session import TurnResult
-from adderclaw.agent.tool_call.approvals import Shown, shown, text_of
+from adderclaw.agent.tool_call.approvals import DisplayedRequest, displayed_request, questions_text
 from adderclaw.config.schema.channels import Sender, WebhookChannel
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.questions import QuestionRequest
@@ -68,27 +68,27 @@ def may_answer(entry: Sender, request: Request) -> bool:
     """What the model wants to know from the person that it talks to, that person may say; what it may do is a right."""
     if isinstance(request, QuestionRequest):
         return entry.may_approve or request.asker == ASK_USER
-    seen = shown(request).text
+    seen = displayed_request(request).text
     # what leaves has no secret in it, nor what has the shape of one: nobody says yes to what they were not shown
     return entry.may_approve and len(request.shown) <= MOST_SHOWN and clean(seen) == seen
 
 
-def _waits(seen: Shown) -> str:
+def _waits(seen: DisplayedRequest) -> str:
     return f"{seen.tool if seen.is_step else f'A call of {seen.tool}'} waits for the operator's approval."
 
 
 def asking(one: Conversation, turn: str, request: Request, entry: Sender) -> Reply:
     allowed = may_answer(entry, request)
     if isinstance(request, QuestionRequest):
-        kind, words = "question", text_of(request.questions) if allowed else "The operator is asked something."
+        kind, words = "question", questions_text(request.questions) if allowed else "The operator is asked something."
         fix = f"Answer {request.id} in your own words." if allowed else "The operator answers it."
     elif allowed:
-        seen = shown(request)
+        seen = displayed_request(request)
         kind, words = "approval", f"{seen.head}\n{seen.text}"
         words = "\n".join([words, *seen.marks])
         fix = f"Answer {request.id} with yes or no."
     else:
-        kind, words = "approval", _waits(shown(request))
+        kind, words = "approval", _waits(displayed_request(request))
         fix = "The operator answers it."
     options = (
         [[choice.label for choice in one.options] for one in request.questions]

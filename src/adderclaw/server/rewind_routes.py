@@ -66,7 +66,7 @@ async def go_back(called: Called) -> Went:
         if files is not None and files["refused"]:
             return Went(False, files)
         if given.what != "files":
-            resume.rewind(run.session, given.sequence)
+            resume.rewind_to(run.session, given.sequence)
         return Went(given.what != "files", files)
 
     return await one.alone(called.client.id, work, granted=steers(called, one))

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Literal
 
-from adderclaw.agent.tool_call.approvals import by_agent
+from adderclaw.agent.tool_call.approvals import refuse_from_agent
 from adderclaw.core.questions import (
     MOST_GRANTED,
     Answer,
@@ -52,13 +52,13 @@ class Terminal:
         return replied(replies)
 
     async def _approve(self, request: ApprovalRequest) -> Answer:
-        from adderclaw.agent.tool_call.approvals import shown, unaskable
+        from adderclaw.agent.tool_call.approvals import displayed_request, refuse_unaskable
 
-        if (refused := unaskable(request)) is not None:
+        if (refused := refuse_unaskable(request)) is not None:
             why = f"not asked, and denied: {refused.comment}"
             print(f"Tool request:\n  tool: {_line(request.tool)}\n  {why}", file=sys.stderr)
             return refused
-        seen = shown(request)
+        seen = displayed_request(request)
         lines = ["Tool request:", f"  tool: {seen.tool}", f"  risk: {request.risk}", f"  reason: {seen.reason}"]
         if seen.is_step:
             lines = [f"{seen.tool} asks for your approval:", f"  question: {seen.reason}"]
@@ -154,7 +154,7 @@ class OwnHand:
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         typed = Answer(approved=True, by="operator", comment=f"typed {request.tool} by hand")
-        return await asyncio.to_thread(by_agent, request) or typed
+        return await asyncio.to_thread(refuse_from_agent, request) or typed
 
     async def ask(self, request: QuestionRequest) -> Answer:
         return await Terminal().ask(request)

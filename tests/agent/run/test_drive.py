@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.agent.run import Options, Run, opened, start
+from adderclaw.agent.run import Options, Run, open_run, start
 from adderclaw.agent.run.drive import Report, drive, exit_code
 from adderclaw.agent.session.session import TurnResult
-from adderclaw.agent.tool_call.approvals import Nobody
+from adderclaw.agent.tool_call.approvals import NoOperator
 from adderclaw.core.errors import AdderClawError, StoreError, UsageError
 from adderclaw.core.types import Outcome
 from adderclaw.storage import runs
@@ -19,7 +19,7 @@ from adderclaw.storage import runs
 @contextmanager
 def opened_in(folder: Path) -> Generator[Run]:
     runtime = start(Options(workspace=str(folder), log_level="error"))
-    with opened(runtime, Nobody(waits=False), kind="message") as run:
+    with open_run(runtime, NoOperator(waits=False), kind="message") as run:
         yield run
 
 

@@ -1,6 +1,6 @@
 """The change that a call made, as it is drawn: what of its result is the diff."""
 
-from adderclaw.agent.session.session import told
+from adderclaw.agent.session.session import hook_text
 from adderclaw.agent.view.calls import change, parsed
 from adderclaw.agent.view.items import Line
 
@@ -10,7 +10,7 @@ PRINTED = "ruff could not check a.py:\n-- stderr ---\n--- stderr ---\n+ more\n  
 
 
 def test_what_hooks_say_after_an_edit_is_no_part_of_its_diff() -> None:
-    for after in (f"\n\n{told('AfterEdit', [PRINTED])}", "\n(and 2 more)", "\n-- stderr ---\n  text", ""):
+    for after in (f"\n\n{hook_text('AfterEdit', [PRINTED])}", "\n(and 2 more)", "\n-- stderr ---\n  text", ""):
         made = change("Edit", {"file_path": "a.py"}, {"content": f"Edited a.py (3 lines):\n{DIFF}{after}"})
         assert made is not None
         assert made.lines == LINES, after

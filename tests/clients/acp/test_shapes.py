@@ -10,7 +10,7 @@ import pytest
 from acp import helpers, schema
 
 from adderclaw.agent.session.session import TurnResult
-from adderclaw.agent.tool_call.approvals import MOST_SHOWN
+from adderclaw.agent.tool_call.approvals import MAX_SHOWN
 from adderclaw.agent.view import calls
 from adderclaw.agent.view.items import Call, Change, Child, Item, Line, Notice, Todo, Words
 from adderclaw.clients.acp import asking, prompts, servers, updates
@@ -173,7 +173,7 @@ def test_an_answer_grants_exactly_what_its_option_says(
 
 
 def test_what_is_approved_is_shown_whole() -> None:
-    long = "echo " + "x" * (MOST_SHOWN - 10)
+    long = "echo " + "x" * (MAX_SHOWN - 10)
     made = dumped(asking.about(replace(REQUEST, shown=long), "/w"))
     assert long in made["content"][1]["content"]["text"]
     preview = "--- a\n+++ b\n@@ -0,0 +1,2 @@\n+" + "y" * 100_000 + "\n+z\n"

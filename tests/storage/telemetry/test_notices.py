@@ -417,8 +417,8 @@ def test_in_a_conversation_a_long_turn_is_done_and_not_the_end_of_the_talk(post:
     bus = Bus(clock, random_ids, Secrets().clean)
     bus.session_id, bus.conversation_id = "s", "c"
     settings = Config(notices=Notices(targets={"hook": target("webhook")}))
-    scene = NoticeContext(settings, post.store, str(post.home), Secrets().clean, "/w/shop", "repl", "repl", True)
-    hear, close = listener.sink(scene, bus)
+    context = NoticeContext(settings, post.store, str(post.home), Secrets().clean, "/w/shop", "repl", "repl", True)
+    hear, close = listener.sink(context, bus)
     bus.listen("notices", hear)
 
     def turn(of: Bus, seconds: float, outcome: str = "completed") -> None:

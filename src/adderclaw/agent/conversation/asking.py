@@ -1,15 +1,15 @@
-"""What a client is asked, by id, until somebody answers: the operator of every run that a program watches."""
+"""The operator of runs that a program watches: keeps each question, by id, until a client answers it."""
 
 import asyncio
 from collections.abc import Callable
 
 from adderclaw.agent.tool_call.approvals import (
-    MOST_REPLIED,
+    MAX_REPLIES,
     AlreadyAnswered,
-    NotCounted,
+    AnswerRejected,
+    displayed_request,
     questions_json,
-    shown,
-    unaskable,
+    refuse_unaskable,
 )
 from adderclaw.core.errors import UsageError
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, reached
@@ -20,7 +20,7 @@ from adderclaw.core.types import Json
 type Request = ApprovalRequest | QuestionRequest
 
 REMEMBERED = 1_000
-"""Ids of questions that were answered: who answers one of them again learns that."""
+"""Number of answered questions that are remembered, to report a second answer."""
 
 
 class Waiting(NamedTuple):
@@ -29,39 +29,39 @@ class Waiting(NamedTuple):
 
 
 class Asking:
-    """The questions of one run or conversation. The first answer counts; who asks sets the time limit."""
+    """The questions of one run or conversation. The first answer counts; the caller sets the time limit."""
 
     def __init__(self, tell: Callable[[Request], None], over: Callable[[], None] = lambda: None) -> None:
-        """`tell` is called with each question when it is asked, `over` when one waits no more."""
+        """`tell` is called with each new question, `over` when one is no longer open."""
         self._tell, self._over = tell, over
         self._waiting: dict[str, Waiting] = {}
         self._answered: dict[str, None] = {}
 
     @property
     def open(self) -> dict[str, Request]:
-        """Those that wait, the oldest first."""
-        return {id: one.request for id, one in self._waiting.items()}
+        """The open questions, the oldest first."""
+        return {id: waiting.request for id, waiting in self._waiting.items()}
 
     async def approve(self, request: ApprovalRequest) -> Answer:
-        if (refused := unaskable(request)) is not None:
+        if (refused := refuse_unaskable(request)) is not None:
             return refused
-        if request.stays:  # nothing waits in memory for what may be answered next week
+        if request.stays:  # it may be answered much later, so do not wait in memory
             self._tell(request)
             return Answer(approved=False, by="no_operator")
-        given = await self._asked(request)
-        if not (given.approved and given.remember == "registries"):
-            return given
-        return reached(request)._replace(who=given.who)
+        answer = await self._asked(request)
+        if not (answer.approved and answer.remember == "registries"):
+            return answer
+        return reached(request)._replace(who=answer.who)
 
     async def ask(self, request: QuestionRequest) -> Answer:
         return await self._asked(request)
 
     async def _asked(self, request: Request) -> Answer:
-        given: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting[request.id] = Waiting(request, given)
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[request.id] = Waiting(request, answer)
         self._tell(request)
         try:
-            return await given
+            return await answer
         finally:
             del self._waiting[request.id]
             self._answered[request.id] = None
@@ -69,24 +69,24 @@ class Asking:
                 del self._answered[next(iter(self._answered))]
             self._over()
 
-    def answer(self, id: str, given: Answer, plan: str = "") -> bool:
-        """Answer what waits under this id; False where nothing of this id was ever asked here.
+    def answer(self, id: str, answer: Answer, plan: str = "") -> bool:
+        """Answer the question with this id; False if it was never asked here.
 
         With `plan`, only if it is about the call with that hash.
         """
-        one = self._waiting.get(id)
-        if one is None and id not in self._answered:
+        waiting = self._waiting.get(id)
+        if waiting is None and id not in self._answered:
             return False
-        if one is None or one.given.done():
+        if waiting is None or waiting.given.done():
             raise AlreadyAnswered(f"{id} is answered already")
-        if isinstance(one.request, ApprovalRequest):
-            if plan and plan != one.request.plan_hash:
-                raise NotCounted(f"{id} is about another call (plan {one.request.plan_hash})")
-            if given.replies is not None:
+        if isinstance(waiting.request, ApprovalRequest):
+            if plan and plan != waiting.request.plan_hash:
+                raise AnswerRejected(f"{id} is about another call (plan {waiting.request.plan_hash})")
+            if answer.replies is not None:
                 raise UsageError(f"{id} asks for a yes or a no")
-        elif given.approved:
-            given = given._replace(replies=_fitting(id, one.request, given.replies))
-        one.given.set_result(given)
+        elif answer.approved:
+            answer = answer._replace(replies=_fitting(id, waiting.request, answer.replies))
+        waiting.given.set_result(answer)
         return True
 
 
@@ -94,11 +94,15 @@ def _fitting(id: str, request: QuestionRequest, replies: Replies | None) -> Repl
     """The replies by their questions, which a client knows as they were shown; to nothing else, and within bounds."""
     if replies is None:
         raise UsageError(f"{id} asks for replies to its questions")
-    known = {shape: one.question for one in request.questions for shape in (one.question, visible(one.question))}
+    known = {
+        shape: asked_question.question
+        for asked_question in request.questions
+        for shape in (asked_question.question, visible(asked_question.question))
+    }
     if unknown := set(replies) - set(known):
         raise UsageError(f"{id} does not ask {min(unknown)[:200]!r}")
-    if sum(map(len, replies.values())) > MOST_REPLIED:
-        raise UsageError(f"{id}: the replies have more than {MOST_REPLIED:,} characters")
+    if sum(map(len, replies.values())) > MAX_REPLIES:
+        raise UsageError(f"{id}: the replies have more than {MAX_REPLIES:,} characters")
     return {known[question]: reply for question, reply in replies.items()}
 
 
@@ -106,7 +110,7 @@ def as_json(request: Request) -> Json:
     """A question for a program: what a person is shown of it is whole and escaped."""
     if isinstance(request, QuestionRequest):
         return {"id": request.id, "kind": "question", "questions": questions_json(request.questions)}
-    seen = shown(request)
+    seen = displayed_request(request)
     return {
         "id": request.id,
         "kind": "approval",

@@ -1,4 +1,4 @@
-"""A message that calls a skill, a command or a server's prompt by its name: `/review src/`."""
+"""Expands messages that call a skill, a command or a server's prompt by its name: `/review src/`."""
 
 import os
 from typing import TYPE_CHECKING
@@ -20,26 +20,26 @@ OWN = {
     "security-review": "review a change for security alone",
     "simplify": "make changed code simpler",
 }
-"""Commands of ours that are a message and nothing more: `prompts/NAME.md`."""
+"""Built-in commands that only send a message: `prompts/NAME.md`."""
 
 
 async def expanded(session: Session, text: str) -> str:
-    """What is sent to the model; a text that names none stays as it is.
+    """The text for the model; a text that names no skill stays unchanged.
 
-    The first line has the arguments: what is below it, such as what was piped in, goes into no command of the skill.
+    Only the first line has arguments. The lines below it, such as piped input, are not passed to the skill's commands.
     """
     line, _, below = text.partition("\n")
     name, _, rest = line.strip().partition(" ")
-    skills = session.scene.kit.skills
+    skills = session.environment.kit.skills
     if not name.startswith("/") or skills is None or not skills.has(name[1:]):
         return text
-    made = await chained(session, name[1:], rest.strip())
-    return f"{made}\n{below}" if below.strip() else made
+    message = await chained(session, name[1:], rest.strip())
+    return f"{message}\n{below}" if below.strip() else message
 
 
 async def chained(session: Session, name: str, rest: str) -> str:
-    """One skill, or several that are named one after the other (`/a /b words`): each gets the words behind them."""
-    skills, names = session.scene.kit.skills, [name]
+    """Expand one skill, or several in a row (`/a /b words`), each with the words that follow."""
+    skills, names = session.environment.kit.skills, [name]
     assert skills is not None
     while len(names) < MOST_CHAINED:
         word, _, behind = rest.partition(" ")
@@ -47,43 +47,43 @@ async def chained(session: Session, name: str, rest: str) -> str:
             break
         names.append(word[1:])
         rest = behind.strip()
-    return "\n\n".join([await called(session, one, rest) for one in dict.fromkeys(names)])
+    return "\n\n".join([await called(session, skill_name, rest) for skill_name in dict.fromkeys(names)])
 
 
 async def called(session: Session, name: str, arguments: str) -> str:
-    """A skill's text with what its commands print; what it asks to be allowed counts in this turn, if it is trusted."""
-    message, found = await text_of(session, name, arguments)
-    session.scene.in_force.lend(found.rules, found.effort)
+    """A skill's text with its commands' output. A trusted skill's allow rules count in this turn."""
+    message, skill = await text_of(session, name, arguments)
+    session.environment.active_policy.lend(skill.rules, skill.effort)
     return message
 
 
 async def text_of(session: Session, name: str, arguments: str) -> "tuple[str, CalledSkill]":
-    """The same for whoever begins no turn with it, and what it asks for."""
+    """A skill's text and its requests, without applying the requests."""
     from adderclaw.tools.control.skill import fill_placeholders
 
-    if (skills := session.scene.kit.skills) is None:
+    if (skills := session.environment.kit.skills) is None:
         raise Refused(f"there is no skill {name[:100]!r}")
-    await lifecycle.begin(session)  # its hooks come first
-    found = skills.called(name, arguments, session.session_id)
-    if (refused := await lifecycle.skill_expanded(session, name, arguments, found.path)) is not None:
+    await lifecycle.run_start_hooks(session)  # the SessionStart hooks run first
+    skill = skills.called(name, arguments, session.session_id)
+    if (refused := await lifecycle.run_skill_expansion_hooks(session, name, arguments, skill.path)) is not None:
         raise Refused(f"a hook refused it: {refused}")
-    return await fill_placeholders(found, session.host), found
+    return await fill_placeholders(skill, session.host), skill
 
 
 async def prompted(run: Run, name: str, rest: str) -> str:
-    """What a prompt of an MCP server (`mcp__SERVER__PROMPT`) says with these words."""
+    """The text of an MCP server's prompt (`mcp__SERVER__PROMPT`) with these arguments."""
     servers = run.runtime.servers
     if servers is None:
         raise Refused(f"there is no command /{name[:100]}: no MCP server is configured")
     prompt = await servers.prompt(name, _words(rest))
     fields: Json = {"expansion_type": "mcp_prompt", "command_name": name, "command_args": rest, "prompt": prompt}
-    if (refused := await lifecycle.expanded(run.session, fields)) is not None:
+    if (refused := await lifecycle.run_expansion_hooks(run.session, fields)) is not None:
         raise Refused(f"a hook refused it: {refused}")
     return prompt
 
 
 def _words(rest: str) -> list[str]:
-    """Quotes hold words together; one that is left open is a character."""
+    """Split like a shell; if a quote is not closed, split at spaces."""
     import shlex
 
     try:
@@ -93,7 +93,7 @@ def _words(rest: str) -> list[str]:
 
 
 def own(name: str, rest: str) -> str:
-    """The message that one of our own commands stands for, with what follows it."""
+    """The message of a built-in command, with the person's additional text."""
     with open(os.path.join(PROMPTS, f"{name}.md"), encoding="utf-8") as file:
         text = file.read().strip()
     return f"{text}\n\nThe person adds: {rest}" if rest else text

@@ -1,4 +1,4 @@
-"""Work that can be cancelled for a reason, which its result then has; whoever waits gets a result in any case."""
+"""Runs work that can be cancelled for a reason; waiting for it always returns a result."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -11,10 +11,10 @@ class Cancelling:
     def __init__(self) -> None:
         self._task: asyncio.Future[TurnResult] | None = None
         self.why = ""
-        """Why it was cancelled; empty where it was not."""
+        """Why it was cancelled; empty if it was not."""
 
     def cancel(self, why: str) -> None:
-        """It ends as soon as what it does can be left; cancelled before it begins, it ends at once."""
+        """Cancel the work, for this reason; also before it begins."""
         self.why = self.why or why
         if self._task is not None:
             self._task.cancel()
@@ -27,7 +27,7 @@ class Cancelling:
             result = await task
             return result._replace(reason=self.why) if self.why and result.outcome == "stopped" else result
         except asyncio.CancelledError:
-            if not self.why:  # who waits is cancelled: nothing goes on without it
+            if not self.why:  # the waiting task was cancelled, so end the work too
                 task.cancel()
                 await asyncio.wait({task})
                 self.why = "the client is gone"

@@ -1,4 +1,4 @@
-"""One conversation that many clients watch: messages one after the other, each a turn that can be interrupted."""
+"""A conversation that many clients can watch. Its messages are queued; each is a turn that can be interrupted."""
 
 import asyncio
 from collections import deque
@@ -10,12 +10,12 @@ from adderclaw.agent.conversation.one_turn import one_turn
 from adderclaw.agent.conversation.updates import READ_ANEW, Updates
 from adderclaw.agent.conversation.watched import BOUNDS, END, Bounds, Full, State, Unknown, Watched
 from adderclaw.agent.loop.loop import run_turn
-from adderclaw.agent.run import Options, Resume, Run, opened, start
-from adderclaw.agent.run.drive import drive, shown
+from adderclaw.agent.run import Options, Resume, Run, open_run, start
+from adderclaw.agent.run.drive import drive, without_secrets
 from adderclaw.agent.run.start import loaded_by
 from adderclaw.agent.session.clock import random_ids
-from adderclaw.agent.session.session import ALONE, Attached, TurnResult
-from adderclaw.agent.tool_call.approvals import Nobody
+from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, TurnResult
+from adderclaw.agent.tool_call.approvals import NoOperator
 from adderclaw.config.managed import PROFILES, lent_profile
 from adderclaw.core.deltas import GrowingText
 from adderclaw.core.errors import InUse, UsageError
@@ -24,21 +24,21 @@ from adderclaw.core.types import Delta, MediaBlock, OnDelta
 from adderclaw.storage import transcript
 
 MOST_RESULTS = 200
-"""Turns whose results are kept for who asks later."""
+"""The number of turns whose results are kept."""
 
 
 class Message(NamedTuple):
     turn: str
     text: str | None
-    """None: a turn that was interrupted goes on."""
+    """None: continue an interrupted turn."""
     attached: Attached
     client: str
     by_name: bool = True
-    """What begins with `/` may call a skill or a command."""
+    """Whether text that begins with `/` may call a skill or a command."""
 
 
 class Conversation(Watched):
-    """Its run is opened while there is something to do; idle for long it sleeps, and the next message wakes it."""
+    """A hosted conversation. Its run is open while it is used; after a long idle time it sleeps."""
 
     def __init__(
         self,
@@ -53,15 +53,15 @@ class Conversation(Watched):
         room: "Callable[[], Awaitable[None]] | None" = None,
         bounds: Bounds = BOUNDS,
     ) -> None:
-        """`asks`: its clients are asked; else nobody is. `rest`: seconds of idleness before it
-        releases its sandbox. `patience`: as many more before it sleeps."""
+        """`asks`: whether its clients answer questions. `rest`: idle seconds before it releases its sandbox.
+        `patience`: further idle seconds before it sleeps."""
         super().__init__("", client, channel, bounds)
         self._most = bounds.queued
         self.options, self.asks, self._patience, self._rest = options, asks, patience, rest
         self.chosen: dict[str, str] = {}
-        """What clients chose for it, of profile, provider and model; also in the store."""
+        """The profile, provider and model that clients chose; also in the store."""
         self.otherwise: Options | None = None
-        """Its options without the profile, where whoever opens it now did not name that one."""
+        """Its options without the stored profile, if the client that opened it now did not choose that."""
         self._woke, self._room = woke, room
         self.run: Run | None = None
         """None while it sleeps."""
@@ -73,13 +73,13 @@ class Conversation(Watched):
         self._work = Cancelling()
         self._results: dict[str, asyncio.Future[TurnResult]] = {}
         self._leaves = False
-        """It takes no further message: it is about to sleep or to end."""
+        """Whether it is about to sleep or end, and takes no further message."""
         self._closed = False
         self._alone = asyncio.Lock()
-        """Held by the turn at hand, or by what is done in place of one."""
+        """Held by the current turn, or by an operation in place of one."""
         self._heard: _Heard | None = None
         self.before: Conversation | None = None
-        """The same conversation that was closed and is still ending: its run has to be over before ours begins."""
+        """An earlier object of the same conversation that is still ending; its run must end before this one begins."""
 
     # -------------------------------------------------------------- what clients do
 
@@ -105,11 +105,11 @@ class Conversation(Watched):
         *,
         client: str,
         images: Sequence[MediaBlock] = (),
-        attached: Attached = ALONE,
+        attached: Attached = NO_ATTACHMENTS,
         granted: bool = False,
         by_name: bool = True,
     ) -> str:
-        """Begin a turn, or let the message wait for its own; the turn's id."""
+        """Begin a turn with the message, or queue it; returns the turn's id."""
         self.require(client, granted=granted)
         if not text.strip() and not images and not attached.texts:
             raise UsageError("the message is empty; say what the agent should do")
@@ -117,13 +117,13 @@ class Conversation(Watched):
         return await self._queue(text, attached, client, by_name=by_name)
 
     async def go_on(self, client: str, *, granted: bool = False) -> str:
-        """Finish the turn that an interruption left; the conversation was opened with `go_on`."""
+        """Finish an interrupted turn, in a conversation that was opened with `go_on`."""
         self.require(client, granted=granted)
-        return await self._queue(None, ALONE, client)
+        return await self._queue(None, NO_ATTACHMENTS, client)
 
     async def _queue(self, text: str | None, attached: Attached, client: str, *, by_name: bool = True) -> str:
         run = await self.awake()
-        if len(self._messages) >= self._most:  # others may have come while it woke
+        if len(self._messages) >= self._most:  # other messages may have come while it woke
             raise Full(f"{self._most} messages wait in {self.id} already; wait until they are answered")
         if attached.media and not run.session.provider.capabilities().images:
             raise UsageError(f"the model {run.session.model} sees no pictures: leave them out, or choose another model")
@@ -137,14 +137,14 @@ class Conversation(Watched):
         return message.turn
 
     async def ended(self, turn: str) -> TurnResult:
-        """How a turn ended, once it has; who waits may go away."""
-        found = self._results.get(turn)
-        if found is None:
+        """Wait for the result of a turn. Cancelling the wait does not affect the turn."""
+        result = self._results.get(turn)
+        if result is None:
             raise Unknown(f"{self.id} has no turn {turn!r} whose result is kept")
-        return await asyncio.shield(found)
+        return await asyncio.shield(result)
 
     def knows(self, turn: str) -> bool:
-        """Whether the result of a turn is kept here, or is to come."""
+        """Whether the result of a turn is kept here or pending."""
         return turn in self._results
 
     def is_over(self, turn: str) -> bool:
@@ -152,11 +152,11 @@ class Conversation(Watched):
 
     @property
     def partial(self) -> str:
-        """What came so far of the answer that arrives."""
+        """The part of the current answer that has arrived so far."""
         return self._heard.text if self._heard is not None else ""
 
     async def alone[T](self, client: str, work: Callable[[Run], Awaitable[T]], *, granted: bool = False) -> T:
-        """Do something in place of a turn, such as going back; messages wait for it. Then followers read it anew."""
+        """Run an operation, such as a rewind, in place of a turn; messages wait. Followers are told to read again."""
         self.require(client, granted=granted)
         if self.state != "idle":
             raise InUse(f"{self.id} is at work; interrupt it first, or wait until it is done")
@@ -166,7 +166,7 @@ class Conversation(Watched):
         return result
 
     def interrupt(self, client: str, *, turn: str | None = None, granted: bool = False, why: str = "") -> bool:
-        """End the turn at hand, or this one; messages that wait go on. False where there is nothing to interrupt."""
+        """Interrupt the current turn, or this one; queued messages continue. False if there is nothing to interrupt."""
         self.require(client, granted=granted)
         why = why or f"interrupted by {client}"
         for message in self._messages:
@@ -179,29 +179,29 @@ class Conversation(Watched):
         self._work.cancel(why)
         return True
 
-    # -------------------------------------------------------------- its life
+    # -------------------------------------------------------------- open, sleep, close
 
     @property
     def is_open(self) -> bool:
-        """Also while it begins and ends: what it takes up is not free before."""
+        """Whether it uses resources; also while it begins and ends."""
         return self._life is not None and not self._life.done()
 
     async def begin(self, again: Resume | None) -> None:
         """Open its run: a new conversation, or one that goes on."""
         loop = asyncio.get_running_loop()
-        ready: asyncio.Future[None] = loop.create_future()
+        opened: asyncio.Future[None] = loop.create_future()
         if self.before is not None:
             await self.before.over()
             self.before = None
         self._leaves = self._closed
-        life = self._life = loop.create_task(self._lived(again, ready))
-        life.add_done_callback(self._slept)
-        await asyncio.wait({life, ready}, return_when=asyncio.FIRST_COMPLETED)
-        if not ready.done():
-            life.result()  # raises why it did not begin
+        task = self._life = loop.create_task(self._lived(again, opened))
+        task.add_done_callback(self._slept)
+        await asyncio.wait({task, opened}, return_when=asyncio.FIRST_COMPLETED)
+        if not opened.done():
+            task.result()  # raises why it did not begin
 
     async def awake(self, again: Resume | None = None) -> Run:
-        """Its run, opened again where it slept: as `again` says, or for the next message."""
+        """Its run. If it sleeps, the run is opened again."""
         async with self._waking:
             if self._closed:
                 raise UsageError(f"{self.id} is closed; open it again by its id")
@@ -217,7 +217,7 @@ class Conversation(Watched):
             return self.run
 
     async def close(self, why: str = "the conversation was closed") -> None:
-        """End it at a safe point: what it did is written, and it can be gone on with."""
+        """End it at a safe point: everything is stored, and it can be resumed."""
         self._closed = self._leaves = True
         while self._messages:
             self._settled(self._messages.popleft().turn, TurnResult("stopped", "", why))
@@ -235,7 +235,7 @@ class Conversation(Watched):
             await asyncio.wait({self._life})
 
     async def sleep(self) -> bool:
-        """Close its run while nobody wants anything of it; False where somebody does."""
+        """Close its run if it is idle; False if it is not."""
         if not self.is_idle or self._life is None:
             return False
         self._leaves = True
@@ -245,14 +245,14 @@ class Conversation(Watched):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is done in it, beside it or for it."""
-        tasks = self.run.session.scene.kit.tasks if self.run is not None else None
+        """Whether no turn, question, operation or background task is active."""
+        tasks = self.run.session.environment.kit.tasks if self.run is not None else None
         return self.state == "idle" and not (tasks is not None and any(task.running for task in tasks.listed()))
 
-    async def _lived(self, again: Resume | None, ready: "asyncio.Future[None]") -> None:
+    async def _lived(self, again: Resume | None, opened: "asyncio.Future[None]") -> None:
         runtime = start(_stricter(self.options, self.otherwise))
-        operator = self._asking if self.asks else Nobody(waits=False)
-        with opened(runtime, operator, kind="agent", channel=self.channel, again=again) as run:
+        operator = self._asking if self.asks else NoOperator(waits=False)
+        with open_run(runtime, operator, kind="agent", channel=self.channel, again=again) as run:
             session = run.session
             if not self.id and (again is None or again.fork):
                 with session.store.write() as cursor:
@@ -263,14 +263,14 @@ class Conversation(Watched):
             self.id, self.run = session.conversation_id, run
             self._attach(run)
             self._woke(self)
-            ready.set_result(None)
+            opened.set_result(None)
             await drive(run, self._talked(run))
 
-    def _slept(self, life: "asyncio.Task[None]") -> None:
-        """Its run is over. Messages that came too late for it are not lost without a word."""
+    def _slept(self, task: "asyncio.Task[None]") -> None:
+        """Clean up after its run; queued messages fail if the run ended with an error."""
         self.run, self._at_hand = None, None
         self._detach()
-        error = None if life.cancelled() else life.exception()
+        error = None if task.cancelled() else task.exception()
         if error is not None:
             self._closed = True
             while self._messages:
@@ -300,9 +300,9 @@ class Conversation(Watched):
         return None if self._leaves and not self._messages else self._messages.popleft()
 
     async def _answered(self, run: Run, message: Message) -> TurnResult:
-        """One turn, whatever becomes of it."""
+        """Run one turn and publish its result."""
         self._at_hand, self._work = message, Cancelling()
-        run.session.budget.begin()
+        run.session.budget.restart_limits()
         self._changed()
 
         def work(hear: OnDelta) -> Awaitable[TurnResult]:
@@ -315,24 +315,24 @@ class Conversation(Watched):
         run.runtime.bus.catch_up()
         self._say(END)
         self._leaves = self._leaves or _is_cancelled()  # the process ends: no further turn
-        result = shown(run, result)
+        result = without_secrets(run, result)
         self._at_hand = None
         self._settled(message.turn, result._replace(answer=rest or result.answer), run)
         return result
 
     def _settled(self, turn: str, result: TurnResult, run: Run | None = None) -> None:
-        told = {"turn": turn, "outcome": result.outcome, "answer": result.answer, "reason": result.reason}
+        update = {"turn": turn, "outcome": result.outcome, "answer": result.answer, "reason": result.reason}
         if run is not None:
             budget = run.session.budget
-            told |= {"usage": budget.usage.as_json(), "cost": budget.cost, "steps": budget.steps}
-        self.updates.publish("ended", told)
+            update |= {"usage": budget.usage.as_json(), "cost": budget.cost, "steps": budget.steps}
+        self.updates.publish("ended", update)
         if turn in self._results and not self._results[turn].done():
             self._results[turn].set_result(result)
         self._changed()
 
 
 def _stricter(options: Options, otherwise: Options | None) -> Options:
-    """Neither a row that nobody signed loosens anything nor what another was granted: up to the operator's own."""
+    """The options with a stored profile only if it is not looser than what the operator allows here."""
     if otherwise is None or options.profile is None:
         return options
     loaded = loaded_by(otherwise, otherwise.workspace, otherwise.overrides, here=otherwise.here)
@@ -368,7 +368,7 @@ class _Heard:
         if delta.kind == "tool":
             return
         if delta.kind == "text":
-            self._catch_up()  # what was done before these words comes before them
+            self._catch_up()  # publish earlier events first
             self._text.add(delta.text)
         elif delta.kind == "reset":
             self._text.clear()

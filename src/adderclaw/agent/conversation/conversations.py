@@ -44,11 +44,11 @@ class Conversations:
 
     def get(self, id: str) -> Conversation | None:
         """The one with this id, if it is here; one that is not may be in the store: `open` goes on with it."""
-        found = self._all.get(id)
-        return found if found is not None and found.state != "ended" else None
+        conversation = self._all.get(id)
+        return conversation if conversation is not None and conversation.state != "ended" else None
 
     def all(self) -> list[Conversation]:
-        return [one for one in self._kept.values() if one.state != "ended"]
+        return [conversation for conversation in self._kept.values() if conversation.state != "ended"]
 
     async def open(
         self,
@@ -73,38 +73,40 @@ class Conversations:
         `granted`: the client may go on with what others opened. `options` stand in place of the server's own; what is
         named beside them, and `more` of their fields, goes before. `channel`: what this one's way in is called.
         """
-        said = {"profile": profile, "provider": provider, "model": model}
-        said = {name: value for name, value in said.items() if value is not None}
-        given = options or self.options
-        wanted = replace(
-            given,
-            workspace=workspace or given.workspace,
-            overrides={**given.overrides, **(overrides or {})},
+        choices = {"profile": profile, "provider": provider, "model": model}
+        choices = {name: value for name, value in choices.items() if value is not None}
+        defaults = options or self.options
+        chosen_options = replace(
+            defaults,
+            workspace=workspace or defaults.workspace,
+            overrides={**defaults.overrides, **(overrides or {})},
             asks="must",
-            **said,
+            **choices,
             **more,
         )
 
         if resume is None:
-            made = self._made(wanted, client, asks=asks, channel=channel)
-            made.chosen = said
-            return await self._begun(made, None)
+            conversation = self._made(chosen_options, client, asks=asks, channel=channel)
+            conversation.chosen = choices
+            return await self._begun(conversation, None)
         async with self._opening:  # two clients may want the same at once
-            found = self.find(resume)
-            if not granted and found.client != client:
-                raise NotYours(f"{found.id} was opened by another client: its token must have the scope for those, too")
+            existing = self.find(resume)
+            if not granted and existing.client != client:
+                raise NotYours(
+                    f"{existing.id} was opened by another client: its token must have the scope for those, too"
+                )
             if fork:
-                made = self._made(wanted, client, asks=asks)
-                _as_chosen(made, found, said, is_given=options is not None)
-                return await self._begun(made, Resume(found.id, go_on=go_on, fork=True))
-            if found.run is not None:
-                _require_same(found, found.run, said)
-                return found
-            found.options, found.asks, found.client = wanted, asks, found.client or client
-            found.channel = channel or found.channel
-            _as_chosen(found, found, said, is_given=options is not None)
-            await found.awake(Resume(found.id, go_on=go_on))
-            return found
+                conversation = self._made(chosen_options, client, asks=asks)
+                _as_chosen(conversation, existing, choices, is_given=options is not None)
+                return await self._begun(conversation, Resume(existing.id, go_on=go_on, fork=True))
+            if existing.run is not None:
+                _require_same(existing, existing.run, choices)
+                return existing
+            existing.options, existing.asks, existing.client = chosen_options, asks, existing.client or client
+            existing.channel = channel or existing.channel
+            _as_chosen(existing, existing, choices, is_given=options is not None)
+            await existing.awake(Resume(existing.id, go_on=go_on))
+            return existing
 
     def find(self, name: str) -> Conversation:
         """The one with this id, wherever it is: one of the store that nobody uses here is asleep."""
@@ -114,15 +116,15 @@ class Conversations:
         if (here := self.get(id)) is not None:
             return here
         plain = replace(self.options, workspace=folder, asks="must")
-        made = self._made(replace(plain, **chosen), owner)
-        made.chosen, made.otherwise = chosen, replace(plain, **{**chosen, "profile": plain.profile})
-        made.id, made.before = id, self._all.get(id)
+        conversation = self._made(replace(plain, **chosen), owner)
+        conversation.chosen, conversation.otherwise = chosen, replace(plain, **{**chosen, "profile": plain.profile})
+        conversation.id, conversation.before = id, self._all.get(id)
         self._forget()
-        self._keep(made)
-        return made
+        self._keep(conversation)
+        return conversation
 
     def _made(self, options: Options, client: str, *, asks: bool = True, channel: str | None = None) -> Conversation:
-        made = Conversation(
+        conversation = Conversation(
             options,
             client,
             channel or self.channel,
@@ -133,34 +135,40 @@ class Conversations:
             room=self._make_room,
             bounds=self._bounds,
         )
-        self._each.add(made)
-        return made
+        self._each.add(conversation)
+        return conversation
 
-    async def _begun(self, made: Conversation, again: Resume | None) -> Conversation:
+    async def _begun(self, conversation: Conversation, again: Resume | None) -> Conversation:
         await self._make_room()
-        await made.begin(again)
-        return made
+        await conversation.begin(again)
+        return conversation
 
     async def _make_room(self) -> None:
         """Before one more is open, the one that was idle longest goes to sleep."""
         if self._closed:
             raise UsageError("the server ends: it opens no conversation any more")
         self._forget()
-        while sum(one.is_open for one in self._each) >= self._bounds.awake:
-            idle = [one for one in self._kept.values() if one.run is not None and one.is_idle]
+        while sum(conversation.is_open for conversation in self._each) >= self._bounds.awake:
+            idle = [
+                conversation
+                for conversation in self._kept.values()
+                if conversation.run is not None and conversation.is_idle
+            ]
             if not idle or not await idle[0].sleep():
                 most = self._bounds.awake
                 raise Full(f"{most} conversations are at work in this server; wait until one of them is done")
 
     def _forget(self) -> None:
         """Let go of those that nobody uses: they are in the store."""
-        for id, one in list(self._kept.items()):
-            if one.state == "ended" or (one.run is None and not one.updates.followers and not one.queued):
+        for id, conversation in list(self._kept.items()):
+            if conversation.state == "ended" or (
+                conversation.run is None and not conversation.updates.followers and not conversation.queued
+            ):
                 del self._kept[id]
 
-    def _keep(self, one: Conversation) -> None:
-        self._kept.pop(one.id, None)
-        self._kept[one.id] = self._all[one.id] = one
+    def _keep(self, conversation: Conversation) -> None:
+        self._kept.pop(conversation.id, None)
+        self._kept[conversation.id] = self._all[conversation.id] = conversation
 
     def _in_store(self, name: str) -> tuple[str, str, str, dict[str, str]]:
         """The conversation that is meant, the client that opened it, its folder, and what was chosen for it."""
@@ -180,30 +188,30 @@ class Conversations:
     async def close(self, why: str = "the server ends") -> None:
         """End all at a safe point: each can be gone on with."""
         self._closed = True
-        await asyncio.gather(*(one.close(why) for one in list(self._kept.values())))
+        await asyncio.gather(*(conversation.close(why) for conversation in list(self._kept.values())))
         self._kept.clear()
 
 
-def _as_chosen(made: Conversation, found: Conversation, said: dict[str, str], *, is_given: bool) -> None:
+def _as_chosen(conversation: Conversation, existing: Conversation, choices: dict[str, str], *, is_given: bool) -> None:
     """It goes on as clients chose before, but for what is chosen now; `is_given`: no client chooses its options."""
     if is_given:
-        made.otherwise = None
+        conversation.otherwise = None
         return
-    own = made.options.profile
-    before = dict(found.chosen)
-    if "provider" in said:
+    own = conversation.options.profile
+    before = dict(existing.chosen)
+    if "provider" in choices:
         before.pop("model", None)  # it was one of another provider
-    made.chosen = before | said
-    made.options = replace(made.options, **made.chosen)
-    made.otherwise = replace(made.options, profile=own) if "profile" not in said else None
+    conversation.chosen = before | choices
+    conversation.options = replace(conversation.options, **conversation.chosen)
+    conversation.otherwise = replace(conversation.options, profile=own) if "profile" not in choices else None
 
 
-def _require_same(one: Conversation, run: Run, said: dict[str, str]) -> None:
+def _require_same(conversation: Conversation, run: Run, choices: dict[str, str]) -> None:
     """A choice that comes while it is awake would not count."""
     session = run.session
-    profile = one.options.profile or session.config.security.autonomy
+    profile = conversation.options.profile or session.config.security.autonomy
     now = {"profile": profile, "provider": session.provider.name, "model": session.model}
-    for name, wanted in said.items():
-        if wanted not in (now[name], getattr(one.options, name)):
+    for name, choice in choices.items():
+        if choice not in (now[name], getattr(conversation.options, name)):
             fix = "close it, then go on with it"
-            raise InUse(f"{one.id} is awake with the {name} {now[name]!r}, not {wanted!r}: {fix}")
+            raise InUse(f"{conversation.id} is awake with the {name} {now[name]!r}, not {choice!r}: {fix}")

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from adderclaw.agent.loop import lifecycle
-from adderclaw.agent.loop.loop import silent
+from adderclaw.agent.loop.loop import ignore_delta
 from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Delta, OnDelta
@@ -30,8 +30,8 @@ class Turn(NamedTuple):
 async def one_turn(session: Session, work: Callable[[OnDelta], Awaitable[TurnResult]], hears: Hears | None) -> Turn:
     """Do the work of a turn. Where a hook says how an answer is displayed, nothing is shown before it is whole."""
     early = hears if hears is not None and "MessageDisplay" not in session.hooks else None
-    result = await work(early or silent)
+    result = await work(early or ignore_delta)
     answer = session.secrets.shown(result.answer)
     if not answer or (early is not None and early.text.endswith(answer)):
         return Turn(result, "")
-    return Turn(result, answer if result.signal else await lifecycle.displayed(session, result.answer))
+    return Turn(result, answer if result.signal else await lifecycle.text_to_display(session, result.answer))

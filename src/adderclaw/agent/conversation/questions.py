@@ -4,7 +4,14 @@ import os
 import time
 
 from adderclaw import config
-from adderclaw.agent.tool_call.approvals import BY_ROW, answer_row, person, questions_json, questions_of, shown
+from adderclaw.agent.tool_call.approvals import (
+    BY_ROW,
+    answer_row,
+    displayed_request,
+    person_answering,
+    questions_json,
+    questions_of,
+)
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.core.questions import Answer, Replies
@@ -29,7 +36,7 @@ def listed(path: str, *, everything: bool = False, limit: int = 20) -> list[Appr
 def as_json(asked: Approval) -> Json:
     """For a program: what a person is shown of it is escaped, and the questions are written out."""
     row: Json = {name: value for name, value in asked._asdict().items() if name not in ("mac", "terminal")}
-    seen = shown(asked)
+    seen = displayed_request(asked)
     row |= {"tool": seen.tool, "reason": seen.reason, "shown": seen.text, "lookalikes": seen.lookalikes}
     row |= {"questions": questions_json(questions_of(asked)), "only_at_a_terminal": bool(asked.terminal)}
     return {**row, "replies": asked.reply_values, "state": asked.state(time.time())}
@@ -61,11 +68,11 @@ def answered(
     try:
         asked = found(store, id)
         if approved and bool(asked.questions) != (replies is not None):
-            wanted = "replies to its questions" if asked.questions else "a yes or a no"
-            raise UsageError(f"{asked.id} asks for {wanted}")
-        given = Answer(approved, BY_ROW, comment, who=person(channel), replies=replies)
+            expected = "replies to its questions" if asked.questions else "a yes or a no"
+            raise UsageError(f"{asked.id} asks for {expected}")
+        answer = Answer(approved, BY_ROW, comment, who=person_answering(channel), replies=replies)
         key_path = os.path.join(config.home(), home_names.RECEIPT_KEY)
-        return answer_row(store, lambda: read_or_create_key(key_path), asked, given, plan, at_terminal=at_terminal)
+        return answer_row(store, lambda: read_or_create_key(key_path), asked, answer, plan, at_terminal=at_terminal)
     finally:
         store.close()
 

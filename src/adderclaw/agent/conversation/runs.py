@@ -1,11 +1,11 @@
-"""Runs that live in this process: any driver, begun by one client, watched by many, cancelled by its operator."""
+"""Runs of any driver in this process: started by one client, watched by many, cancelled by their operator."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 
 from adderclaw.agent.conversation.cancelling import Cancelling
 from adderclaw.agent.conversation.watched import END, Full, State, Watched
-from adderclaw.agent.run import Runtime, opened, run_again, start
+from adderclaw.agent.run import Runtime, open_run, run_again, start
 from adderclaw.agent.run.drive import drive
 from adderclaw.agent.run.driver import Driver, Rows
 from adderclaw.core.events import EventRecord
@@ -15,17 +15,17 @@ from adderclaw.storage import transcript
 from adderclaw.storage.telemetry.log import fields
 
 MOST_RUNS = 32
-"""Runs that are under way at once."""
+"""The maximum number of runs at the same time."""
 MOST_ENDED = 50
-"""Runs that have ended and are kept for who still follows; of all others there are the rows."""
+"""The number of ended runs that are kept for followers; all others are only in the store."""
 
 
 class HostedRun(Watched):
-    """One run. Its client is its operator; who goes away loses nothing."""
+    """One hosted run. Its client is its operator; a client that disconnects does not affect it."""
 
     def __init__(
         self,
-        made: Driver,
+        driver: Driver,
         client: str,
         channel: str,
         operator: "Callable[[Runtime], Operator] | None" = None,
@@ -33,8 +33,8 @@ class HostedRun(Watched):
     ) -> None:
         """`operator`: who is asked; by default whoever answers here. `rows` are written with the run's own row."""
         super().__init__("", client, channel)
-        self._made, self._work, self._operator, self._more = made, Cancelling(), operator, rows
-        self.kind = made.opening.kind
+        self._made, self._work, self._operator, self._more = driver, Cancelling(), operator, rows
+        self.kind = driver.opening.kind
         self.conversation_id = ""
         self.workspace = ""
         self.report: Json | None = None
@@ -48,17 +48,17 @@ class HostedRun(Watched):
         return "asking" if self._asking.open else "working"
 
     async def begin(self) -> None:
-        """Open its run; from then on it goes on by itself."""
+        """Open the run and let it continue in the background."""
         loop = asyncio.get_running_loop()
-        ready: asyncio.Future[None] = loop.create_future()
-        life = self._life = loop.create_task(self._lived(ready))
-        life.add_done_callback(self._ended)
-        await asyncio.wait({life, ready}, return_when=asyncio.FIRST_COMPLETED)
-        if not ready.done():
-            life.result()  # raises why it did not begin
+        opened: asyncio.Future[None] = loop.create_future()
+        task = self._life = loop.create_task(self._lived(opened))
+        task.add_done_callback(self._ended)
+        await asyncio.wait({task, opened}, return_when=asyncio.FIRST_COMPLETED)
+        if not opened.done():
+            task.result()  # raises why it did not begin
 
     def cancel(self, client: str, reason: str, *, granted: bool = False) -> bool:
-        """End it as soon as what it does can be left; False where it has ended."""
+        """Cancel the run; False if it has ended."""
         self.require(client, granted=granted)
         if self.state == "ended":
             return False
@@ -74,30 +74,30 @@ class HostedRun(Watched):
         self._work.cancel(why)
         await self.ended()
 
-    async def _lived(self, ready: "asyncio.Future[None]") -> None:
+    async def _lived(self, opened: "asyncio.Future[None]") -> None:
         opening = self._made.opening
         runtime = start(opening.options)
         again = run_again(runtime, opening.again) if opening.again is not None else None
         kind, channel = opening.kind, self.channel
         who = self._asking if self._operator is None else self._operator(runtime)
         more = (*opening.rows, *self._more)
-        with opened(runtime, who, kind=kind, channel=channel, again=again, task=opening.task, more=more) as run:
+        with open_run(runtime, who, kind=kind, channel=channel, again=again, task=opening.task, more=more) as run:
             session = run.session
             self.id, self.conversation_id = run.run_id, session.conversation_id
-            self.workspace = session.scene.context.workspace.root
+            self.workspace = session.environment.context.workspace.root
             if again is None:
                 with session.store.write() as cursor:
                     transcript.set_client(cursor, session.conversation_id, self.client)
             self._attach(run)
             self._changed()
-            ready.set_result(None)
+            opened.set_result(None)
             work = self._work.done(self._made.run(session))
             report = await drive(run, work, mode=opening.mode, resume=opening.resume(run.run_id))
             self._say(END)
             self.report = {**report.as_json(), "exit_code": report.exit_code}
 
-    def _ended(self, life: "asyncio.Task[None]") -> None:
-        error = None if life.cancelled() else life.exception()
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
         self._detach()
         if self.report is None:
             self.report = {"run_id": self.id, "outcome": "error", "answer": "", "reason": str(error or "cancelled")}
@@ -111,7 +111,7 @@ class HostedRun(Watched):
 
 
 class Runs:
-    """All runs that were begun in this process."""
+    """The runs of this process."""
 
     def __init__(self, channel: str, operator: "Callable[[Runtime], Operator] | None" = None) -> None:
         """`operator`: who is asked in all of them; by default whoever answers here."""
@@ -124,14 +124,14 @@ class Runs:
         return self._kept.get(id)
 
     def all(self) -> list[HostedRun]:
-        """Those that are under way."""
-        return [one for one in self._kept.values() if one.state != "ended"]
+        """The runs that have not ended."""
+        return [run for run in self._kept.values() if run.state != "ended"]
 
     def kept(self) -> list[HostedRun]:
-        """Those that are under way, and the last that have ended."""
+        """The runs that have not ended, and the last ones that have."""
         return list(self._kept.values())
 
-    async def start(self, client: str, made: Driver, channel: str = "", rows: Sequence[Rows] = ()) -> HostedRun:
+    async def start(self, client: str, driver: Driver, channel: str = "", rows: Sequence[Rows] = ()) -> HostedRun:
         """`channel`: what rows and receipts call the way by which it was begun, where that is another.
 
         `rows` are written with the run's own row.
@@ -140,22 +140,22 @@ class Runs:
             raise Full("the server is shutting down and begins no new runs")
         if len(self.all()) + self._opening >= MOST_RUNS:
             raise Full(f"{MOST_RUNS} runs are under way in this server; wait for one of them")
-        one = HostedRun(made, client, channel or self.channel, self._operator, rows)
+        run = HostedRun(driver, client, channel or self.channel, self._operator, rows)
         self._opening += 1
         try:
-            await one.begin()
+            await run.begin()
         finally:
             self._opening -= 1
-        self._kept[one.id] = one
+        self._kept[run.id] = run
         self._forget()
-        return one
+        return run
 
     def _forget(self) -> None:
-        over = [id for id, one in self._kept.items() if one.state == "ended" and not one.updates.followers]
+        over = [id for id, run in self._kept.items() if run.state == "ended" and not run.updates.followers]
         for id in over[: max(0, len(self._kept) - MOST_ENDED)]:
             del self._kept[id]
 
     async def close(self, why: str = "the server ends") -> None:
         """End all at a safe point, each with its outcome."""
         self._closed = True
-        await asyncio.gather(*(one.close(why) for one in self.all()))
+        await asyncio.gather(*(run.close(why) for run in self.all()))

@@ -157,6 +157,6 @@ def _size(data: object) -> int:
 def _size_of_item(item: Item) -> int:
     if isinstance(item, Call):
         lines = item.change.lines if item.change is not None else ()
-        given = sum(len(value) if isinstance(value, str) else 50 for value in item.input.values())
-        return len(item.output) + sum(len(line.text) + 50 for line in lines) + given
+        input_size = sum(len(value) if isinstance(value, str) else 50 for value in item.input.values())
+        return len(item.output) + sum(len(line.text) + 50 for line in lines) + input_size
     return len(item.text)

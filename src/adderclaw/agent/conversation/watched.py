@@ -1,4 +1,4 @@
-"""What conversations and runs in this process have in common: updates, questions, and who may answer and steer."""
+"""The common base of conversations and runs in this process: updates, questions, and access checks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
@@ -7,7 +7,7 @@ from typing import Literal
 from adderclaw.agent.conversation.asking import Asking, Request
 from adderclaw.agent.conversation.updates import MOST, Update, Updates
 from adderclaw.agent.run import Run
-from adderclaw.agent.tool_call.approvals import person
+from adderclaw.agent.tool_call.approvals import person_answering
 from adderclaw.agent.view.items import Call, Item
 from adderclaw.agent.view.live import Busy, Live
 from adderclaw.agent.view.rows import Rows
@@ -17,15 +17,15 @@ from adderclaw.core.questions import Answer
 from adderclaw.core.record import NamedTuple
 
 LOOKED_AT = ("tool_", "approval_", "llm_request_sent", "turn_finished", "context_compacted")
-"""Events after which something new may have been said."""
+"""Prefixes of events after which new messages may be stored."""
 END = 1 << 62
-"""A place behind all that is said."""
+"""A sequence number after all entries."""
 
 type State = Literal["idle", "working", "asking", "ended"]
 
 
 class NotYours(DeniedError):
-    """A client wants to steer or answer what another one opened, and was not granted that."""
+    """A client tried to control what another client opened, without a grant."""
 
 
 class Unknown(UsageError):
@@ -33,14 +33,14 @@ class Unknown(UsageError):
 
 
 class Full(AdderClawError):
-    """More is wanted than this process holds at once; later there is room again."""
+    """This process is at its limit; retry later."""
 
 
 class Bounds(NamedTuple):
-    """What one of them holds at most, and a process."""
+    """Limits of one conversation, and of the process."""
 
     updates: int = MOST
-    """Kept for who comes back, or is slow."""
+    """Updates that are kept for slow or returning followers."""
     queued: int = 100
     """Messages that wait while a turn works."""
     awake: int = 200
@@ -63,7 +63,7 @@ class Watched(ABC):
         self._session_id = ""
         self._sequence = -1
         self._held: list[Call] = []
-        """Calls that were asked for, and are not written yet."""
+        """Requested calls that are not stored yet."""
 
     # -------------------------------------------------------------- what clients see and do
 
@@ -73,7 +73,7 @@ class Watched(ABC):
 
     @property
     def turn(self) -> str:
-        """What is worked on; empty where nothing is."""
+        """The id of the current turn; empty if there is none."""
         return ""
 
     def follow(self, after: int | None = None) -> AsyncGenerator[Update]:
@@ -87,17 +87,17 @@ class Watched(ABC):
 
     @property
     def questions(self) -> dict[str, Request]:
-        """Those that wait for an answer, by their ids."""
+        """Id → the open question."""
         return self._asking.open
 
-    def answer(self, id: str, given: Answer, client: str, *, granted: bool = False, plan: str = "") -> bool:
+    def answer(self, id: str, answer: Answer, client: str, *, granted: bool = False, plan: str = "") -> bool:
         """Answer a question; False where nothing of this id was asked here.
 
         `granted`: the client's token lets it answer what others opened. The receipt names `given.who`, or the client.
         """
         self.require(client, granted=granted)
-        who = given.who or person(f"{self.channel}: {client}")
-        return self._asking.answer(id, given._replace(who=who), plan)
+        who = answer.who or person_answering(f"{self.channel}: {client}")
+        return self._asking.answer(id, answer._replace(who=who), plan)
 
     @property
     def running(self) -> dict[str, Call]:
@@ -111,9 +111,9 @@ class Watched(ABC):
     # -------------------------------------------------------------- what happens in it
 
     def _attach(self, run: Run) -> None:
-        """Follow what happens in a run from here on."""
+        """Follow the events of a run from now on."""
         session = run.session
-        root = session.scene.context.workspace.root
+        root = session.environment.context.workspace.root
         self._rows = Rows(session.store, session.secrets.clean, root)
         self._session_id = session.session_id
         self._sequence = self._rows.last(session.session_id)
@@ -135,9 +135,9 @@ class Watched(ABC):
             self._say()
         self._live.hear(record)
         if record.event_type == "approval_answered":
-            told = {"id": record.payload.get("approval_id", ""), "approved": record.payload.get("approved", False)}
+            update = {"id": record.payload.get("approval_id", ""), "approved": record.payload.get("approved", False)}
             about = {name: record.payload.get(name, "") for name in ("tool", "tool_use_id", "by", "comment")}
-            self.updates.publish("answered", {**told, **about})
+            self.updates.publish("answered", {**update, **about})
 
     def _show(self, item: Item) -> None:
         if isinstance(item, Call) and item.state == "waiting" and self._place(item) <= self._sequence:
@@ -147,9 +147,9 @@ class Watched(ABC):
 
     def _publish(self, item: Item) -> None:
         if isinstance(item, Call) and item.session_id == self._session_id:
-            place = item.sequence or self._place(item)
-            self._say(place)
-            self._sequence = max(self._sequence, place)
+            sequence = item.sequence or self._place(item)
+            self._say(sequence)
+            self._sequence = max(self._sequence, sequence)
         self.updates.publish("item", item)
 
     def _place(self, call: Call) -> int:
@@ -159,8 +159,8 @@ class Watched(ABC):
         """Publish what was said up to the next call, or up to this place."""
         if self._rows is None:
             return
-        said, self._sequence = self._rows.since(self._session_id, self._sequence, before)
-        for words in said:
+        items, self._sequence = self._rows.since(self._session_id, self._sequence, before)
+        for words in items:
             self.updates.publish("item", words)
 
     def _ask(self, request: Request) -> None:
@@ -168,7 +168,7 @@ class Watched(ABC):
         self._changed()
 
     def _changed(self) -> None:
-        """Tell what it does now, where that is something else than before."""
+        """Publish the state if it changed."""
         now = (self.state, self.turn)
         if now != self._told:
             self._told = now

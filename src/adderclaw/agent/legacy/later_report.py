@@ -62,7 +62,7 @@ async def with_changes(
 
     `edited`: the files that a tool, and no command, has written; `approved`: a person was asked, and allowed it.
     """
-    changes = session.scene.later
+    changes = session.environment.later_changes
     if changes is None:
         return result
     told = changes.edited(edited, approved=approved) if edited and not result.is_error else []
@@ -79,7 +79,7 @@ async def with_changes(
 
 async def _answer(session: "Session", changes: Changes, found: Sequence[Json]) -> Literal["kept", "set_aside"] | None:
     """The operator's answer, where there is one to be had: nobody's is none, and the report is repeated."""
-    if not changes.asks or session.depth or session.scene.policy.autonomy_now != "supervised":
+    if not changes.asks or session.depth or session.environment.policy.autonomy_now != "supervised":
         return None
     options = (Option(KEEP, "They stay as they are."), Option(ASIDE, "They are moved out of the workspace."))
     for text in (QUESTION, AGAIN):

@@ -162,7 +162,7 @@ def restored(shop: Workshop, plans: list[Plan], session: Session | None = None) 
                 changes = [Change(step.path, step.now, step.then) for step in each.steps if step.path in done]
                 session.checkpoints.noted(each.target.root, changes)
     if session is not None:
-        session.scene.context.files_read.clear()
+        session.environment.context.files_read.clear()
     return outcomes
 
 

@@ -1,4 +1,4 @@
-"""Compaction: the older part of a history becomes a summary; what is pinned survives word for word.
+"""Compaction: replaces the older part of a history by a summary, and keeps pinned texts word for word.
 
 Nothing is deleted from the store. A boundary entry keeps the range and the summary, and a resumed session reads its
 history from the last boundary on.
@@ -8,7 +8,7 @@ import os
 from typing import Literal
 
 from adderclaw.agent.loop import lifecycle, resume, side_question
-from adderclaw.agent.session.session import Session, is_told
+from adderclaw.agent.session.session import Session, is_hook_text
 from adderclaw.core.errors import LimitError, ProviderError
 from adderclaw.core.framing import framed, is_attached, tagged
 from adderclaw.core.history import History
@@ -23,31 +23,31 @@ type Trigger = Literal["auto", "manual"]
 FULL_AT = 0.85
 """Share of the usable window at which a history is compacted."""
 KEPT_SHARE = 0.25
-"""Share of the usable window that the newest entries may keep as they are."""
+"""Share of the usable window that the newest entries keep unchanged."""
 PINNED_BYTES = 16_000
-"""How much of what the user said is kept word for word: the first message, then the newest."""
+"""Size of the user's messages that are kept word for word: the first, then the newest."""
 RESULT_BYTES = 2_000
-"""Of one tool result, what the summary is made from."""
+"""Size of the part of a tool result that the summary is based on."""
 SKILL_BYTES, SKILLS_BYTES = 20_000, 100_000
-"""How much of one skill that was called, and of all of them, is kept word for word: the newest first."""
+"""Size that is kept word for word of one called skill, and of all called skills, the newest first."""
 BYTES_PER_TOKEN = 4
 
 
 class Cut(NamedTuple):
-    """Where a history is cut: entries before `kept_from` are summarised."""
+    """Where a history is cut: entries before the sequence `kept_from` are summarized."""
 
     older: list[Entry]
     kept_from: int
 
 
-def due(session: Session, overhead: int) -> bool:
-    """Whether the next request would come near the end of the model's window."""
+def is_due(session: Session, overhead: int) -> bool:
+    """Whether the next request would nearly fill the model's context window."""
     window = _window(session)
     return window is not None and session.state.history.size + overhead > window * FULL_AT
 
 
 def _window(session: Session) -> int | None:
-    """Bytes of history that fit, by the estimate of four bytes a token; None where the window is not known."""
+    """Bytes of history that fit, at four bytes per token; None if the window is unknown."""
     tokens = session.budget.prices.before(session.provider.name, session.model).facts.context_tokens
     if tokens is None:
         return None
@@ -55,25 +55,25 @@ def _window(session: Session) -> int | None:
 
 
 async def compact(session: Session, trigger: Trigger, instructions: str = "", *, overflowed: bool = False) -> bool:
-    """Replace the older part of the history by a summary; False when there is nothing to gain.
+    """Replace the older part of the history by a summary; False if there is nothing to summarize.
 
-    A provider that says that its window is full knows better than our estimate of it, and so does a person.
+    If the provider reports a full window, or a person asks for it, the estimate of the window is ignored.
     """
     if trigger == "manual":
         who: Json = {"provider": session.provider.name, "model": session.model}
-        session.tape.began("compact", {"instructions": instructions, **who})
+        session.tape.begin_operation("compact", {"instructions": instructions, **who})
     window = None if overflowed or trigger == "manual" else _window(session)
-    cut = _cut(session, (window or session.state.history.size) * KEPT_SHARE)
+    cut = _find_cut(session, (window or session.state.history.size) * KEPT_SHARE)
     if cut is None:
         return False
-    said = await session.fire("PreCompact", {"trigger": trigger, "custom_instructions": instructions or None})
-    if said.blocked:
-        message = f"a PreCompact hook refused the compaction: {said.reason}"
+    merged = await session.fire("PreCompact", {"trigger": trigger, "custom_instructions": instructions or None})
+    if merged.blocked:
+        message = f"a PreCompact hook refused the compaction: {merged.reason}"
         session.bus.tell({"event_type": "warning", "message": message})
         return False
-    earlier = _earlier(session)
-    summary, how = await _summary(session, cut.older, earlier, instructions)
-    carried = _carried(session, cut.older, earlier, summary)
+    earlier = _last_carried(session)
+    summary, how = await _summarize(session, cut.older, earlier, instructions)
+    carried = _collect_carried(session, cut.older, earlier, summary)
     before = session.state.history.size
     payload: Json = {
         "subtype": "compact_boundary",
@@ -82,18 +82,18 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
         "to": cut.kept_from - 1,
         "kept_from": cut.kept_from,
         "how": how,
-        "content": _told(carried),
+        "content": _carried_text(carried),
         **carried._asdict(),
     }
     with session.store.write() as cursor:
         transcript.append(cursor, session.session_id, "system", payload)
     if session.instructions is not None:
-        session.instructions.compacted(resume.instructions_in(cut.older))
-    session.began = "compact"
-    await lifecycle.begin(session)
+        session.instructions.forget(resume.instruction_files_in(cut.older))
+    session.start_source = "compact"
+    await lifecycle.run_start_hooks(session)
     if trigger == "auto":  # else it waits for the user's next message
-        lifecycle.due(session)
-    session.state.history = History(resume.read(session.store, session.session_id).messages)
+        lifecycle.take_hook_texts(session)
+    session.state.history = History(resume.read_session(session.store, session.session_id).messages)
     session.state.cached_tokens = 0
     session.bus.tell(
         {
@@ -113,8 +113,8 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
 # ------------------------------------------------------------------ where to cut
 
 
-def _cut(session: Session, room: float) -> Cut | None:
-    """The newest entries that fit into the room stay, from the beginning of a message on."""
+def _find_cut(session: Session, room: float) -> Cut | None:
+    """Keep the newest entries that fit, starting at the beginning of a message."""
     entries = transcript.without_rewound(transcript.entries(session.store, session.session_id))
     start = resume.boundary(entries)
     live = [entry for entry in entries if entry.entry_type != "system" and entry.sequence >= start]
@@ -122,7 +122,9 @@ def _cut(session: Session, room: float) -> Cut | None:
     kept_from = 0
     size = 0
     for entry in reversed(live):
-        size += len(str(entry.payload)) + sum(one.size for one in resume.media(media.get(entry.sequence, [])))
+        size += len(str(entry.payload)) + sum(
+            block.size for block in resume.media_blocks(media.get(entry.sequence, []))
+        )
         if kept_from and size > room:
             break
         if entry.entry_type in ("user", "assistant"):
@@ -135,7 +137,7 @@ def _cut(session: Session, room: float) -> Cut | None:
 
 
 class Carried(NamedTuple):
-    """What survives a cut, and the next one too: kept as fields of the boundary, so that nothing is parsed back."""
+    """What survives this compaction and the next. Stored as fields of the boundary entry, so that nothing is parsed."""
 
     said: list[str]
     denials: list[str]
@@ -147,24 +149,24 @@ class Carried(NamedTuple):
 NOTHING = Carried([], [], [], "", [])
 
 
-def _earlier(session: Session) -> Carried:
-    """What the last compaction had carried over."""
+def _last_carried(session: Session) -> Carried:
+    """What the last compaction carried over."""
     last = resume.last_boundary(transcript.without_rewound(transcript.entries(session.store, session.session_id)))
     return NOTHING._replace(**{name: last[name] for name in Carried._fields if name in last}) if last else NOTHING
 
 
-def _carried(session: Session, older: list[Entry], earlier: Carried, summary: str) -> Carried:
+def _collect_carried(session: Session, older: list[Entry], earlier: Carried, summary: str) -> Carried:
     return Carried(
-        said=_within([*earlier.said, *_said(older)]),
+        said=_fit_user_texts([*earlier.said, *_user_texts(older)]),
         denials=list(dict.fromkeys([*earlier.denials, *_denials(older)])),
-        files=list(dict.fromkeys([*earlier.files, *session.scene.context.files_read])),
+        files=list(dict.fromkeys([*earlier.files, *session.environment.context.files_read])),
         summary=summary,
-        skills=_skills([*earlier.skills, *_called(older)], (_window(session) or 4 * SKILLS_BYTES) // 4),
+        skills=_fit_skills([*earlier.skills, *_skill_results(older)], (_window(session) or 4 * SKILLS_BYTES) // 4),
     )
 
 
-def _told(carried: Carried) -> str:
-    """The one message that stands for everything before the cut."""
+def _carried_text(carried: Carried) -> str:
+    """The one message that replaces everything before the cut."""
     parts = ["[The conversation so far was compacted. This is what remains of it.]"]
     parts.append(tagged("what-the-user-said", "\n---\n".join(carried.said)))
     if carried.denials:
@@ -177,41 +179,41 @@ def _told(carried: Carried) -> str:
     return "\n\n".join(parts)
 
 
-def _said(entries: list[Entry]) -> list[str]:
+def _user_texts(entries: list[Entry]) -> list[str]:
     texts: list[str] = []
     for entry in entries:
         if entry.entry_type == "user":
             texts += [block["text"] for block in entry.payload["content"] if block["type"] == "text"]
-    return [text for text in texts if not is_told(text) and not is_attached(text)]
+    return [text for text in texts if not is_hook_text(text) and not is_attached(text)]
 
 
-def _within(said: list[str]) -> list[str]:
-    """The first message always, then the newest that fit."""
-    if not said:
+def _fit_user_texts(texts: list[str]) -> list[str]:
+    """The first message, then the newest ones that fit."""
+    if not texts:
         return []
-    room = PINNED_BYTES - len(said[0])
+    room = PINNED_BYTES - len(texts[0])
     newest: list[str] = []
-    for text in reversed(said[1:]):
+    for text in reversed(texts[1:]):
         room -= len(text)
         if room < 0:
             break
         newest.append(text)
-    return [said[0][:PINNED_BYTES], *reversed(newest)]
+    return [texts[0][:PINNED_BYTES], *reversed(newest)]
 
 
-def _called(entries: list[Entry]) -> list[str]:
-    """What calls of the Skill tool gave."""
+def _skill_results(entries: list[Entry]) -> list[str]:
+    """The results of the calls of the Skill tool."""
     calls = {
         entry.payload["id"] for entry in entries if entry.entry_type == "tool_use" and entry.payload["name"] == SKILL
     }
     results = (entry.payload for entry in entries if entry.entry_type == "tool_result")
-    return [str(one["content"]) for one in results if one["tool_use_id"] in calls and not one["is_error"]]
+    return [str(result["content"]) for result in results if result["tool_use_id"] in calls and not result["is_error"]]
 
 
-def _skills(texts: list[str], room: int) -> list[str]:
-    """The newest that fit, each once and cut where it is long, in their order."""
+def _fit_skills(texts: list[str], room: int) -> list[str]:
+    """The newest skills that fit, each once and cut if it is long, in order."""
     room = min(room, SKILLS_BYTES)
-    kept: list[str] = []
+    fitting: list[str] = []
     for text in dict.fromkeys(reversed(texts)):
         cut = (
             text
@@ -221,8 +223,8 @@ def _skills(texts: list[str], room: int) -> list[str]:
         room -= len(cut)
         if room < 0:
             break
-        kept.append(cut)
-    return kept[::-1]
+        fitting.append(cut)
+    return fitting[::-1]
 
 
 def _denials(entries: list[Entry]) -> list[str]:
@@ -234,8 +236,8 @@ def _denials(entries: list[Entry]) -> list[str]:
 # ------------------------------------------------------------------ the summary
 
 
-async def _summary(session: Session, older: list[Entry], earlier: Carried, instructions: str) -> tuple[str, str]:
-    """By the model; where it cannot be asked, a list of what was called, which is at least true."""
+async def _summarize(session: Session, older: list[Entry], earlier: Carried, instructions: str) -> tuple[str, str]:
+    """Let the model write the summary; if that fails, list the tool calls. Returns the summary and how it was made."""
     with open(os.path.join(os.path.dirname(__file__), "compact.md"), encoding="utf-8") as file:
         asked = file.read().strip()
     if instructions:
@@ -243,40 +245,42 @@ async def _summary(session: Session, older: list[Entry], earlier: Carried, instr
     room, mark = (_window(session) or 400_000) // 2, session.ids("record").rpartition("-")[2]
     try:
         try:
-            response = await side_question.recorded(session, asked, _asked(older, earlier, room, mark), "compaction")
+            response = await side_question.ask_and_record(
+                session, asked, _summary_request(older, earlier, room, mark), "compaction"
+            )
         except ProviderError as error:
             if error.kind != "context_overflow":
                 raise
             # a route for small questions may lead to a model with a smaller window
-            response = await side_question.recorded(
-                session, asked, _asked(older, earlier, room // 8, mark), "compaction"
+            response = await side_question.ask_and_record(
+                session, asked, _summary_request(older, earlier, room // 8, mark), "compaction"
             )
     except (ProviderError, LimitError) as error:
-        return _listed(older, earlier), f"listed, since the model could not be asked: {error}"
+        return _list_calls(older, earlier), f"listed, since the model could not be asked: {error}"
     if not response.final_text.strip():
-        return _listed(older, earlier), "listed, since the model answered without a word"
+        return _list_calls(older, earlier), "listed, since the model answered without a word"
     if response.stop_reason == "max_tokens":
-        return _listed(older, earlier), "listed, since the model's summary was cut off"
+        return _list_calls(older, earlier), "listed, since the model's summary was cut off"
     return response.final_text, "summarised by the model"
 
 
-def _asked(older: list[Entry], earlier: Carried, room: int, mark: str) -> History:
-    record = _record(older, room)
+def _summary_request(older: list[Entry], earlier: Carried, room: int, mark: str) -> History:
+    record = _entries_as_text(older, room)
     if earlier.summary:
         record = f"summary of what came before:\n{earlier.summary}\n\n{record}"
     return History([Message("user", (TextBlock(f"{framed(mark, record)}\n\nWrite the summary now."),))])
 
 
-def _record(entries: list[Entry], room: int) -> str:
-    """The entries as text, each cut, the middle left out where all of them would not fit."""
-    lines = [line for entry in entries if (line := _line(entry))]
+def _entries_as_text(entries: list[Entry], room: int) -> str:
+    """The entries as text, each cut; if they do not fit, the middle is left out."""
+    lines = [line for entry in entries if (line := _entry_line(entry))]
     text = "\n".join(lines)
     if len(text) <= room:
         return text
     return f"{text[: room // 3]}\n[… left out …]\n{text[-2 * room // 3 :]}"
 
 
-def _line(entry: Entry) -> str:
+def _entry_line(entry: Entry) -> str:
     match entry.entry_type:
         case "user" | "assistant":
             texts = [block["text"] for block in entry.payload["content"] if block["type"] == "text"]
@@ -290,6 +294,6 @@ def _line(entry: Entry) -> str:
             return ""
 
 
-def _listed(entries: list[Entry], earlier: Carried) -> str:
-    called = [_line(entry)[:200] for entry in entries if entry.entry_type == "tool_use"]
+def _list_calls(entries: list[Entry], earlier: Carried) -> str:
+    called = [_entry_line(entry)[:200] for entry in entries if entry.entry_type == "tool_use"]
     return "\n".join([earlier.summary, "No summary could be made. These calls were made:", *called[-100:]]).strip()

@@ -1,4 +1,4 @@
-"""The goal of a session: what its operator wants reached before a turn ends, asked about whenever the model stops."""
+"""The goal of a session: a condition that is checked whenever the model stops, and must hold before the turn ends."""
 
 from adderclaw.agent.session.session import Rows, Session
 from adderclaw.core.hook_outcome import Merged
@@ -11,38 +11,38 @@ QUESTION = (
     "reached, or cannot be reached. Judge by what its last message shows. $ARGUMENTS"
 )
 SECONDS = 30.0
-OVER = "the goal is reached, or cannot be reached: it is cleared"
-_BESIDE = -1
-"""Stands where a configured hook has its ordinal."""
+GOAL_CLEARED = "the goal is reached, or cannot be reached: it is cleared"
+_NO_ORDINAL = -1
+"""The ordinal of the goal's hook, which is not a configured one."""
 
 
-def put(session: Session, words: str) -> None:
-    """Work until this is reached; without words there is no goal any more. The tape and the transcript have it."""
+def set_goal(session: Session, words: str) -> None:
+    """Set the session's goal; an empty text removes it. The change is recorded on the tape and in the transcript."""
     words = session.secrets.scrub(words)
-    session.tape.began("goal", {"words": words})
-    _keep(session, words)
+    session.tape.begin_operation("goal", {"words": words})
+    _store_goal(session, words)
 
 
-def over(session: Session) -> None:
-    """It was judged so at the end of a turn, which a replay comes to by itself."""
-    _keep(session, "")
-    session.bus.tell({"event_type": "hook_message", "hook_event": "Stop", "message": OVER})
+def clear_reached_goal(session: Session) -> None:
+    """Remove a goal that was judged at the end of a turn. It is not recorded on the tape: a replay judges it again."""
+    _store_goal(session, "")
+    session.bus.tell({"event_type": "hook_message", "hook_event": "Stop", "message": GOAL_CLEARED})
 
 
-def _keep(session: Session, words: str) -> None:
+def _store_goal(session: Session, words: str) -> None:
     with session.store.write() as cursor:
         transcript.append(cursor, session.session_id, "system", {"subtype": "goal", "content": words})
     session.state.goal = words
 
 
-async def judge(session: Session, fields: Json, rows: Rows | None) -> Merged:
-    """A hook of type prompt: the small model says whether the goal is reached."""
+async def judge_goal(session: Session, fields: Json, rows: Rows | None) -> Merged:
+    """Ask the small model, by a hook of type prompt, whether the goal is reached."""
     from adderclaw.agent.tool_call import session_hooks
     from adderclaw.tools.hooks.settings import Hook
 
     asked = QUESTION.format(goal=session.state.goal.replace("$ARGUMENTS", "ARGUMENTS"))
-    hook = Hook(_BESIDE, "Stop", kind="prompt", command=asked, seconds=SECONDS, source="/goal")
-    merged, kept = await session_hooks.run("Stop", (hook,), session, fields, rows)
+    hook = Hook(_NO_ORDINAL, "Stop", kind="prompt", command=asked, seconds=SECONDS, source="/goal")
+    merged, invocations = await session_hooks.run_hooks("Stop", (hook,), session, fields, rows)
     if merged.blocked:
-        return Merged(blocked=True, reason=merged.reason.removeprefix(f"[{_BESIDE}] "), ran=1)
-    return Merged(specific={REACHED: True} if [row.exit_code for row in kept] == [0] else {}, ran=1)
+        return Merged(blocked=True, reason=merged.reason.removeprefix(f"[{_NO_ORDINAL}] "), ran=1)
+    return Merged(specific={REACHED: True} if [row.exit_code for row in invocations] == [0] else {}, ran=1)

@@ -1,34 +1,34 @@
-"""The events of a session's life at which hooks may speak, beside its tool calls."""
+"""Runs the hooks for the events of a session other than its tool calls."""
 
 import asyncio
 from collections.abc import Sequence
 
 from adderclaw.agent.session import file_watch
-from adderclaw.agent.session.session import Session, told
+from adderclaw.agent.session.session import Session, hook_text
 from adderclaw.core.hook_outcome import Merged
 from adderclaw.core.types import Block, Json, TextBlock, ToolCall, ToolResultBlock
 from adderclaw.sandbox import workspace
 from adderclaw.storage import transcript
 
 GOAL = "Goal"
-"""The chain that judges a goal. Every session has it and asks it while there is one: no set of hooks changes."""
+"""The chain that judges a goal. Every session has it, so that setting a goal does not change the set of hooks."""
 STOP_BLOCKS = 8
 """How often in a row a Stop hook may send the model back to work."""
 
 
 def _apply_hook_output(session: Session, event: str, merged: Merged) -> None:
     if merged.context:
-        session.state.due.append(told(event, merged.context))
+        session.state.due_texts.append(hook_text(event, merged.context))
 
 
-def due(session: Session) -> tuple[TextBlock, ...]:
-    """What hooks have to say to the model when no message of the user comes to say it with."""
-    texts, session.state.due = [session.secrets.scrub(text) for text in session.state.due], []
+def take_hook_texts(session: Session) -> tuple[TextBlock, ...]:
+    """Take and store the pending texts of hooks for the model, where no user message will carry them."""
+    texts, session.state.due_texts = [session.secrets.scrub(text) for text in session.state.due_texts], []
     if texts:
         with session.store.write() as cursor:
-            for said in texts:
+            for hook_text in texts:
                 transcript.append(
-                    cursor, session.session_id, "attachment", {"attachment": {"type": "hook", "content": said}}
+                    cursor, session.session_id, "attachment", {"attachment": {"type": "hook", "content": hook_text}}
                 )
     return tuple(map(TextBlock, texts))
 
@@ -49,60 +49,60 @@ PLANNING_NOTICES = {
 
 
 def planning_notice(session: Session, *, opens: bool = False) -> str:
-    """What the model is told when plan mode or the phase planning began or ended since it was last told.
+    """The notice for the model if plan mode or the planning phase changed since the last notice; else empty.
 
-    Within a turn only the tools of the model change the phase, and their results say so.
+    Within a turn only the model's own tools change the phase, and their results say so.
     """
     if session.depth:
         return ""
-    if opens and session.scene.policy.mode != "plan":
-        session.state.worked_in = session.scene.policy.mode
-    stands = session.scene.planning()
+    if opens and session.environment.policy.mode != "plan":
+        session.state.last_work_mode = session.environment.policy.mode
+    stands = session.environment.planning()
     in_phase = stands.phase == "planning" and not stands.plan_approved
-    now = "phase" if in_phase else "mode" if session.scene.policy.mode == "plan" else ""
+    now = "phase" if in_phase else "mode" if session.environment.policy.mode == "plan" else ""
     before, session.state.planning = session.state.planning, now
     silent = now == before or (not opens and "phase" in (now, before))
     return "" if silent else PLANNING_NOTICES[now]
 
 
-async def begin(session: Session) -> None:
-    """Setup and SessionStart, once: what their hooks say goes to the model with the user's first message."""
-    source, session.began = session.began, ""
+async def run_start_hooks(session: Session) -> None:
+    """Run the Setup and SessionStart hooks once. Their output is sent with the user's first message."""
+    source, session.start_source = session.start_source, ""
     if not source or session.depth:
         return
-    trigger, session.setup = session.setup, ""
+    trigger, session.setup_trigger = session.setup_trigger, ""
     if trigger:
         _apply_hook_output(session, "Setup", await session.fire("Setup", {"trigger": trigger}))
     merged = await session.fire("SessionStart", {"source": source, "model": session.model})
     _apply_hook_output(session, "SessionStart", merged)
-    file_watch.heard(session, merged)
+    file_watch.watch_from_hook(session, merged)
     if first := merged.specific.get("initialUserMessage"):
-        session.state.due.insert(0, str(first))
+        session.state.due_texts.insert(0, str(first))
 
 
 async def stop_background_hooks(session: Session) -> None:
-    """What hooks still do beside the turn ends, before anything that they use is closed."""
-    beside = set(session.state.beside)
+    """Cancel the hooks that still run in the background, before anything that they use is closed."""
+    beside = set(session.state.background_hooks)
     for task in beside:
         task.cancel()
     if beside:
         await asyncio.wait(beside)
 
 
-async def end(session: Session) -> None:
-    """SessionEnd, once, of a session that began."""
+async def run_end_hooks(session: Session) -> None:
+    """Run the SessionEnd hooks once, if the session began."""
     await stop_background_hooks(session)
-    reason, session.ends_with = session.ends_with, ""
-    if reason and not session.began:
+    reason, session.end_reason = session.end_reason, ""
+    if reason and not session.start_source:
         await session.fire("SessionEnd", {"reason": reason})
 
 
-async def submitted(session: Session, message: str) -> str | None:
-    """UserPromptSubmit: why the message is refused, if it is; then it leaves no trace in the conversation."""
+async def run_submit_hooks(session: Session, message: str) -> str | None:
+    """Run the UserPromptSubmit hooks; the reason if they refuse the message, which is then not stored."""
     if session.depth or not session.hooks:
         return None
-    await begin(session)
-    await look_at_settings(session)
+    await run_start_hooks(session)
+    await check_settings_files(session)
     merged = await session.fire("UserPromptSubmit", {"prompt": message})
     if merged.blocked:
         return merged.reason
@@ -112,9 +112,9 @@ async def submitted(session: Session, message: str) -> str | None:
     return None
 
 
-async def stopping(session: Session, text: str, blocks: int) -> str | None:
-    """Stop: what sends the model back to work, if anything does."""
-    if session.depth or not ("Stop" in session.hooks or session.state.goal) or session.scene.stopped():
+async def run_stop_hooks(session: Session, text: str, blocks: int) -> str | None:
+    """Run the Stop hooks and judge the goal; the message for the model if it has to continue."""
+    if session.depth or not ("Stop" in session.hooks or session.state.goal) or session.environment.stopped():
         return None
     fields = {"stop_hook_active": blocks > 0, "last_assistant_message": text}
     merged = await session.fire("Stop", fields)
@@ -123,19 +123,19 @@ async def stopping(session: Session, text: str, blocks: int) -> str | None:
 
         merged = await session.fire(GOAL, fields)
         if goals.REACHED in merged.specific:
-            goals.over(session)
+            goals.clear_reached_goal(session)
     if not merged.blocked or merged.stop is not None:
         return None
     if blocks >= STOP_BLOCKS:
         message = f"a Stop hook blocked {STOP_BLOCKS} times in a row: the turn ends all the same"
         session.bus.tell({"event_type": "warning", "message": message})
         return None
-    return told("Stop", [merged.reason])
+    return hook_text("Stop", [merged.reason])
 
 
-async def batch(session: Session, calls: tuple[ToolCall, ...], results: Sequence[Block]) -> str | None:
-    """PostToolBatch: all calls of one reply have ended. Says why the turn ends, if it does."""
-    if "PostToolBatch" not in session.hooks or session.scene.stopped():
+async def run_batch_hooks(session: Session, calls: tuple[ToolCall, ...], results: Sequence[Block]) -> str | None:
+    """Run the PostToolBatch hooks after all calls of a reply; the reason if they end the turn."""
+    if "PostToolBatch" not in session.hooks or session.environment.stopped():
         return None
     ended = {block.tool_use_id: block.content for block in results if isinstance(block, ToolResultBlock)}
     listed = [
@@ -147,37 +147,37 @@ async def batch(session: Session, calls: tuple[ToolCall, ...], results: Sequence
     return merged.reason if merged.blocked else merged.stop
 
 
-async def failed(session: Session, error: str, details: str, text: str) -> None:
-    """StopFailure: a model call failed, and with it the turn."""
+async def run_failure_hooks(session: Session, error: str, details: str, text: str) -> None:
+    """Run the StopFailure hooks after a model call failed and ended the turn."""
     if session.depth or "StopFailure" not in session.hooks:
         return
     fields = {"error": error, "error_details": details}
     await session.fire("StopFailure", fields | ({"last_assistant_message": text} if text else {}))
 
 
-# ------------------------------------------------------------------ what a person types
+# ------------------------------------------------------------------ commands of a person
 
 
-def switch(before: str, after: str, wanted: str) -> Json:
-    """A change of the model, as hooks are told of it."""
-    return {"from_model": before, "to_model": after, "requested_model": wanted, "source": "command"}
+def model_switch_fields(before: str, after: str, requested: str) -> Json:
+    """The fields of a model switch, for hooks."""
+    return {"from_model": before, "to_model": after, "requested_model": requested, "source": "command"}
 
 
-async def switching(session: Session, change: Json) -> str | None:
-    """PreModelSwitch: why the model stays, if it does."""
+async def run_before_switch_hooks(session: Session, change: Json) -> str | None:
+    """Run the PreModelSwitch hooks; the reason if they refuse the switch."""
     merged = await session.fire("PreModelSwitch", change)
     if merged.blocked:
         return merged.reason
     return merged.verdict_reason if merged.verdict == "deny" else None
 
 
-async def switched(session: Session, change: Json) -> None:
-    """PostModelSwitch: what its hooks say reaches the new model with the user's next message."""
+async def run_after_switch_hooks(session: Session, change: Json) -> None:
+    """Run the PostModelSwitch hooks. Their output is sent with the user's next message."""
     _apply_hook_output(session, "PostModelSwitch", await session.fire("PostModelSwitch", change))
 
 
-async def expanded(session: Session, fields: Json) -> str | None:
-    """UserPromptExpansion: a skill or a server's prompt stands for what was typed. Why it is not sent, if so."""
+async def run_expansion_hooks(session: Session, fields: Json) -> str | None:
+    """Run the UserPromptExpansion hooks before a skill or a server's prompt is sent; the reason if they refuse it."""
     merged = await session.fire("UserPromptExpansion", fields)
     if merged.blocked or merged.stop is not None:
         return merged.reason or merged.stop or "a UserPromptExpansion hook blocked it"
@@ -185,8 +185,8 @@ async def expanded(session: Session, fields: Json) -> str | None:
     return None
 
 
-async def skill_expanded(session: Session, name: str, arguments: str, source: str) -> str | None:
-    """The same for a skill that a person calls by its name."""
+async def run_skill_expansion_hooks(session: Session, name: str, arguments: str, source: str) -> str | None:
+    """Run the UserPromptExpansion hooks for a skill that a person calls by its name."""
     fields: Json = {
         "expansion_type": "slash_command",
         "command_name": name,
@@ -194,18 +194,18 @@ async def skill_expanded(session: Session, name: str, arguments: str, source: st
         "command_source": source,
         "prompt": f"/{name} {arguments}".strip(),
     }
-    return await expanded(session, fields)
+    return await run_expansion_hooks(session, fields)
 
 
-async def added(session: Session, directory: str) -> None:
-    """DirectoryAdded: the person let the session work in one more directory."""
+async def run_directory_added_hooks(session: Session, directory: str) -> None:
+    """Run the DirectoryAdded hooks after a person added a directory to the session."""
     await session.fire("DirectoryAdded", {"directory": directory, "source": "slash_command"})
 
 
-async def displayed(session: Session, text: str) -> str:
-    """MessageDisplay: what a person is shown of an answer. It is asked once, of the whole; the answer itself stays.
+async def text_to_display(session: Session, text: str) -> str:
+    """The text that a person is shown for an answer: MessageDisplay hooks may replace it. The stored answer stays.
 
-    Nobody is shown what has the shape of a secret.
+    Anything with the shape of a secret is removed.
     """
     if "MessageDisplay" not in session.hooks or not text:
         return session.secrets.shown(text)
@@ -220,23 +220,23 @@ async def displayed(session: Session, text: str) -> str:
 # ------------------------------------------------------------------ settings that change while a session runs
 
 
-async def look_at_settings(session: Session) -> None:
-    """ConfigChange: the session keeps the settings that it began with; a changed file counts from the next one on."""
+async def check_settings_files(session: Session) -> None:
+    """Run the ConfigChange hooks for changed settings files. The changes apply from the next session on."""
     if "ConfigChange" not in session.hooks:
         return
     for path, (source, before) in session.settings_files.items():
-        now = stamp(path)
+        now = file_stamp(path)
         if now == before:
             continue
         session.settings_files[path] = (source, now)
         merged = await session.fire("ConfigChange", {"source": source, "file_path": path})
         blocked = f"; a hook objects: {merged.reason}" if merged.blocked else ""
-        counts = "a skill that came or went" if source == "skills" else "that"
-        message = f"{path} has changed; {counts} counts from the next session on{blocked}"
+        counts = "an added or removed skill" if source == "skills" else "that"
+        message = f"{path} has changed; {counts} applies from the next session on{blocked}"
         session.bus.tell({"event_type": "warning", "message": message})
 
 
-def stamp(path: str) -> tuple[int, int] | None:
-    """What a file looks like from outside; None where there is none."""
+def file_stamp(path: str) -> tuple[int, int] | None:
+    """A file's modification time and size; None if it does not exist."""
     status = workspace.stat_target(path)
     return None if status is None else (status.st_mtime_ns, status.st_size)

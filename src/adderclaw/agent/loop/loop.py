@@ -1,4 +1,4 @@
-"""The one turn loop: ask the model, live its calls, until it answers."""
+"""The turn loop: calls the model and runs its tool calls until it returns a final answer."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from adderclaw.agent.loop import compaction, lifecycle, model_call, resume
 from adderclaw.agent.session import file_watch, instructions
 from adderclaw.agent.session.prompt import Prompt
-from adderclaw.agent.session.session import ALONE, Attached, Session, TurnResult
+from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, Session, TurnResult
 from adderclaw.agent.tool_call.batch import Batch
-from adderclaw.agent.tool_call.call import limit_of, run_call
-from adderclaw.agent.tool_call.hooks import CallRecord, Keep
-from adderclaw.agent.tool_call.result import Done
+from adderclaw.agent.tool_call.call import reached_limit, run_call
+from adderclaw.agent.tool_call.hooks import CallRecord, SaveOutcome
+from adderclaw.agent.tool_call.result import FinishedCall
 from adderclaw.core.errors import LimitError, ProviderError, Stopped, StoreError, UsageError
 from adderclaw.core.framing import framed, notice
 from adderclaw.core.history import message_json
@@ -48,28 +48,28 @@ CUT_NOTE = (
 )
 
 
-def silent(_delta: Delta) -> None:
-    """Nobody watches the answer arrive."""
+def ignore_delta(_delta: Delta) -> None:
+    """Ignore the parts of an answer, for a caller that shows only the whole."""
 
 
 class _Turn:
-    """What one turn keeps in mind: last text, whether a denial still stands, whether a call ended it."""
+    """The state of one turn: the last text, the last denial, and whether a call or a hook ended it."""
 
     def __init__(self, *, single: bool) -> None:
         self.single = single
         self.text = ""
         self.cut: str | None = None
-        """The text so far of an answer that was cut off, while it is."""
+        """The text so far of an answer that reached the token limit; None while no answer is incomplete."""
         self.denied = ""
         self.unanswered = ""
         self.ended = False
         self.halted: str | None = None
         self.sent_back = 0
 
-    def heard(self, text: str, *, cut: bool, scrub: Callable[[str], str]) -> None:
-        """The text of one reply; after one that was cut off it is the rest of the answer."""
+    def add_reply_text(self, text: str, *, cut: bool, scrub: Callable[[str], str]) -> None:
+        """Take the text of one reply. After a reply that was cut off, this is the rest of that answer."""
         before, self.cut = self.cut, None
-        if before is not None:  # a secret may lie across the cut
+        if before is not None:  # a secret may span the cut
             text = scrub(before + text)
         self.text = text or self.text
         if cut and before is not None:
@@ -82,34 +82,34 @@ class _Turn:
 async def run_turn(
     session: Session,
     message: str | None,
-    on_delta: OnDelta = silent,
+    on_delta: OnDelta = ignore_delta,
     *,
     single: bool = False,
-    attached: Attached = ALONE,
+    attached: Attached = NO_ATTACHMENTS,
 ) -> TurnResult:
-    """From a user's message to the final answer. Without a message an interrupted turn goes on.
+    """Run one turn, from the user's message to the final answer. Without a message, continue an interrupted turn.
 
-    A `single` turn is a driver's own: the message is not a person's, and it ends with the model's first reply.
+    A `single` turn belongs to a driver: a program wrote the message, and the turn ends with the first reply.
     """
-    session.tape.turn(session, message, single=single, attached=attached)
-    session.bus.tell(_begins(session, message))
+    session.tape.begin_turn(session, message, single=single, attached=attached)
+    session.bus.tell(_turn_started_event(session, message))
     outcome = ""
     try:
         result = await _turn(session, message, on_delta, attached, single=single)
         outcome = result.outcome
         return result
     finally:
-        session.scene.in_force.take_back()
+        session.environment.active_policy.end_loans()
         session.bus.tell({"event_type": "turn_finished", "outcome": outcome})
-        session.tape.ended(outcome)
+        session.tape.end_turn(outcome)
 
 
-def _begins(session: Session, message: str | None) -> "TurnStarted":
-    """What is told of the message is what is told of an answer."""
+def _turn_started_event(session: Session, message: str | None) -> "TurnStarted":
+    """The event has the message only where the configuration lets events contain answers too."""
     if message is None:
         return {"event_type": "turn_started"}
-    told = session.config.telemetry.include_content and session.config.telemetry.enabled
-    return {"event_type": "turn_started", "text": message if told else f"{len(message)} characters"}
+    with_content = session.config.telemetry.include_content and session.config.telemetry.enabled
+    return {"event_type": "turn_started", "text": message if with_content else f"{len(message)} characters"}
 
 
 async def _turn(
@@ -117,35 +117,35 @@ async def _turn(
 ) -> TurnResult:
     turn = _Turn(single=single)
     before = len(session.state.history.messages)
-    prompt = session.prompt.without_tools(STOP_NOTE) if session.scene.stopped() else session.prompt
-    notices = (session.overseer.lost(), lifecycle.planning_notice(session, opens=True))
-    if told := session.tape.notice("\n".join(filter(None, notices))):
-        session.state.due.append(notice(told))
+    prompt = session.prompt.without_tools(STOP_NOTE) if session.environment.stopped() else session.prompt
+    notices = (session.supervisor.lost(), lifecycle.planning_notice(session, opens=True))
+    if notice_text := session.tape.record_notice("\n".join(filter(None, notices))):
+        session.state.due_texts.append(notice(notice_text))
     try:
         if message is not None:
             session.state.rounds = 0
-            if not single and (refused := await lifecycle.submitted(session, message)) is not None:
+            if not single and (refused := await lifecycle.run_submit_hooks(session, message)) is not None:
                 return TurnResult("denied", "", f"a hook refused the message: {refused}", ended_by="hook")
             append_user_message(session, message, attached, opens=True)
         elif session.hooks:
-            await lifecycle.begin(session)
-        if message is None and (finished := _already_answered(session)) is not None:
+            await lifecycle.run_start_hooks(session)
+        if message is None and (finished := _finished_answer(session)) is not None:
             return TurnResult("completed", finished)
         if message is None:
-            turn.cut = _cut_before(session.state.history.messages)
-        if message is None and (spent := _rounds_used(session)) is not None:
+            turn.cut = _text_before_cut(session.state.history.messages)
+        if message is None and (spent := _round_limit(session)) is not None:
             raise spent
         if (
             message is None
             and not session.state.unfinished
-            and (said := (*lifecycle.due(session), *finished_background_tasks(session)))
+            and (blocks := (*lifecycle.take_hook_texts(session), *finished_background_tasks(session)))
         ):
-            session.state.history.append(Message("user", said))
+            session.state.history.append(Message("user", blocks))
         if message is None and not session.state.history.messages:
-            raise UsageError("this conversation has no message yet: begin with one, such as -m TEXT")
+            raise UsageError("this conversation has no message yet: start with one, such as -m TEXT")
         await file_watch.check_watched_files(session)
-        await _announce(session)
-        return await _go_on(session, turn, prompt, on_delta)
+        await _announce_instructions(session)
+        return await _run_steps(session, turn, prompt, on_delta)
     except LimitError as error:
         session.bus.tell({"event_type": "limit_reached", "reason": str(error)})
         return TurnResult("limit", turn.text, str(error), ended_by=error.by)
@@ -157,37 +157,41 @@ async def _turn(
             raise
         return TurnResult("error", turn.text, str(error))
     except ProviderError as error:
-        _note_failure(session, error)
-        await lifecycle.failed(session, error.stop_failure, str(error), turn.text)
+        _record_failure(session, error)
+        await lifecycle.run_failure_hooks(session, error.stop_failure, str(error), turn.text)
         if error.kind == "max_output_tokens":
             session.bus.tell({"event_type": "limit_reached", "reason": str(error)})
             return TurnResult("limit", turn.text, str(error), ended_by="reply")
         return TurnResult("error", turn.text, error.summary, ended_by=error.kind)
     finally:
-        kept = max(len(session.state.history.messages) - before, 0)
+        added = max(len(session.state.history.messages) - before, 0)
         session.bus.tell(
-            {"event_type": "memory_persisted", "conversation_id": session.conversation_id, "entries": kept}
+            {"event_type": "memory_persisted", "conversation_id": session.conversation_id, "entries": added}
         )
 
 
-async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta) -> TurnResult:
+async def _run_steps(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta) -> TurnResult:
     pending = session.state.unfinished
     session.state.unfinished = ()
     while True:
         if not pending:
-            pending = await _step(session, turn, prompt, on_delta)
+            pending = await _call_model(session, turn, prompt, on_delta)
             if turn.cut is not None:
                 continue
-        if not pending and not turn.single and (await _waited(session) or await _sent_back(session, turn)):
+        if (
+            not pending
+            and not turn.single
+            and (await _wait_for_background(session) or await _stop_hook_objects(session, turn))
+        ):
             continue
         if not pending:
             outcome = "denied" if turn.denied else "needs_input" if turn.unanswered else "completed"
             return TurnResult(outcome, turn.text, turn.denied or turn.unanswered)
-        spent = await run_tool_calls(session, turn, pending, _rounds_used(session))
+        spent = await run_tool_calls(session, turn, pending, _round_limit(session))
         pending = ()
         if spent is not None:
             raise spent
-        if session.scene.stopped():
+        if session.environment.stopped():
             raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
         if turn.halted is not None:
             why = f"a hook ended the turn: {turn.halted}".removesuffix(": ")
@@ -197,9 +201,9 @@ async def _go_on(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelt
         session.state.loops.require_change()
 
 
-async def _sent_back(session: Session, turn: _Turn) -> bool:
-    """Whether a Stop hook sends the model back to work."""
-    reason = await lifecycle.stopping(session, turn.text, turn.sent_back)
+async def _stop_hook_objects(session: Session, turn: _Turn) -> bool:
+    """Run the Stop hooks; True if one of them gave the model something more to do."""
+    reason = await lifecycle.run_stop_hooks(session, turn.text, turn.sent_back)
     if reason is None:
         return False
     turn.sent_back += 1
@@ -207,7 +211,7 @@ async def _sent_back(session: Session, turn: _Turn) -> bool:
     return True
 
 
-def _rounds_used(session: Session) -> LimitError | None:
+def _round_limit(session: Session) -> LimitError | None:
     allowed = session.config.runtime.max_tool_rounds
     if session.state.rounds <= allowed:
         return None
@@ -220,10 +224,10 @@ def _rounds_used(session: Session) -> LimitError | None:
 # ------------------------------------------------------------------ one step
 
 
-async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta) -> tuple[ToolCall, ...]:
-    """One model call: its reply is committed before anything of it is done."""
-    reply = await _ask(session, prompt, on_delta, goes_on=turn.cut is not None)
-    response = _scrubbed(session, reply.response)
+async def _call_model(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta) -> tuple[ToolCall, ...]:
+    """Call the model once. The reply is stored before any of its tool calls run."""
+    reply = await _ask_model(session, prompt, on_delta, goes_on=turn.cut is not None)
+    response = _scrub_response(session, reply.response)
     text = response.final_text
     cut = response.stop_reason == "max_tokens" and not response.tool_calls
     blocks: list[Block] = [*response.opaque]
@@ -234,37 +238,37 @@ async def _step(session: Session, turn: _Turn, prompt: Prompt, on_delta: OnDelta
     step = session.budget.steps
 
     def rows(cursor: Cursor) -> None:
-        sequence = keep_message(session, cursor, message) if blocks else None  # nothing may be left to say after a cut
-        kept = _response_json(text, response.tool_calls, response.stop_reason)
-        model_call.keep(session, cursor, reply, step, kept, sequence)
+        sequence = store_message(session, cursor, message) if blocks else None  # after a cut the rest may be empty
+        response_json = _response_json(text, response.tool_calls, response.stop_reason)
+        model_call.store_reply(session, cursor, reply, step, response_json, sequence)
 
     session.state.rounds += bool(response.tool_calls)
-    # With the first call's intent, or at once where there is none: in any case before anything is done.
+    # Written together with the first call's intent, or at once if there is no call: before anything runs.
     session.store.write_next(rows)
     if not response.tool_calls and not cut:
         try:
             session.store.flush()
         except StoreError:
-            turn.heard(text, cut=False, scrub=session.secrets.scrub)  # it was paid for: show it all the same
+            turn.add_reply_text(text, cut=False, scrub=session.secrets.scrub)  # it was paid for: show it all the same
             raise
     if blocks:
         session.state.history.append(message)
     if cut:
         _ask_for_the_rest(session)
-    turn.heard(text, cut=cut, scrub=session.secrets.scrub)
+    turn.add_reply_text(text, cut=cut, scrub=session.secrets.scrub)
     return response.tool_calls
 
 
 def _ask_for_the_rest(session: Session) -> None:
-    """In the transaction of the reply itself, so that nobody who resumes takes a part for the answer."""
+    """Store the request for the rest with the reply, so that a resumed run does not take the part for the answer."""
     with session.store.write() as cursor:
         attachment: Json = {"type": "cut_off", "content": CUT_NOTE}
         transcript.append(cursor, session.session_id, "attachment", {"attachment": attachment})
     session.state.history.append(Message("user", (TextBlock(CUT_NOTE),)))
 
 
-def _cut_before(messages: Sequence[Message]) -> str | None:
-    """What came so far of an answer that was cut off; None where the last message asks for no rest."""
+def _text_before_cut(messages: Sequence[Message]) -> str | None:
+    """The text so far of an answer that was cut off; None if the last message does not ask for the rest."""
     parts: list[str] = []
     for note, reply in zip(messages[::-2], messages[-2::-2], strict=False):
         if reply.role != "assistant" or not any(getattr(block, "text", "") == CUT_NOTE for block in note.blocks):
@@ -273,20 +277,20 @@ def _cut_before(messages: Sequence[Message]) -> str | None:
     return "".join(reversed(parts)) if parts else None
 
 
-def _scrubbed(session: Session, response: ChatResponse) -> ChatResponse:
-    """A model that repeats a key is not to bring it into the store: in no field of its answer."""
+def _scrub_response(session: Session, response: ChatResponse) -> ChatResponse:
+    """Remove secrets from every field of the response, so that a key that the model repeats is not stored."""
     scrub = session.secrets.scrub_all
-    made = [ToolCall(*scrub([call.id, call.name, call.arguments, call.raw])) for call in response.tool_calls]
-    if made and response.stop_reason == "max_tokens":
-        made[-1] = replace(made[-1], cut=True)
-    # what is signed cannot be changed, only left out
+    calls = [ToolCall(*scrub([call.id, call.name, call.arguments, call.raw])) for call in response.tool_calls]
+    if calls and response.stop_reason == "max_tokens":
+        calls[-1] = replace(calls[-1], cut=True)
+    # signed blocks cannot be changed, only dropped
     opaque = [block for block in response.opaque if scrub(block.payload) == block.payload]
-    return replace(response, final_text=scrub(response.final_text), tool_calls=tuple(made), opaque=tuple(opaque))
+    return replace(response, final_text=scrub(response.final_text), tool_calls=tuple(calls), opaque=tuple(opaque))
 
 
-async def _ask(session: Session, prompt: Prompt, on_delta: OnDelta, *, goes_on: bool) -> model_call.Reply:
-    """Ask, compacting before the window is full, and once when the provider says that it is."""
-    if compaction.due(session, len(prompt.head)):
+async def _ask_model(session: Session, prompt: Prompt, on_delta: OnDelta, *, goes_on: bool) -> model_call.Reply:
+    """Ask the model. Compact the history before the window is full, and once if the provider says that it is full."""
+    if compaction.is_due(session, len(prompt.head)):
         await compaction.compact(session, "auto")
     try:
         return await model_call.ask(session, prompt, on_delta, goes_on=goes_on)
@@ -297,12 +301,12 @@ async def _ask(session: Session, prompt: Prompt, on_delta: OnDelta, *, goes_on: 
 
 
 def _response_json(text: str, tool_calls: tuple[ToolCall, ...], stop_reason: str) -> Json:
-    made = [{"id": call.id, "name": call.name, "arguments": call.arguments, "raw": call.raw} for call in tool_calls]
-    return {"text": text, "tool_calls": made, "stop_reason": stop_reason}
+    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments, "raw": call.raw} for call in tool_calls]
+    return {"text": text, "tool_calls": calls, "stop_reason": stop_reason}
 
 
-def keep_message(session: Session, cursor: Cursor, message: Message) -> int:
-    """The message as rows: content blocks are the seed's closed set, the rest goes to our own table."""
+def store_message(session: Session, cursor: Cursor, message: Message) -> int:
+    """Store the message: content blocks in the transcript entry, all others in the table for opaque blocks."""
     blocks: list[Json] = message_json(message)["blocks"]
     content = [block for block in blocks if block["type"] not in transcript.OPAQUE]
     payload: Json = {"uuid": session.ids("entry"), "content": content}
@@ -316,22 +320,22 @@ def keep_message(session: Session, cursor: Cursor, message: Message) -> int:
 async def run_tool_calls(
     session: Session, turn: _Turn, pending: tuple[ToolCall, ...], refusal: LimitError | None
 ) -> LimitError | None:
-    """Run the calls of one reply; then the model hears all results at once, in order. Says which limit was hit."""
-    results: list[Block] = [*session.state.answered]
-    session.state.answered = ()
+    """Run the tool calls of a reply and append all results as one message. Returns the limit that was hit, if any."""
+    results: list[Block] = [*session.state.answered_blocks]
+    session.state.answered_blocks = ()
     batch = Batch(session)
     try:
         for call in pending:
-            refusal = refusal or limit_of(session)
+            refusal = refusal or reached_limit(session)
             await batch.add(call, None if refusal is None else str(refusal))
         await batch.run()
     except BaseException as error:
         interrupted = isinstance(error, asyncio.CancelledError)
-        for call, life in zip_longest(pending, batch.lives):
-            results.append(_cut_short(session, call, life, interrupted=interrupted))
+        for call, record in zip_longest(pending, batch.records):
+            results.append(_interrupted_result(session, call, record, interrupted=interrupted))
         session.state.history.append(Message("user", tuple(results)))
         raise
-    for call, done in zip(pending, batch.done, strict=True):
+    for call, done in zip(pending, batch.finished, strict=True):
         if done.denied:
             turn.denied = done.result.content
         elif done.result.unanswered:
@@ -340,94 +344,104 @@ async def run_tool_calls(
             turn.denied = turn.unanswered = ""
         turn.ended = turn.ended or done.result.ends
         turn.halted = done.stop if turn.halted is None else turn.halted
-        results.append(_block(call, done.result))
-    stop = await lifecycle.batch(session, pending, results)
+        results.append(_result_block(call, done.result))
+    stop = await lifecycle.run_batch_hooks(session, pending, results)
     turn.halted = stop if turn.halted is None else turn.halted
     await file_watch.check_watched_files(session)
-    await lifecycle.look_at_settings(session)
-    if told := session.tape.notice(lifecycle.planning_notice(session)):
-        session.state.due.append(notice(told))
+    await lifecycle.check_settings_files(session)
+    if notice_text := session.tape.record_notice(lifecycle.planning_notice(session)):
+        session.state.due_texts.append(notice(notice_text))
     session.state.history.append(
         Message(
-            "user", (*results, *await _nested(session), *lifecycle.due(session), *finished_background_tasks(session))
+            "user",
+            (
+                *results,
+                *await _load_nested_instructions(session),
+                *lifecycle.take_hook_texts(session),
+                *finished_background_tasks(session),
+            ),
         )
     )
     return refusal
 
 
-def _block(call: ToolCall, result: ToolResult) -> ToolResultBlock:
+def _result_block(call: ToolCall, result: ToolResult) -> ToolResultBlock:
     return ToolResultBlock(call.id, result.content, result.is_error, result.media, result.frame)
 
 
 async def run_planned_call(
-    session: Session, call: ToolCall, keep: Keep, *, again: bool = False, seconds: float | None = None
-) -> Done:
-    """Run a call that a driver planned, from what the model decided or from a file; it is stored like a model's own.
+    session: Session, call: ToolCall, keep: SaveOutcome, *, again: bool = False, seconds: float | None = None
+) -> FinishedCall:
+    """Run a call that a driver planned. It is stored like a call of the model.
 
-    `again`: an earlier process stored it, and it never began.
+    `again`: an earlier process stored the call, but never began it.
     """
     if not again:
         message = Message("assistant", (ToolUseBlock(call),))
         with session.store.write() as cursor:
-            keep_message(session, cursor, message)
+            store_message(session, cursor, message)
         session.state.history.append(message)
-    limit = limit_of(session)
+    limit = reached_limit(session)
     refusal = str(limit) if limit else None
     done = await run_call(session, call, refusal=refusal, keep=None if limit else keep, seconds=seconds)
-    session.state.history.append(Message("user", (_block(call, done.result),)))
+    session.state.history.append(Message("user", (_result_block(call, done.result),)))
     if limit is not None:
         raise limit
     session.state.loops.require_change()
     return done
 
 
-def _cut_short(session: Session, call: ToolCall, life: CallRecord | None, *, interrupted: bool) -> ToolResultBlock:
-    """The answer to a call of a turn that did not go on: the model is owed one for each, the same as is recorded."""
-    if life is not None and life.done is not None:
-        return _block(call, life.done.result)
-    if life is not None and life.begun:
+def _interrupted_result(
+    session: Session, call: ToolCall, record: CallRecord | None, *, interrupted: bool
+) -> ToolResultBlock:
+    """The result for a call of an interrupted turn, as it is recorded: providers require one result for each call."""
+    if record is not None and record.finished is not None:
+        return _result_block(call, record.finished.result)
+    if record is not None and record.begun:
         return ToolResultBlock(call.id, resume.UNKNOWN, is_error=True)
     if interrupted:
-        return resume.close_unbegun(session, call)
+        return resume.close_unbegun_call(session, call)
     return ToolResultBlock(call.id, resume.NOT_RUN, is_error=True)
 
 
-# ------------------------------------------------------------------ what is heard and noted
+# ------------------------------------------------------------------ messages to the model
 
 
-def append_user_message(session: Session, text: str, attached: Attached = ALONE, *, opens: bool = False) -> None:
-    """The user's message, and with it what hooks have to say. It opens a turn, unless a hook sends the model back."""
-    texts, session.state.due = (text, *attached.texts, *session.state.due), []
-    said = (*attached.media, *(TextBlock(session.secrets.scrub(part)) for part in texts))
+def append_user_message(
+    session: Session, text: str, attached: Attached = NO_ATTACHMENTS, *, opens: bool = False
+) -> None:
+    """Append the user's message and the pending texts of hooks. `opens`: the message begins a turn."""
+    texts, session.state.due_texts = (text, *attached.texts, *session.state.due_texts), []
+    blocks = (*attached.media, *(TextBlock(session.secrets.scrub(part)) for part in texts))
     news = finished_background_tasks(session)
     with session.store.write() as cursor:
-        sequence = keep_message(session, cursor, Message("user", said))
+        sequence = store_message(session, cursor, Message("user", blocks))
         if opens:
             session.state.turn_id = session.ids("turn")
             transcript.open_turn(cursor, session.session_id, sequence, session.state.turn_id)
     if session.checkpoints is not None and not session.agent_id:
         session.checkpoints.turn = (session.conversation_id, session.session_id, sequence)
-    session.state.history.append(Message("user", (*news, *said)))
+    session.state.history.append(Message("user", (*news, *blocks)))
 
 
-async def _nested(session: Session) -> tuple[TextBlock, ...]:
-    """Instruction files beside what was just read: told at the end, so that what stands before them stays the same."""
+async def _load_nested_instructions(session: Session) -> tuple[TextBlock, ...]:
+    """Load instruction files next to files that were just read. They are appended, so that the prompt cache holds."""
     if session.instructions is None:
         return ()
-    found = session.instructions.nested(session.scene.context.files_read)
-    if not found:
+    files = session.instructions.load_nested(session.environment.context.files_read)
+    if not files:
         return ()
-    session.tape.nested(found)
-    text = session.secrets.scrub(instructions.told(found))
+    session.tape.record_instructions(files)
+    text = session.secrets.scrub(instructions.instructions_text(files))
     with session.store.write() as cursor:
-        attachment: Json = {"type": "instructions", "files": [file.path for file in found], "content": text}
+        attachment: Json = {"type": "instructions", "files": [file.path for file in files], "content": text}
         transcript.append(cursor, session.session_id, "attachment", {"attachment": attachment})
-    await _announce(session)
+    await _announce_instructions(session)
     return (TextBlock(text),)
 
 
-async def _announce(session: Session) -> None:
-    """Tell the hooks of instruction files that were loaded since the last time."""
+async def _announce_instructions(session: Session) -> None:
+    """Run the InstructionsLoaded hooks for the files that were loaded since the last call."""
     if session.instructions is None:
         return
     waiting, session.instructions.unannounced = session.instructions.unannounced, []
@@ -436,34 +450,34 @@ async def _announce(session: Session) -> None:
 
 
 def finished_background_tasks(session: Session) -> tuple[TextBlock, ...]:
-    """What ended in the background since the model last heard: an entry each, and the text for it."""
-    background = session.scene.background
-    ended = [*session.state.lost, *(background.finished() if background is not None else ())]
+    """Store and return a text for each background task that ended since the last call."""
+    background = session.environment.background
+    ended = [*session.state.lost_tasks, *(background.finished() if background is not None else ())]
     if not ended:
         return ()
-    session.state.lost = ()
-    told = [_of_end(session, end) for end in ended]
-    session.tape.news(told)
+    session.state.lost_tasks = ()
+    ends = [_task_end_for_model(session, end) for end in ended]
+    session.tape.record_task_ends(ends)
     with session.store.write() as cursor:
-        for end in told:
+        for end in ends:
             attachment: Json = {"type": "background_task", "task_id": end.task_id, "status": end.status}
             attachment["content"] = end.text
             transcript.append(cursor, session.session_id, "attachment", {"attachment": attachment})
             tasks.mark_reported(cursor, end.task_id)
-    return tuple(TextBlock(end.text) for end in told)
+    return tuple(TextBlock(end.text) for end in ends)
 
 
-def _of_end(session: Session, end: TaskEnd) -> TaskEnd:
-    """As the model is told of it; what the task itself says is framed like any result."""
+def _task_end_for_model(session: Session, end: TaskEnd) -> TaskEnd:
+    """The end of a task as the model sees it: the task's own output is framed like any tool result."""
     text, result = session.secrets.scrub(end.text), session.secrets.scrub(end.result)
     if result:
         text += f"\n{framed(session.ids('news').rpartition('-')[2], result)}"
     return end._replace(text=text, result="")
 
 
-async def _waited(session: Session) -> bool:
-    """The answer waits for a background task that it depends on; then the model hears of it and goes on."""
-    background = session.scene.background
+async def _wait_for_background(session: Session) -> bool:
+    """Wait for background tasks that the answer depends on; True if one ended, so that the model continues."""
+    background = session.environment.background
     if background is None:
         return False
     how = "ended"
@@ -473,26 +487,26 @@ async def _waited(session: Session) -> bool:
                 return False
     except TimeoutError:
         how = "timeout"
-    session.tape.waited(how)
+    session.tape.record_wait(how)
     if how == "timeout":
-        raise LimitError("the time of this run is used up while a background task goes on", "seconds")
-    if session.scene.stopped():
+        raise LimitError("the run reached its time limit while a background task was still running", "seconds")
+    if session.environment.stopped():
         raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
     if news := finished_background_tasks(session):
         session.state.history.append(Message("user", news))
     return bool(news)
 
 
-def _already_answered(session: Session) -> str | None:
-    """The answer of a turn that had ended before it was interrupted."""
+def _finished_answer(session: Session) -> str | None:
+    """The answer of an interrupted turn that was already complete; None otherwise."""
     last = session.state.history.messages[-1] if session.state.history.messages else None
     if last is None or session.state.unfinished or last.role != "assistant":
         return None
-    return session.secrets.scrub((_cut_before(session.state.history.messages[:-1]) or "") + last.text)
+    return session.secrets.scrub((_text_before_cut(session.state.history.messages[:-1]) or "") + last.text)
 
 
-def _note_failure(session: Session, error: ProviderError) -> None:
-    """A failed call is a row, and a record of the StopFailure class; a reply that was cut off has its row."""
+def _record_failure(session: Session, error: ProviderError) -> None:
+    """Store a StopFailure event and, if a request was sent, a row for the failed model call."""
     detail = canonical({"error": error.stop_failure, "error_details": str(error)})
     with session.store.write() as cursor:
         cursor.execute(
@@ -516,4 +530,4 @@ def _note_failure(session: Session, error: ProviderError) -> None:
             error=f"{error.kind}: {error}",
             run_id=session.bus.run_id,
         )
-        session.keep_spent(cursor)
+        session.store_spent(cursor)

@@ -1,12 +1,12 @@
-"""One model call: budget, retries with backoff, events; the row is written with the reply."""
+"""Makes one model call: reserves budget, retries with backoff, publishes events, and stores the reply."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from sqlite3 import Cursor
 
-from adderclaw.agent.loop.tokens import estimated
-from adderclaw.agent.session.event_wait import attended
+from adderclaw.agent.loop.tokens import estimate_tokens
+from adderclaw.agent.session.event_wait import wait_unless
 from adderclaw.agent.session.limits import Reservation
 from adderclaw.agent.session.prompt import Prompt
 from adderclaw.agent.session.session import Session
@@ -23,21 +23,21 @@ from adderclaw.core.types import ChatRequest, ChatResponse, Json, OnDelta, Think
 from adderclaw.storage import model_calls
 
 SHORT_WAIT = 60.0
-"""Seconds. Pauses are part of the work, unless the operator lets a call wait for longer than this."""
+"""Seconds. Waiting counts against the time limit, unless the operator allows waits longer than this."""
 
 WARM_AFTER = 0.1
-"""Seconds after which the model surely thinks, so that imports take nothing from the request."""
+"""Seconds after which modules are imported in advance: the request has been sent, so nothing is delayed."""
 
 RAISE_LIMIT = "`max_tokens` of the model's entry in config.toml raises the limit, or ask for less at once"
 
 UNPRICED = "limits.cost_usd does not count a model without a price"
-"""What is said once in a home, whatever the model is called."""
+"""Key of a warning that is shown once per home, for whichever model."""
 
-PLANNING, ASIDE = {"hint": "plan"}, {"hint": "cheap"}
-"""What a `router` is told of a request that is made in plan mode, or beside the conversation."""
+PLANNING, SIDE_QUESTION = {"hint": "plan"}, {"hint": "cheap"}
+"""Hints for a `router`: the request is made in plan mode, or outside of the conversation."""
 
 BILLED_FAILURES = frozenset({"timeout", "malformed", "max_output_tokens", "unknown"})
-"""The request was read and perhaps answered in part; what else fails is refused before it costs anything."""
+"""Failures after which the provider may bill the request. All others are refused before they cost anything."""
 
 
 class Reply(NamedTuple):
@@ -49,8 +49,10 @@ class Reply(NamedTuple):
     """US dollars; None without a known price."""
 
 
-def keep(session: Session, cursor: Cursor, reply: Reply, step: int, said: Json, sequence: int | None = None) -> None:
-    """The row of a model call that was answered, and what the run has spent with it. `sequence` is its entry's."""
+def store_reply(
+    session: Session, cursor: Cursor, reply: Reply, step: int, response_json: Json, sequence: int | None = None
+) -> None:
+    """Store the row of an answered model call and what the run has spent. `sequence`: that of the reply's entry."""
     response = reply.response
     model_calls.record(
         cursor,
@@ -59,7 +61,7 @@ def keep(session: Session, cursor: Cursor, reply: Reply, step: int, said: Json, 
         provider=response.provider or session.provider.name,
         model=response.model or session.model,
         request_hash=reply.request_hash,
-        response=said,
+        response=response_json,
         usage=response.usage.as_json(),
         attempts=reply.attempts,
         latency_ms=reply.latency_ms,
@@ -69,7 +71,7 @@ def keep(session: Session, cursor: Cursor, reply: Reply, step: int, said: Json, 
         run_id=session.bus.run_id,
         entry_sequence=sequence,
     )
-    session.keep_spent(cursor)
+    session.store_spent(cursor)
 
 
 async def ask(
@@ -81,9 +83,9 @@ async def ask(
     max_tokens: int | None = None,
     goes_on: bool = False,
 ) -> Reply:
-    """Ask with the session's history, or with other messages where the question is not part of the conversation.
+    """Ask the model, with the session's history or with other messages.
 
-    A reply that `goes_on` where one was cut off may have nothing to say.
+    `goes_on`: the reply continues one that was cut off, so it may be empty.
     """
     messages = session.state.history if messages is None else messages
     request = ChatRequest(
@@ -95,64 +97,64 @@ async def ask(
         tool_choice=prompt.tool_choice,
         response_schema=prompt.response_schema,
         thinking=_thinking(session, messages),
-        metadata=_hint(session, messages),
+        metadata=_router_hint(session, messages),
     )
     request_hash = messages.digest(prompt.head + session.model.encode())
     attempt = 0
     while True:
         attempt += 1
-        if prompt.tools and session.scene.stopped():
+        if prompt.tools and session.environment.stopped():
             raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
-        await _paced(session)
-        held = await _reserved(session, prompt, messages)
+        await _wait_for_pace(session)
+        held = await _wait_for_reservation(session, prompt, messages)
         asked = request if held.answer is None else replace(request, max_tokens=held.answer)
         began = session.clock.monotonic()
-        _sent(session, request, request_hash, attempt)
+        _announce_request(session, request, request_hash, attempt)
         relay = DeltaRelay(words := WholeWords(on_delta, session.secrets.shown, settled))
         try:
-            with session.store.write() as cursor:  # before it costs anything: nobody may live to say what it did
-                session.keep_spent(cursor)
+            with session.store.write() as cursor:  # first: the process may be killed during the call
+                session.store_spent(cursor)
             asking = _within_budget(session, asked, relay)
-            response = await session.tape.asked(session, asking)
+            response = await session.tape.ask_model(session, asking)
             words.end()
             response = _with_estimate(session, response, messages.size + len(prompt.head))
             price = _settle(session, held, response, messages)
             if not goes_on or response.stop_reason not in ("end", "max_tokens"):
-                _not_empty(session, response)
+                _require_content(session, response)
         except ProviderError as error:
             if error.kind not in BILLED_FAILURES:
                 held.release()
             error.request_hash, error.attempts = request_hash, attempt
-            _failed(session, error, attempt)
+            _announce_failure(session, error, attempt)
             if error.kind == "rate_limit":
-                session.overseer.slow(session.model, error.retry_after)
-            await _pause(session, error, attempt)
+                session.supervisor.slow(session.model, error.retry_after)
+            await _wait_before_retry(session, error, attempt)
             relay.reset()
             continue
         finally:
             held.forfeit()  # unless it was settled or released
         latency = (session.clock.monotonic() - began) * 1000
         session.budget.steps += 1
-        _received(session, response, attempt, latency, price)
-        if session.keep_body is not None:
-            _keep_bodies(session.keep_body, session.budget.steps, request, response)
+        _announce_response(session, response, attempt, latency, price)
+        if session.save_body is not None:
+            _save_bodies(session.save_body, session.budget.steps, request, response)
         return Reply(response, request_hash, attempt, latency, price)
 
 
 def _thinking(session: Session, messages: History) -> Thinking:
-    """What a skill of this turn wants goes before the session's own; questions beside the turn are not the skill's."""
+    """The effort of a skill in this turn overrides the session's, but not for questions outside of the conversation."""
     if messages is not session.state.history:
         return session.thinking
-    return Thinking(session.scene.in_force.effort).over(session.thinking)
+    return Thinking(session.environment.active_policy.effort).over(session.thinking)
 
 
-def _hint(session: Session, messages: History) -> dict[str, str]:
+def _router_hint(session: Session, messages: History) -> dict[str, str]:
     if messages is not session.state.history:
-        return ASIDE
-    return PLANNING if session.scene.policy.mode == "plan" else {}
+        return SIDE_QUESTION
+    return PLANNING if session.environment.policy.mode == "plan" else {}
 
 
-def _keep_bodies(keep: Callable[[str, Json], None], step: int, request: ChatRequest, response: ChatResponse) -> None:
+def _save_bodies(keep: Callable[[str, Json], None], step: int, request: ChatRequest, response: ChatResponse) -> None:
     tools = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
     messages = [message_json(message) for message in request.messages.messages]
     asked: Json = {"model": request.model, "system": request.system_prompt, "tools": tools, "messages": messages}
@@ -164,31 +166,31 @@ def _keep_bodies(keep: Callable[[str, Json], None], step: int, request: ChatRequ
     )
 
 
-async def _reserved(session: Session, prompt: Prompt, messages: History) -> Reservation:
-    """As soon as there is room for it beside the calls of other runs that are under way."""
+async def _wait_for_reservation(session: Session, prompt: Prompt, messages: History) -> Reservation:
+    """Reserve budget for the call, and wait while the calls of other runs take up the shared limit."""
     while True:
         try:
             return _reserve(session, prompt, messages)
         except Crowded:
             await session.clock.sleep(0.25)
-        if session.scene.stopped():
+        if session.environment.stopped():
             raise Stopped("the emergency stop was set while waiting for other calls to end")
 
 
 def _reserve(session: Session, prompt: Prompt, messages: History) -> Reservation:
-    """Hold what the call is expected to take. The history knows its size, so that nothing is encoded for this."""
+    """Reserve what the call is expected to cost, estimated from the size of the history."""
     quote = session.budget.prices.before(session.provider.name, session.model)
     cached = session.state.cached_tokens if messages is session.state.history else 0
-    held = session.budget.reserve(quote, estimated(messages.size + len(prompt.head)), cached=cached)
+    held = session.budget.reserve(quote, estimate_tokens(messages.size + len(prompt.head)), cached=cached)
     if not quote.facts.priced:
-        _say_unpriced(session, quote)
+        _warn_unpriced(session, quote)
     return held
 
 
 def _with_estimate(session: Session, response: ChatResponse, sent: int) -> ChatResponse:
-    """The response with an estimate for each count that its server left out; `sent` is the size of the request.
+    """Estimate each token count that the server left out. `sent`: the size of the request.
 
-    A scripted model is not a server: its counts are those of the script, and it is free.
+    The counts of a scripted model are those of its script, and are not estimated.
     """
     usage, entry = response.usage, session.config.providers.models.get(response.provider or session.provider.name)
     received = len(response.final_text) + sum(
@@ -197,7 +199,9 @@ def _with_estimate(session: Session, response: ChatResponse, sent: int) -> ChatR
     received += sum(len(canonical(thought.payload)) for thought in response.opaque)
     if not received or (usage.input and usage.output_tokens) or (entry is not None and entry.kind == MOCK):
         return response
-    missing = Usage(0 if usage.input else estimated(sent), 0 if usage.output_tokens else estimated(received))
+    missing = Usage(
+        0 if usage.input else estimate_tokens(sent), 0 if usage.output_tokens else estimate_tokens(received)
+    )
     return replace(response, usage=usage + replace(missing, estimated=True))
 
 
@@ -209,12 +213,12 @@ def _settle(session: Session, held: Reservation, response: ChatResponse, message
     if messages is session.state.history:
         session.state.cached_tokens = response.usage.cache_read_tokens + response.usage.cache_write_tokens
     if price is None:
-        _say_unpriced(session, quote)
+        _warn_unpriced(session, quote)
     return price
 
 
-def _say_unpriced(session: Session, quote: Quote) -> None:
-    """Once per home: the default cost limit does not count this model."""
+def _warn_unpriced(session: Session, quote: Quote) -> None:
+    """Warn once per home that the default cost limit does not count this model."""
     model = quote.unpriced
     if not model or model in session.budget.unpriced:
         return
@@ -229,7 +233,7 @@ def _say_unpriced(session: Session, quote: Quote) -> None:
     session.bus.tell({"event_type": "warning", "message": message})
 
 
-def _not_empty(session: Session, response: ChatResponse) -> None:
+def _require_content(session: Session, response: ChatResponse) -> None:
     if response.final_text.strip() or response.tool_calls:
         return
     if response.stop_reason == "refusal":
@@ -238,15 +242,15 @@ def _not_empty(session: Session, response: ChatResponse) -> None:
     if response.stop_reason == "max_tokens":
         spent = f"the limit on output tokens was used up before a word was written; {RAISE_LIMIT}"
         raise ProviderError("max_output_tokens", spent, provider=session.provider.name)
-    said = f" (stop reason: {response.stop_reason})"
-    raise ProviderError("malformed", f"the model answered nothing{said}", provider=session.provider.name)
+    stop_reason = f" (stop reason: {response.stop_reason})"
+    raise ProviderError("malformed", f"the model answered nothing{stop_reason}", provider=session.provider.name)
 
 
 async def _within_budget(session: Session, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
     deadline = session.clock.monotonic() + session.budget.seconds_left
 
     def look() -> Stopped | LimitError | None:
-        if request.tools and session.scene.stopped():
+        if request.tools and session.environment.stopped():
             return Stopped("the emergency stop was set while the model was answering")
         if session.clock.monotonic() >= deadline:
             return LimitError("time limit reached while the model was answering (limits.seconds)", "seconds")
@@ -254,7 +258,7 @@ async def _within_budget(session: Session, request: ChatRequest, on_delta: OnDel
 
     warming = asyncio.get_running_loop().call_later(WARM_AFTER, session.warm)
     try:
-        answer = await attended(session.provider.chat(request, on_delta), look)
+        answer = await wait_unless(session.provider.chat(request, on_delta), look)
     finally:
         warming.cancel()
     if isinstance(answer, ChatResponse):
@@ -262,16 +266,16 @@ async def _within_budget(session: Session, request: ChatRequest, on_delta: OnDel
     raise answer
 
 
-async def _paced(session: Session) -> None:
-    """Wait while others are told that the model is asked too often."""
-    while (left := session.overseer.pause(session.model)) > 0:
+async def _wait_for_pace(session: Session) -> None:
+    """Wait while other workers are being rate limited for this model."""
+    while (left := session.supervisor.pause(session.model)) > 0:
         await session.clock.sleep(min(left, 0.25))
-        if session.scene.stopped():
+        if session.environment.stopped():
             raise Stopped("the emergency stop was set while waiting to ask the model")
 
 
-async def _pause(session: Session, error: ProviderError, attempt: int) -> None:
-    """Wait before the next attempt, or give up with the error."""
+async def _wait_before_retry(session: Session, error: ProviderError, attempt: int) -> None:
+    """Wait before the next attempt; raises the error if there is none."""
     runtime = session.config.runtime
     if not error.retryable or attempt > runtime.max_llm_retries:
         raise error
@@ -279,7 +283,7 @@ async def _pause(session: Session, error: ProviderError, attempt: int) -> None:
     delay *= 0.5 + int.from_bytes(bytes.fromhex(session.ids("jitter")[-4:])) / 0x20000
     if error.retry_after is not None:
         if error.retry_after > runtime.quota_wait_seconds:
-            raise _too_long(error)
+            raise _quota_wait_too_long(error)
         delay = max(delay, error.retry_after)
     session.bus.tell(
         {
@@ -294,13 +298,13 @@ async def _pause(session: Session, error: ProviderError, attempt: int) -> None:
     began = session.clock.monotonic()
     while (left := began + delay - session.clock.monotonic()) > 0:
         await session.clock.sleep(min(left, 0.25))
-        if session.scene.stopped():
+        if session.environment.stopped():
             raise Stopped("the emergency stop was set while waiting to ask the model again")
     if error.retry_after is not None and runtime.quota_wait_seconds > SHORT_WAIT:
-        session.budget.waited(session.clock.monotonic() - began)
+        session.budget.exclude_wait(session.clock.monotonic() - began)
 
 
-def _too_long(error: ProviderError) -> ProviderError:
+def _quota_wait_too_long(error: ProviderError) -> ProviderError:
     message = (
         f"{error}; it will answer again in {error.retry_after:,.0f} s, and no call waits so long"
         " (runtime.quota_wait_seconds): come back then, or let the run wait with `run --wait-for-quota`"
@@ -310,7 +314,7 @@ def _too_long(error: ProviderError) -> ProviderError:
     )
 
 
-def _sent(session: Session, request: ChatRequest, request_hash: str, attempt: int) -> None:
+def _announce_request(session: Session, request: ChatRequest, request_hash: str, attempt: int) -> None:
     session.bus.span()
     session.bus.mention(
         {
@@ -326,8 +330,10 @@ def _sent(session: Session, request: ChatRequest, request_hash: str, attempt: in
     )
 
 
-def _received(session: Session, response: ChatResponse, attempt: int, latency: float, price: float | None) -> None:
-    told = session.config.telemetry.include_content and session.config.telemetry.enabled
+def _announce_response(
+    session: Session, response: ChatResponse, attempt: int, latency: float, price: float | None
+) -> None:
+    with_content = session.config.telemetry.include_content and session.config.telemetry.enabled
     session.bus.mention(
         {
             "event_type": "llm_response_received",
@@ -342,12 +348,12 @@ def _received(session: Session, response: ChatResponse, attempt: int, latency: f
             "stop_reason": response.stop_reason,
             "tool_calls": len(response.tool_calls),
             "called": [call.name for call in response.tool_calls],
-            "text": response.final_text if told else f"{len(response.final_text)} characters",
+            "text": response.final_text if with_content else f"{len(response.final_text)} characters",
         }
     )
 
 
-def _failed(session: Session, error: ProviderError, attempt: int) -> None:
+def _announce_failure(session: Session, error: ProviderError, attempt: int) -> None:
     session.bus.tell(
         {
             "event_type": "llm_request_failed",

@@ -1,9 +1,9 @@
-"""A question beside the conversation: asked of the small model, within the session's budget, kept as a row."""
+"""Asks the small model a question outside of the conversation, within the session's budget, and stores the call."""
 
 from dataclasses import replace
 
 from adderclaw.agent.loop import model_call
-from adderclaw.agent.session.prompt import made
+from adderclaw.agent.session.prompt import make_prompt
 from adderclaw.agent.session.session import Session
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.history import History
@@ -20,31 +20,33 @@ async def ask(
     named: str = "",
     max_tokens: int | None = None,
 ) -> str:
-    """The answer, without secrets. `provider` and its model `named` stand in for the session's own.
+    """Ask a question; returns the answer without secrets. `provider` and its model `named` replace the session's own.
 
     Raises ProviderError or LimitError.
     """
-    # The budget is the same object: what this costs is what the session has spent.
+    # The budget is shared, so that the cost counts against the session.
     asking = session if provider is None else replace(session, provider=provider, model=named)
-    response = await recorded(asking, instructions, History([Message("user", (TextBlock(text),))]), purpose, max_tokens)
+    response = await ask_and_record(
+        asking, instructions, History([Message("user", (TextBlock(text),))]), purpose, max_tokens
+    )
     if not response.final_text.strip():
         raise ProviderError("malformed", "the small model answered without a word", provider=asking.provider.name)
     return response.final_text
 
 
-async def recorded(
-    session: Session, instructions: str, said: History, purpose: str, max_tokens: int | None = None
+async def ask_and_record(
+    session: Session, instructions: str, messages: History, purpose: str, max_tokens: int | None = None
 ) -> ChatResponse:
-    """Ask with other messages than the conversation's; the answer has no secrets, and is a row before it is used."""
+    """Ask with these messages in place of the conversation's; the answer has no secrets and is stored before use."""
     session = replace(session, thinking=Thinking(mode="disabled"))  # thoughts would use up a short answer's limit
-    # Several may be under way: each has its part of the budget, and is counted and kept without a wait in between.
-    reply = await model_call.ask(session, made(instructions, ()), _unheard, said, max_tokens=max_tokens)
+    # Several questions may run at once: each reserves its part of the budget, and is settled without an await.
+    reply = await model_call.ask(session, make_prompt(instructions, ()), _ignore_delta, messages, max_tokens=max_tokens)
     response = replace(reply.response, final_text=session.secrets.scrub(reply.response.final_text))
     unheard: Json = {"stop_reason": response.stop_reason} if response.stop_reason != "end" else {}
-    if response.tool_calls:  # which nobody lives
+    if response.tool_calls:  # which are not run
         unheard["calls"] = len(response.tool_calls)
     with session.store.write() as cursor:
-        model_call.keep(
+        model_call.store_reply(
             session,
             cursor,
             reply,
@@ -54,5 +56,5 @@ async def recorded(
     return response
 
 
-def _unheard(_delta: Delta) -> None:
-    """It is no answer to the user: nobody watches it arrive."""
+def _ignore_delta(_delta: Delta) -> None:
+    """The answer is not for the user, so its parts are not shown."""

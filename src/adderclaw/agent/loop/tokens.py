@@ -1,4 +1,4 @@
-"""How many tokens a request takes: as its provider counts them, else by its size."""
+"""Counts the tokens of a request: by its provider, or estimated from its size."""
 
 from typing import TYPE_CHECKING
 
@@ -11,33 +11,33 @@ if TYPE_CHECKING:
 
 BYTES_PER_TOKEN = 4
 SAFETY = 1.2
-"""An estimate may be that much too low, so it is raised by this before something is cut to fit."""
+"""Factor by which an estimate is raised before anything is cut to fit, since it may be too low."""
 
 
 class Count(NamedTuple):
     tokens: int
     exact: bool
-    """The provider counted them; else this is an estimate on the safe side."""
+    """Whether the provider counted them; else `tokens` is a high estimate."""
 
 
-def estimated(size: int) -> int:
-    """Tokens of so many bytes, rounded up."""
+def estimate_tokens(size: int) -> int:
+    """The estimated number of tokens of so many bytes, rounded up."""
     return -(-size // BYTES_PER_TOKEN)
 
 
-async def counted(provider: Provider, request: ChatRequest, head: int = 0) -> Count:
-    """Tokens of a request; `head` is the size of what stands before its messages, for the estimate."""
+async def count_tokens(provider: Provider, request: ChatRequest, head: int = 0) -> Count:
+    """Count the tokens of a request. `head`: the size of the prompt before the messages, for the estimate."""
     try:
         tokens = await provider.count(request)
     except ProviderError:
-        tokens = None  # what cannot be counted can still be estimated
+        tokens = None  # estimate instead
     if tokens is not None:
         return Count(tokens, exact=True)
-    return Count(int(estimated(request.messages.size + head) * SAFETY), exact=False)
+    return Count(int(estimate_tokens(request.messages.size + head) * SAFETY), exact=False)
 
 
 def context_parts(session: "Session") -> dict[str, int]:
-    """What the next request is made of → estimated tokens."""
+    """Part of the next request → its estimated tokens."""
     import json
 
     tools = sum(len(json.dumps(tool.parameters)) + len(tool.description) for tool in session.prompt.tools)
@@ -48,4 +48,4 @@ def context_parts(session: "Session") -> dict[str, int]:
         f"{len(session.prompt.tools)} tools": tools,
         "conversation": session.state.history.size,
     }
-    return {name: estimated(size) for name, size in sizes.items()}
+    return {name: estimate_tokens(size) for name, size in sizes.items()}

@@ -74,8 +74,8 @@ class _Daemons(ThreadPoolExecutor):
 class Courier:
     """`poke` it when there is something new; `close` waits a little for what is left."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, context: Place) -> None:
+        self._place = context
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = asyncio.Event()
         self._ends: float | None = None
@@ -171,14 +171,14 @@ class Courier:
             return
         self._looked = time.monotonic()
         for run in rows.unreported_runs(store, time.time()):
-            place = transcript.workspace_of(store, run.conversation_id)
-            name = os.path.basename(place.rstrip("/")) or "/"
+            folder = transcript.workspace_of(store, run.conversation_id)
+            name = os.path.basename(folder.rstrip("/")) or "/"
             notice = Notice(
                 "done",
                 f"A run in {name} was interrupted",
                 f"Its process ended before it was done.\nadderclaw runs show {run.run_id}",
                 about=f"interrupted-{run.run_id}",
-                workspace=place,
+                workspace=folder,
                 run_id=run.run_id,
                 conversation_id=run.conversation_id,
                 facts={"outcome": "interrupted", "reason": "its process ended", "mode": run.kind},
@@ -254,12 +254,12 @@ def reason(error: Undelivered) -> str:
     return visible(Secrets().shown(str(error)), keep_newlines=False)[:400]
 
 
-async def attempt(place: Place, store: Store, row: rows.Row, target: NoticeTarget, auth: Auth) -> None:
+async def attempt(context: Place, store: Store, row: rows.Row, target: NoticeTarget, auth: Auth) -> None:
     """Deliver one, once; raises Undelivered, whatever went wrong."""
     try:
-        made = await _made(place, store, row, target, auth)
+        letter = await _made(context, store, row, target, auth)
         async with asyncio.timeout(target.timeout_seconds + 5):
-            await letters.deliverer(target.kind)(made)
+            await letters.deliverer(target.kind)(letter)
     except Undelivered:
         raise
     except TimeoutError:
@@ -268,11 +268,11 @@ async def attempt(place: Place, store: Store, row: rows.Row, target: NoticeTarge
         raise Undelivered(f"{type(error).__name__}: {error}") from error
 
 
-async def _made(place: Place, store: Store, row: rows.Row, target: NoticeTarget, auth: Auth) -> Letter:
-    parts = await asyncio.to_thread(secrets_of, row.target, target, auth, place.home)
+async def _made(context: Place, store: Store, row: rows.Row, target: NoticeTarget, auth: Auth) -> Letter:
+    parts = await asyncio.to_thread(secrets_of, row.target, target, auth, context.home)
     body = dict(row.body)
-    if target.detail == "full" and row.kind == "done" and row.run_id and (found := runs.get(store, row.run_id)):
-        answer = cut(visible(str(Secrets().clean(found.answer or ""))), FULL)
+    if target.detail == "full" and row.kind == "done" and row.run_id and (run := runs.get(store, row.run_id)):
+        answer = cut(visible(str(Secrets().clean(run.answer or ""))), FULL)
         body["text"] = f"{body.get('text', '')}\n\n{answer}".rstrip()
     page = str(body.get("page", ""))
     link = f"{server}{page}" if page and (server := _server()) else ""
@@ -291,13 +291,13 @@ def secrets_of(name: str, target: NoticeTarget, auth: Auth, home: str) -> Mappin
 
         try:
             vault = open_vault(auth.storage, home, lambda _new: os.environ.get(auth.passphrase_env, ""))
-            found = {part: vault.get(letters.stored_name(name, part)) for part in target.stored}
+            stored = {part: vault.get(letters.stored_name(name, part)) for part in target.stored}
         except AdderClawError as error:
             raise Undelivered(str(error)) from None
-        if absent := next((part for part, text in found.items() if not text), ""):
+        if absent := next((part for part, text in stored.items() if not text), ""):
             fix = f"`adderclaw notices secret {name} {absent}` stores it"
             raise Undelivered(f"its {absent} is not stored: {fix}", again=False)
-        parts |= {part: text.strip() for part, text in found.items() if text}
+        parts |= {part: text.strip() for part, text in stored.items() if text}
     return parts
 
 
@@ -331,9 +331,9 @@ def of_process(path: str) -> Courier | None:
     return _here.get(path)
 
 
-def flush(place: Place) -> None:
+def flush(context: Place) -> None:
     """Deliver what waits, for a command that ends right after it. In a loop nobody waits for that."""
-    courier = Courier(place)
+    courier = Courier(context)
     try:
         asyncio.get_running_loop()
     except RuntimeError:

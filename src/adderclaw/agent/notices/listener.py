@@ -48,25 +48,25 @@ class NoticeContext(NamedTuple):
     terminal: bool
 
 
-def sink(scene: NoticeContext, bus: Bus) -> tuple[Sink, Callable[[], None]]:
+def sink(context: NoticeContext, bus: Bus) -> tuple[Sink, Callable[[], None]]:
     """The sink, and what closes it: a moment is spent there on what was not delivered yet."""
-    made = Listener(scene, bus)
-    return made.hear, made.close
+    listener = Listener(context, bus)
+    return listener.hear, listener.close
 
 
 class Listener:
-    def __init__(self, scene: NoticeContext, bus: Bus) -> None:
-        self._scene, self._bus = scene, bus
-        self._settings = scene.config.notices
-        self._talks = scene.channel in TALKS and scene.kind in ("agent", "repl")
+    def __init__(self, context: NoticeContext, bus: Bus) -> None:
+        self._scene, self._bus = context, bus
+        self._settings = context.config.notices
+        self._talks = context.channel in TALKS and context.kind in ("agent", "repl")
         self._complaints: deque[str] = deque(maxlen=MOST_COMPLAINTS)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._courier: Courier | None = None
-        self._ours = of_process(scene.store.path) is None
+        self._ours = of_process(context.store.path) is None
         self._root, self._has_asked = "", False
         self._began = self._turn_began = 0.0
         self._cost = self._turn_cost = 0.0
-        if self._ours and rows.is_waiting(scene.store, [*self._settings.targets]):
+        if self._ours and rows.is_waiting(context.store, [*self._settings.targets]):
             self._poke()  # what an earlier process left
 
     # ------------------------------------------------------------------ events
@@ -97,9 +97,9 @@ class Listener:
         self._complain()
 
     def _asked(self, record: EventRecord) -> None:
-        payload, scene, self._has_asked = record.payload, self._scene, True
+        payload, context, self._has_asked = record.payload, self._scene, True
         id, tool, risk = (str(payload.get(name, "")) for name in ("approval_id", "tool", "risk"))
-        row = approvals.get(scene.store, id)
+        row = approvals.get(context.store, id)
         with_options = row is not None and bool(row.questions)
         is_step = row is not None and row.kind == "step"
         call = tool if is_step else f"{tool} ({risk} risk)"
@@ -116,7 +116,7 @@ class Listener:
                 facts={"approval_id": id, "tool": tool, "risk": risk, "answer": command},
                 full=row.shown if row is not None else "",
             ),
-            due_in=self._settings.wait_seconds if scene.terminal else GRACE,
+            due_in=self._settings.wait_seconds if context.terminal else GRACE,
         )
 
     def _login(self, record: EventRecord) -> None:
@@ -152,8 +152,8 @@ class Listener:
             "cost_usd": round(cost, 6),
             "mode": self._scene.kind,
         }
-        said = f"{' '.join(reason.split())[:300]}\n" if reason else ""
-        text = f"{said}It took {duration(seconds)}{_price(cost)}.\nadderclaw runs show {record.run_id}"
+        reason_line = f"{' '.join(reason.split())[:300]}\n" if reason else ""
+        text = f"{reason_line}It took {duration(seconds)}{_price(cost)}.\nadderclaw runs show {record.run_id}"
         notice = Notice("done", f"A run in {self._name} {ENDED.get(outcome, outcome)}", text, facts=facts)
         self._send(record, notice, soon=True, unasked=outcome == "needs_input" and self._has_asked)
 
@@ -168,22 +168,22 @@ class Listener:
     ) -> None:
         """`soon`: in the transaction that comes next, which is the one with what is reported. `unasked`: only to who
         was not sent the question that the run waits for."""
-        scene, settings = self._scene, self._settings
+        context, settings = self._scene, self._settings
         if unasked:
-            others = {name: one for name, one in settings.targets.items() if "needs_you" not in one.on}
+            others = {name: target for name, target in settings.targets.items() if "needs_you" not in target.on}
             settings = Notices(settings.wait_seconds, others)
         page = f"/ui/conversations/{record.conversation_id}" if self._talks else f"/ui/runs/{record.run_id}"
         notice = notice._replace(
-            workspace=scene.workspace,
+            workspace=context.workspace,
             run_id=record.run_id,
             conversation_id=record.conversation_id,
             page="/" if notice.kind == "needs_you" else page,
         )
-        made = prepared(settings, notice, now=record.timestamp, clean=scene.clean, due_in=due_in)
-        if not made:
+        letters = prepared(settings, notice, now=record.timestamp, clean=context.clean, due_in=due_in)
+        if not letters:
             return
-        for row in made:
-            scene.store.write_next(row)
+        for row in letters:
+            context.store.write_next(row)
         if soon and self._loop is not None:
             self._loop.call_later(SOON, self._poke)
         elif not soon:
@@ -200,14 +200,14 @@ class Listener:
             shared.poke()
             return
         if self._courier is None:
-            scene = self._scene
+            context = self._scene
             self._courier = Courier(
                 Place(
-                    scene.store.path,
-                    scene.home,
-                    lambda: scene.config,
+                    context.store.path,
+                    context.home,
+                    lambda: context.config,
                     self._heard_of,
-                    store=scene.store if scene.store.image is not None else None,
+                    store=context.store if context.store.image is not None else None,
                 )
             )
         else:

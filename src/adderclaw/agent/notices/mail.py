@@ -17,17 +17,17 @@ SUBJECT = 120
 
 def message(letter: Letter) -> EmailMessage:
     """The message; nothing that a model wrote becomes a header of its own."""
-    made = EmailMessage()
+    mail = EmailMessage()
     target = letter.target
-    made["From"] = _address(target.sender)
-    made["To"] = [_address(one) for one in target.to]
-    made["Subject"] = " ".join(letter.title.split())[:SUBJECT]
-    made["Date"] = formatdate(letter.now)
-    made["Message-ID"] = f"<{letter.id}@{target.sender.rpartition('@')[2]}>"
-    made["Auto-Submitted"] = "auto-generated"
-    made["X-Priority"] = "2" if letter.urgent else "3"
-    made.set_content(f"{letter.text}\n")
-    return made
+    mail["From"] = _address(target.sender)
+    mail["To"] = [_address(address) for address in target.to]
+    mail["Subject"] = " ".join(letter.title.split())[:SUBJECT]
+    mail["Date"] = formatdate(letter.now)
+    mail["Message-ID"] = f"<{letter.id}@{target.sender.rpartition('@')[2]}>"
+    mail["Auto-Submitted"] = "auto-generated"
+    mail["X-Priority"] = "2" if letter.urgent else "3"
+    mail.set_content(f"{letter.text}\n")
+    return mail
 
 
 def _address(text: str) -> Address:
@@ -100,6 +100,6 @@ class _Sending:
                 pass
 
 
-def _words(said: bytes | str) -> str:
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+def _words(words: bytes | str) -> str:
+    text = words.decode("utf-8", "replace") if isinstance(words, bytes) else words
     return " ".join(text.split())[:200]

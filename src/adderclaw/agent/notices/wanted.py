@@ -37,7 +37,7 @@ def letters(
     """One row for each target that wants it."""
     clean = clean or Secrets().clean
     id = _id(notice)
-    made: list[Callable[[Cursor], None]] = []
+    writes: list[Callable[[Cursor], None]] = []
     for name, target in settings.targets.items():
         if not (wants(target, notice) if only is None else name in only):
             continue
@@ -53,8 +53,8 @@ def letters(
             now=now,
             due_at=now + due_in if only is not None else awake(target.quiet, now + due_in),
         )
-        made.append(row)
-    return made
+        writes.append(row)
+    return writes
 
 
 def _id(notice: Notice) -> str:
@@ -71,7 +71,7 @@ def wants(target: NoticeTarget, notice: Notice) -> bool:
         return False
     if target.workspaces:
         folder = followed(notice.workspace) if notice.workspace else ""
-        if not any(folder and beneath(folder, followed(one)) for one in target.workspaces):
+        if not any(folder and beneath(folder, followed(path)) for path in target.workspaces):
             return False
     if notice.kind != "done":
         return True
@@ -85,10 +85,10 @@ def wants(target: NoticeTarget, notice: Notice) -> bool:
 
 def awake(quiet: str, at: float) -> float:
     """The time itself, or the end of the quiet hours that it falls into."""
-    found = re.fullmatch(QUIET, quiet) if quiet else None
-    if found is None:
+    hours = re.fullmatch(QUIET, quiet) if quiet else None
+    if hours is None:
         return at
-    begins, ends = (int(found[one]) * 60 + int(found[one + 1]) for one in (1, 3))
+    begins, ends = (int(hours[group]) * 60 + int(hours[group + 1]) for group in (1, 3))
     local = time.localtime(at)
     minute = local.tm_hour * 60 + local.tm_min
     inside = begins <= minute < ends if begins <= ends else minute >= begins or minute < ends

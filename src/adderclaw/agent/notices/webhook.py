@@ -32,8 +32,8 @@ def content(letter: Letter) -> Content:
     match letter.target.format:
         case "json":
             kind = str(letter.body.get("kind", ""))
-            made = {"type": f"notice.{kind}", "timestamp": letter.body.get("time", ""), "data": letter.as_json()}
-            return _json(made)
+            body = {"type": f"notice.{kind}", "timestamp": letter.body.get("time", ""), "data": letter.as_json()}
+            return _json(body)
         case "slack":
             text = f"*{_slack(letter.title)}*\n{_slack(letter.text)}"
             return _json({"text": text[:SLACK]})
@@ -86,21 +86,21 @@ async def deliver(letter: Letter) -> None:
     secrets.add(urlsplit(url).path if len(urlsplit(url).path) > 1 else "")
     if why := address(url):
         raise Undelivered(f"the address {why}", again=False)
-    made, host = content(letter), urlsplit(url).hostname or ""
+    body, host = content(letter), urlsplit(url).hostname or ""
     try:
-        place = parse(url, "POST")
+        host_fact = parse(url, "POST")
         trust = ssl.create_default_context(cafile=target.ca_file) if target.ca_file else None
-        hosts = Hosts.named_by_operator(place) if target.private or is_loopback(place.host) else Hosts()
-        headers = {"user-agent": "adderclaw", **made.headers}
+        hosts = Hosts.named_by_operator(host_fact) if target.private or is_loopback(host_fact.host) else Hosts()
+        headers = {"user-agent": "adderclaw", **body.headers}
         if token := letter.parts.get("token"):
             headers["authorization"] = f"Bearer {token}"
         if secret := letter.parts.get("secret"):
-            headers |= signing.headers(secret.split(), made.body, id=letter.id, now=letter.now)
+            headers |= signing.headers(secret.split(), body.body, id=letter.id, now=letter.now)
         else:
             headers["webhook-id"] = letter.id
         seconds = target.timeout_seconds
         answer = await request(
-            place, headers=headers, hosts=hosts, seconds=seconds, limit=ANSWER_BYTES, content=made.body, trust=trust
+            host_fact, headers=headers, hosts=hosts, seconds=seconds, limit=ANSWER_BYTES, content=body.body, trust=trust
         )
     except NotListed as error:
         why = f"{secrets.shown(error.why)}; set private = true for this target if that is wanted"

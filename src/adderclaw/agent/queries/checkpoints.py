@@ -87,16 +87,16 @@ def listing(
 ) -> list[Group]:
     """By the message that tools worked for, oldest first; the last so many. `places`: of these workspaces alone."""
     with reading(options) as store:
-        wanted = None
+        conversation_id = None
         if conversation is not None:
-            wanted = transcript.conversation_of(store, conversation)
-            if wanted is None:
+            conversation_id = transcript.conversation_of(store, conversation)
+            if conversation_id is None:
                 raise UsageError(f"there is no conversation {conversation!r}: see `adderclaw memory list`")
-        found = rewind.groups(store, wanted)
+        groups = rewind.groups(store, conversation_id)
         if places is not None:
-            held = {id: transcript.workspace_of(store, id) for id in {each["conversation_id"] for each in found}}
-            found = [each for each in found if held[each["conversation_id"]] in places]
-        return clean(found[-limit:])
+            held = {id: transcript.workspace_of(store, id) for id in {each["conversation_id"] for each in groups}}
+            groups = [each for each in groups if held[each["conversation_id"]] in places]
+        return clean(groups[-limit:])
 
 
 def shown(options: Options, checkpoint: str) -> list[CheckpointRow]:
@@ -109,7 +109,9 @@ def shown(options: Options, checkpoint: str) -> list[CheckpointRow]:
         shop = rewind.workshop(store, home(), now)
         try:
             return [
-                clean({**point._asdict(), "changes": [_change(shop, one) for one in rows.changes(store, point.id)]})
+                clean(
+                    {**point._asdict(), "changes": [_change(shop, change) for change in rows.changes(store, point.id)]}
+                )
                 for point in _same(store, first)
             ]
         finally:
@@ -124,14 +126,14 @@ def _same(store: Store, first: Checkpoint) -> list[Checkpoint]:
     ]
 
 
-def _change(shop: rewind.Workshop, one: Change) -> ChangeRow:
+def _change(shop: rewind.Workshop, change: Change) -> ChangeRow:
     return {
-        "path": one.path,
-        "what": verb(one),
-        "before": _state(one.before),
-        "after": _state(one.after),
-        "sure": one.sure,
-        "diff": difference.changed(shop.blobs, one.before, one.after)[:400],
+        "path": change.path,
+        "what": verb(change),
+        "before": _state(change.before),
+        "after": _state(change.after),
+        "sure": change.sure,
+        "diff": difference.changed(shop.blobs, change.before, change.after)[:400],
     }
 
 
@@ -161,12 +163,12 @@ async def restored(
 
     `session`: that of the checkpoint's conversation, where it is open in this process: it is told.
     """
-    found = loaded(options)
-    Store.open(found.config.memory.path, read_only=True).close()  # nothing is created only to be restored
-    store = Store.open(found.config.memory.path)
+    settings = loaded(options)
+    Store.open(settings.config.memory.path, read_only=True).close()  # nothing is created only to be restored
+    store = Store.open(settings.config.memory.path)
     try:
-        _is_here(store, checkpoint, found.workspace)
-        shop = rewind.workshop(store, home(), found.config)
+        _is_here(store, checkpoint, settings.workspace)
+        shop = rewind.workshop(store, home(), settings.config)
         try:
             if dry_run:
                 return restoring.dry(shop, checkpoint, force=force, only=paths)
@@ -177,25 +179,25 @@ async def restored(
         store.close()
 
 
-def _is_here(store: Store, wanted: str, workspace: str) -> None:
+def _is_here(store: Store, checkpoint: str, workspace: str) -> None:
     """A number alone restores in this project: numbers go on over all of them, and one is soon mistyped."""
-    point = rows.get(store, int(wanted)) if wanted.isdecimal() else None
+    point = rows.get(store, int(checkpoint)) if checkpoint.isdecimal() else None
     if point is None or beneath(point.root, workspace):
         return
     if followed(transcript.workspace_of(store, point.conversation_id)) != followed(workspace):
         fix = f"restore it from there, or name its conversation: {point.conversation_id}"
-        raise UsageError(clean(f"checkpoint {wanted} is of {point.root}, not of {workspace}: {fix}"))
+        raise UsageError(clean(f"checkpoint {checkpoint} is of {point.root}, not of {workspace}: {fix}"))
 
 
-def as_json(found: Restored, *, dry_run: bool) -> RestoredRow:
+def as_json(restored: Restored, *, dry_run: bool) -> RestoredRow:
     return clean(
         {
             "dry_run": dry_run,
-            "refused": found.refused,
-            "steps": [_step(each.target.root, step) for each in found.plans for step in each.steps],
-            "failed": found.failed,
-            "undo": [outcome.undo for outcome in found.done if outcome.undo],
-            "finished": [outcome.undo for outcome in found.cut_off],
+            "refused": restored.refused,
+            "steps": [_step(each.target.root, step) for each in restored.plans for step in each.steps],
+            "failed": restored.failed,
+            "undo": [outcome.undo for outcome in restored.done if outcome.undo],
+            "finished": [outcome.undo for outcome in restored.cut_off],
         }
     )
 

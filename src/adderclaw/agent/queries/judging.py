@@ -47,19 +47,19 @@ def explained(options: Options, tool: str, arguments: dict[str, Any]) -> Explain
 
 
 def judged_in(options: Options, *, at_terminal: bool = False) -> ToolEnvironment:
-    """The scene that a call of a session begun here and now is judged in; nothing of it can run."""
-    here = tool_environment(start_reading(looking(options)), None)
-    here.at_terminal = at_terminal
-    return here
+    """The tool environment of a new session in this folder; nothing in it can run."""
+    environment = tool_environment(start_reading(looking(options)), None)
+    environment.at_terminal = at_terminal
+    return environment
 
 
-def in_scene(here: ToolEnvironment, name: str, arguments: dict[str, Any]) -> Explained:
-    considered = prepare_and_judge(here, ToolCall("explain", name, arguments))
-    return clean({**considered.decision.as_json(), "tool": name})
+def in_scene(environment: ToolEnvironment, name: str, arguments: dict[str, Any]) -> Explained:
+    prepared_call = prepare_and_judge(environment, ToolCall("explain", name, arguments))
+    return clean({**prepared_call.decision.as_json(), "tool": name})
 
 
 def tools(options: Options) -> list[ToolRow]:
-    return [row(tool) for tool in tool_environment(start_reading(looking(options)), None).offered.values()]
+    return [row(tool) for tool in tool_environment(start_reading(looking(options)), None).offered_tools.values()]
 
 
 def row(tool: Tool[Any]) -> ToolRow:

@@ -91,18 +91,18 @@ def receipts(
     places: Sequence[str] = (),
 ) -> Receipts:
     """Of the mirror in the database, each checked with the key; the log as a whole is `state`'s to verify."""
-    wanted = mirror.ReceiptFilter(tool, status, risk, conversation, session, run, answered_by, before)
+    filters = mirror.ReceiptFilter(tool, status, risk, conversation, session, run, answered_by, before)
     now = loaded(options).config
     store = opened(now.memory.path)
     if store is None:
         return {"receipts": [], "next_before": None}
     try:
-        found = mirror.listing(store, wanted, limit + 1, places)
+        mirrored = mirror.listing(store, filters, limit + 1, places)
         key = log_files.read_key(_key_path())
-        rows: list[ReceiptRow] = [_row(one, key) for one in found[:limit]]
+        rows: list[ReceiptRow] = [_row(row, key) for row in mirrored[:limit]]
     finally:
         store.close()
-    return {"receipts": rows, "next_before": rows[-1]["seq"] if len(found) > limit else None}
+    return {"receipts": rows, "next_before": rows[-1]["seq"] if len(mirrored) > limit else None}
 
 
 def one(options: Options, seq: int, places: Sequence[str] = ()) -> OneReceipt | None:
@@ -112,28 +112,28 @@ def one(options: Options, seq: int, places: Sequence[str] = ()) -> OneReceipt | 
         return None
     try:
         key = log_files.read_key(_key_path())
-        found = {each.seq: _row(each, key) for each in mirror.neighbors(store, seq, places)}
+        rows = {each.seq: _row(each, key) for each in mirror.neighbors(store, seq, places)}
     finally:
         store.close()
-    if seq not in found:
+    if seq not in rows:
         return None
-    return {"receipt": found[seq], "previous": found.get(seq - 1), "next": found.get(seq + 1)}
+    return {"receipt": rows[seq], "previous": rows.get(seq - 1), "next": rows.get(seq + 1)}
 
 
-def _row(one: "mirror.Mirrored", key: bytes | None) -> ReceiptRow:
-    said, problem = mirror.parse_row(one, key)
+def _row(mirrored: "mirror.Mirrored", key: bytes | None) -> ReceiptRow:
+    receipt, problem = mirror.parse_row(mirrored, key)
     texts = ("id", "timestamp", "conversation_id", "tool", "status", "risk", "args_hash", "result_hash", "receipt_hash")
-    row: Json = {name: str(said.get(name, "")) for name in texts}
-    row |= {"session_id": one.session_id, "run_id": one.run_id, "tool_use_id": one.tool_use_id}
-    row |= {"decision": said.get("decision", {}), "intact": not problem, "problem": problem}
-    return clean(row | {"seq": one.seq})
+    row: Json = {name: str(receipt.get(name, "")) for name in texts}
+    row |= {"session_id": mirrored.session_id, "run_id": mirrored.run_id, "tool_use_id": mirrored.tool_use_id}
+    row |= {"decision": receipt.get("decision", {}), "intact": not problem, "problem": problem}
+    return clean(row | {"seq": mirrored.seq})
 
 
 def state(options: Options, against: str | None = None, *, archive: str = "") -> ChainState:
     """Replay the whole log; where the database cannot be read, the log alone."""
-    found = verified(options, against, archive=archive)
-    complete = "unread" not in found.completeness and bool(found.completeness.get("complete", True))
-    return clean(found.as_json() | {"complete": complete})
+    verification = verified(options, against, archive=archive)
+    complete = "unread" not in verification.completeness and bool(verification.completeness.get("complete", True))
+    return clean(verification.as_json() | {"complete": complete})
 
 
 def verified(options: Options, against: str | None = None, *, archive: str = "") -> Verification:
@@ -141,8 +141,8 @@ def verified(options: Options, against: str | None = None, *, archive: str = "")
     try:
         store = opened(path)
     except StoreError as error:
-        found = verify.verify(log, None, key, against, archive=archive)
-        return found._replace(completeness={"store": False, "unread": str(error)})
+        verification = verify.verify(log, None, key, against, archive=archive)
+        return verification._replace(completeness={"store": False, "unread": str(error)})
     try:
         return verify.verify(log, store, key, against, archive=archive, results=True)
     finally:
@@ -210,10 +210,10 @@ class Watch:
 
 def _stamp(path: str) -> tuple[int, int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_ctime_ns
+    return status.st_ino, status.st_size, status.st_ctime_ns
 
 
 def _places(options: Options) -> tuple[str, str, str]:

@@ -65,9 +65,9 @@ class TriedRow(TypedDict):
 
 
 def targets(options: Options) -> list[TargetRow]:
-    found = found_in(looking(options))
-    counted = _waiting(found.config.memory.path)
-    return [clean(_target(name, one, counted)) for name, one in found.config.notices.targets.items()]
+    settings = found_in(looking(options))
+    counted = _waiting(settings.config.memory.path)
+    return [clean(_target(name, target, counted)) for name, target in settings.config.notices.targets.items()]
 
 
 def _waiting(path: str) -> dict[str, int]:
@@ -114,8 +114,8 @@ def problem(target: NoticeTarget) -> str:
         if target.kind == "webhook" and (secret := letter.in_environment(target).get("secret")):
             from adderclaw.models.http.signing import key_of
 
-            for one in secret.split():
-                key_of(one)
+            for part in secret.split():
+                key_of(part)
     except UsageError as error:
         return str(error)
     return ""
@@ -130,10 +130,10 @@ def history(
         return []
     store = Store.open(path, read_only=True)
     try:
-        found = rows.history(store, limit=limit, target=target, state=state, folders=folders)
+        notices = rows.history(store, limit=limit, target=target, state=state, folders=folders)
     finally:
         store.close()
-    return [clean(_row(row)) for row in found]
+    return [clean(_row(row)) for row in notices]
 
 
 def _row(row: rows.Row) -> NoticeRow:
@@ -154,41 +154,41 @@ def _row(row: rows.Row) -> NoticeRow:
 
 def tried(options: Options, name: str | None = None) -> list[TriedRow]:
     """Send a real one to this target, or to all, once each; it is in the history like any other."""
-    found = found_in(looking(options))
-    known = found.config.notices.targets
+    settings = found_in(looking(options))
+    known = settings.config.notices.targets
     if not known:
         raise UsageError(f"{NO_TARGETS}; {SHOWN}")
     if name is not None and name not in known:
         raise UsageError(f"there is no target {name!r} under [notices.targets]{nearest(name, list(known))}")
-    names = [name] if name is not None else [one for one, target in known.items() if target.enabled]
-    store = Store.open(found.config.memory.path, in_files=found.config.memory.backend == "file")
+    names = [name] if name is not None else [target_name for target_name, target in known.items() if target.enabled]
+    store = Store.open(settings.config.memory.path, in_files=settings.config.memory.backend == "file")
     try:
-        return asyncio.run(_tested(found, store, names))
+        return asyncio.run(_tested(settings, store, names))
     finally:
         store.close()
 
 
-async def _tested(found: Loaded, store: Store, names: list[str]) -> list[TriedRow]:
+async def _tested(settings: Loaded, store: Store, names: list[str]) -> list[TriedRow]:
     now = time.time()
     about = f"{os.getpid()}-{round(now * 1000)}"
     text = "This is a test: if you can read it, notices of AdderClaw arrive here."
-    notice = Notice("test", "A test of your notices", text, about=about, workspace=found.workspace)
+    notice = Notice("test", "A test of your notices", text, about=about, workspace=settings.workspace)
     # due later than we need, so that no other process sends it meanwhile
-    send(found.config.notices, store, notice, now=now, only=names, due_in=LEASE)
-    place = Place(store.path, home(), lambda: found.config, unheard)
-    return list(await asyncio.gather(*(_one(found, store, place, name, f"test-{about}") for name in names)))
+    send(settings.config.notices, store, notice, now=now, only=names, due_in=LEASE)
+    context = Place(store.path, home(), lambda: settings.config, unheard)
+    return list(await asyncio.gather(*(_one(settings, store, context, name, f"test-{about}") for name in names)))
 
 
 def unheard(_message: str) -> None:
     """Who asked for the test is told each result."""
 
 
-async def _one(found: Loaded, store: Store, place: Place, name: str, id: str) -> TriedRow:
-    target, began, error = found.config.notices.targets[name], time.monotonic(), ""
+async def _one(settings: Loaded, store: Store, context: Place, name: str, id: str) -> TriedRow:
+    target, began, error = settings.config.notices.targets[name], time.monotonic(), ""
     row = rows.get(store, id, name)
     assert row is not None
     try:
-        await attempt(place, store, row, target, found.config.auth)
+        await attempt(context, store, row, target, settings.config.auth)
         rows.mark_sent(store, row, time.time())
     except Undelivered as failure:
         error = reason(failure)
@@ -197,10 +197,10 @@ async def _one(found: Loaded, store: Store, place: Place, name: str, id: str) ->
     return {"target": name, "kind": target.kind, "delivered": not error, "error": error, "seconds": seconds}
 
 
-def stored(found: Loaded, name: str, target: NoticeTarget) -> str:
+def stored(settings: Loaded, name: str, target: NoticeTarget) -> str:
     """What is wrong with what is stored for a target; empty where nothing is. It may open the keyring."""
     try:
-        secrets_of(name, target, found.config.auth, home())
+        secrets_of(name, target, settings.config.auth, home())
     except Undelivered as error:
         return str(error)
     return ""
@@ -210,14 +210,14 @@ def stopped(options: Options | None = None, *, by: str = "", flushed: bool = Tru
     """Report that the emergency stop was set. Nothing that is wrong here matters to who stops."""
     options = options or Options()
     try:
-        found = found_in(looking(options))
-        if not any("estop" in one.on for one in found.config.notices.targets.values()):
+        settings = found_in(looking(options))
+        if not any("estop" in target.on for target in settings.config.notices.targets.values()):
             return
         who = f"{by} has set it.\n" if by else ""
         text = f"{who}No tool runs until it is lifted: adderclaw estop --clear"
-        store = Store.open(found.config.memory.path, in_files=found.config.memory.backend == "file")
+        store = Store.open(settings.config.memory.path, in_files=settings.config.memory.backend == "file")
         try:
-            send(found.config.notices, store, Notice("estop", "The emergency stop is set", text), now=time.time())
+            send(settings.config.notices, store, Notice("estop", "The emergency stop is set", text), now=time.time())
         finally:
             store.close()
     except AdderClawError:
@@ -229,11 +229,11 @@ def stopped(options: Options | None = None, *, by: str = "", flushed: bool = Tru
 def deliver(options: Options) -> None:
     """Deliver what waits, within a few seconds, for a command that ends right after it."""
     try:
-        found = found_in(looking(options))
+        settings = found_in(looking(options))
     except AdderClawError:
         return
-    if found.config.notices.targets and Store.exists(found.config.memory.path):
-        flush(Place(found.config.memory.path, home(), lambda: found.config, _on_stderr))
+    if settings.config.notices.targets and Store.exists(settings.config.memory.path):
+        flush(Place(settings.config.memory.path, home(), lambda: settings.config, _on_stderr))
 
 
 def _on_stderr(message: str) -> None:
@@ -254,6 +254,6 @@ def courier_of(options: Options, complain: Callable[[str], None]) -> Courier | N
 
     if not last.notices.targets:
         return None
-    made = Courier(Place(last.memory.path, home(), settings, complain))
-    keep(last.memory.path, made)
-    return made
+    courier = Courier(Place(last.memory.path, home(), settings, complain))
+    keep(last.memory.path, courier)
+    return courier

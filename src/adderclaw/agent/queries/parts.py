@@ -117,32 +117,34 @@ def skills(options: Options) -> Skills:
     return clean(of_catalogue(catalogue.load_skills(located(start(looking(options))))))
 
 
-def of_catalogue(found: Catalogue) -> Skills:
+def of_catalogue(skills: Catalogue) -> Skills:
     return {
-        "skills": [skill(one) for one in found.skills],
-        "invalid": [skill(one) for one in found.invalid],
-        "duplicates": [{"name": one.name, "used": one.used, "ignored": one.ignored} for one in found.duplicates],
-        "directories": list(found.directories),
-        "notes": list(found.notes),
+        "skills": [skill(entry) for entry in skills.skills],
+        "invalid": [skill(entry) for entry in skills.invalid],
+        "duplicates": [
+            {"name": entry.name, "used": entry.used, "ignored": entry.ignored} for entry in skills.duplicates
+        ],
+        "directories": list(skills.directories),
+        "notes": list(skills.notes),
     }
 
 
-def skill(one: Skill) -> SkillRow:
+def skill(entry: Skill) -> SkillRow:
     return {
-        "name": one.name,
-        "description": one.description,
-        "scope": one.scope,
-        "folder": visible(one.folder, keep_newlines=False),
-        "tags": list(one.tags),
-        "keywords": list(one.keywords),
-        "version": one.version,
-        "license": one.license,
-        "compatibility": one.compatibility,
-        "allowed_tools": list(one.allowed_tools),
-        "metadata": dict(one.metadata),
-        "usable": one.usable,
-        "diagnosis": list(one.diagnosis),
-        "repairs": list(one.repairs),
+        "name": entry.name,
+        "description": entry.description,
+        "scope": entry.scope,
+        "folder": visible(entry.folder, keep_newlines=False),
+        "tags": list(entry.tags),
+        "keywords": list(entry.keywords),
+        "version": entry.version,
+        "license": entry.license,
+        "compatibility": entry.compatibility,
+        "allowed_tools": list(entry.allowed_tools),
+        "metadata": dict(entry.metadata),
+        "usable": entry.usable,
+        "diagnosis": list(entry.diagnosis),
+        "repairs": list(entry.repairs),
     }
 
 
@@ -170,32 +172,32 @@ HookRow = TypedDict(
 
 def hooks(options: Options, event: str | None = None) -> list[HookRow]:
     """In the order in which they run, with where each comes from and whether it runs."""
-    return [clean(hook(one)) for one in found_hooks(options, event)]
+    return [clean(hook(configured)) for configured in found_hooks(options, event)]
 
 
 def found_hooks(options: Options, event: str | None = None) -> list[Hook]:
-    return [one for one in configured_hooks.read(start_reading(looking(options))) if event in (None, one.event)]
+    return [hook for hook in configured_hooks.read(start_reading(looking(options))) if event in (None, hook.event)]
 
 
-def hook(one: Hook) -> HookRow:
+def hook(configured: Hook) -> HookRow:
     return {
-        "ordinal": one.ordinal,
-        "event": one.event,
-        "matcher": one.matcher,
-        "type": one.kind,
-        "command": one.command,
-        "shell": one.shell,
-        "if": one.condition,
-        "timeout": one.seconds,
-        "source": one.source,
-        "plugin": one.plugin.name if one.plugin is not None else "",
-        "state": state_of(one),
+        "ordinal": configured.ordinal,
+        "event": configured.event,
+        "matcher": configured.matcher,
+        "type": configured.kind,
+        "command": configured.command,
+        "shell": configured.shell,
+        "if": configured.condition,
+        "timeout": configured.seconds,
+        "source": configured.source,
+        "plugin": configured.plugin.name if configured.plugin is not None else "",
+        "state": state_of(configured),
     }
 
 
-def state_of(one: Hook) -> str:
-    never = not one.skipped and matching.never_matches_reason(one.event, one.matcher)
-    return "never runs" if never else STATES[one.skipped]
+def state_of(hook: Hook) -> str:
+    never = not hook.skipped and matching.never_matches_reason(hook.event, hook.matcher)
+    return "never runs" if never else STATES[hook.skipped]
 
 
 # ------------------------------------------------------------------ settings
@@ -224,14 +226,16 @@ def settings(options: Options) -> Settings:
     from adderclaw.config.leaves import leaves
     from adderclaw.config.redacted import public
 
-    found = with_operators_own(loaded(looking(options)))
-    shown = [(leaf.key, leaf.value, found.origins.get(leaf.key, "default")) for leaf in leaves(public(found.config))]
-    made: Json = {
-        "workspace": found.workspace,
-        "workspace_reason": found.workspace_reason,
-        "files": list(found.files),
-        "trusted": found.trusted,
-        "warnings": list(found.warnings),
+    effective = with_operators_own(loaded(looking(options)))
+    shown = [
+        (leaf.key, leaf.value, effective.origins.get(leaf.key, "default")) for leaf in leaves(public(effective.config))
+    ]
+    report: Json = {
+        "workspace": effective.workspace,
+        "workspace_reason": effective.workspace_reason,
+        "files": list(effective.files),
+        "trusted": effective.trusted,
+        "warnings": list(effective.warnings),
         "settings": [{"key": key, "value": value, "origin": origin} for key, value, origin in shown],
     }
-    return clean(made)
+    return clean(report)

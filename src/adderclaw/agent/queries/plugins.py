@@ -46,7 +46,7 @@ def listed() -> list[PluginRow]:
 def row(plugin: Plugin) -> PluginRow:
     entry = plugin.entry
     source: Any = entry.get("source")
-    made: Json = {
+    report: Json = {
         "name": plugin.name,
         "version": plugin.version,
         "description": plugin.description,
@@ -60,6 +60,6 @@ def row(plugin: Plugin) -> PluginRow:
         "unused": list(plugin.manifest.unused),
         "problems": list(plugin.problems),
     }
-    shown: Any = clean(made)
+    shown: Any = clean(report)
     shown["brings"] = [] if plugin.state == "broken" else preview.seen(preview.rows(plugin))
     return shown

@@ -66,7 +66,7 @@ class Restored(NamedTuple):
 
 async def restored(
     shop: Workshop,
-    wanted: str,
+    checkpoint: str,
     secrets: Secrets,
     ask: Ask | None,
     *,
@@ -76,7 +76,7 @@ async def restored(
 ) -> Restored:
     """Go back to before a checkpoint; each kind of what is not surely a tool's is asked about, or left."""
     cut_off = rewind.finished(shop)
-    plans = rewind.planned(shop, wanted, force=force, only=only)
+    plans = rewind.planned(shop, checkpoint, force=force, only=only)
     if ask is not None:
         plans = await _decided(shop, plans, secrets, ask)
     refused = any(step.fate == "conflict" for plan in plans for step in plan.steps)
@@ -84,9 +84,9 @@ async def restored(
     return Restored(plans, done, cut_off, refused, ask is not None)
 
 
-def dry(shop: Workshop, wanted: str, *, force: bool, only: frozenset[str]) -> Restored:
+def dry(shop: Workshop, checkpoint: str, *, force: bool, only: frozenset[str]) -> Restored:
     """What a restore would do that asks nobody."""
-    plans = rewind.planned(shop, wanted, force=force, only=only)
+    plans = rewind.planned(shop, checkpoint, force=force, only=only)
     return Restored(plans, [], [], refused=False, asked=False)
 
 
@@ -131,7 +131,7 @@ async def slash(run: Run, rest: str, ask: Ask | None) -> None:
     if "conversation" not in options and not await _files_back(run, chosen.sequence, ask, force="--force" in options):
         return
     if "files" not in options:
-        resume.rewind(session, chosen.sequence)
+        resume.rewind_to(session, chosen.sequence)
         print(f"the conversation is as it was before: {clean(chosen.text[:100])}")
 
 
@@ -155,12 +155,12 @@ async def files_back(
 
 async def _files_back(run: Run, sequence: int, ask: Ask | None, *, force: bool) -> bool:
     """The same for a person who reads what came of it; False where something stands in the way."""
-    found = await files_back(run, sequence, ask, force=force)
-    if found is None:
+    restored = await files_back(run, sequence, ask, force=force)
+    if restored is None:
         print("no file was changed since")
         return True
-    for line in found.lines():
+    for line in restored.lines():
         print(run.runtime.secrets.clean(line))
-    if found.refused:
+    if restored.refused:
         print("nothing was changed: others changed these since; --force restores over them", file=sys.stderr)
-    return not found.refused
+    return not restored.refused

@@ -44,8 +44,8 @@ def series(
     with reading(options) as store:
         rows = model_calls.usage_sums(store, by, start, daily=True, workspaces=places)
     split = [(row["key"].partition(" "), row) for row in rows]
-    found: list[DayRow] = [{"day": day, **_row({**row, "key": key})} for (day, _, key), row in split]
-    return sorted(found, key=lambda row: (row["day"], row["key"]))
+    days: list[DayRow] = [{"day": day, **_row({**row, "key": key})} for (day, _, key), row in split]
+    return sorted(days, key=lambda row: (row["day"], row["key"]))
 
 
 def moment(text: str, now: float) -> str:

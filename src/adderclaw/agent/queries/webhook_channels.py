@@ -52,61 +52,65 @@ def door_of(name: str) -> str:
     return f"channel:{name}"
 
 
-def secrets(home: str, name: str, found: WebhookChannel | None, now: float) -> list[str]:
+def secrets(home: str, name: str, channel: WebhookChannel | None, now: float) -> list[str]:
     """The secrets that count for a channel, the latest first."""
     stored = webhook_secrets.known(home, door_of(name), now)  # for one that is not there, too: it takes as long
-    if found is None:
+    if channel is None:
         return []
-    given = os.environ.get(found.secret_env, "") if found.secret_env else ""
-    return [given, *stored] if given else stored
+    from_environment = os.environ.get(channel.secret_env, "") if channel.secret_env else ""
+    return [from_environment, *stored] if from_environment else stored
 
 
-def problems(home: str, found: Mapping[str, WebhookChannel], now: float) -> list[Problem]:
+def problems(home: str, channels: Mapping[str, WebhookChannel], now: float) -> list[Problem]:
     """What keeps messages from being taken, for the operator."""
-    return [problem for name, one in found.items() for problem in _problems(home, name, one, now)]
+    return [problem for name, channel in channels.items() for problem in _problems(home, name, channel, now)]
 
 
-def _problems(home: str, name: str, one: WebhookChannel, now: float) -> list[Problem]:
-    key, made = f"channels.webhook.{name}", list[Problem]()
+def _problems(home: str, name: str, channel: WebhookChannel, now: float) -> list[Problem]:
+    key, problems = f"channels.webhook.{name}", list[Problem]()
     if not re.fullmatch(NAMES, name):
         return [Problem(name, f"{name!r} is no name of a channel", "use letters, digits, - and _")]
-    if not one.enabled:
+    if not channel.enabled:
         return []
-    if not secrets(home, name, one, now):
+    if not secrets(home, name, channel, now):
         make = f"adderclaw channel secret {name}"
-        where = f"set {one.secret_env} where the server runs, or " if one.secret_env else ""
-        made.append(Problem(name, "it has no secret: every message is refused", f"{where}`{make}`"))
-    if one.reply == "post" and one.reply_url is None:
-        made.append(Problem(name, "answers are to be posted, and there is no place for them", f"set {key}.reply_url"))
-    if not one.senders:
-        made.append(Problem(name, "it has no senders: every message is refused", f'add [{key}.senders."NAME"]'))
-    for sender, entry in one.senders.items():
+        where = f"set {channel.secret_env} where the server runs, or " if channel.secret_env else ""
+        problems.append(Problem(name, "it has no secret: every message is refused", f"{where}`{make}`"))
+    if channel.reply == "post" and channel.reply_url is None:
+        problems.append(
+            Problem(name, "answers are to be posted, and there is no place for them", f"set {key}.reply_url")
+        )
+    if not channel.senders:
+        problems.append(Problem(name, "it has no senders: every message is refused", f'add [{key}.senders."NAME"]'))
+    for sender, entry in channel.senders.items():
         if not os.path.isdir(entry.workspace):
-            made.append(Problem(name, f"the workspace {entry.workspace} of {sender} is no folder", "make or change it"))
-    return made
+            problems.append(
+                Problem(name, f"the workspace {entry.workspace} of {sender} is no folder", "make or change it")
+            )
+    return problems
 
 
-def checks(home: str, found: Mapping[str, WebhookChannel], now: float) -> Iterator[Check]:
+def checks(home: str, channels: Mapping[str, WebhookChannel], now: float) -> Iterator[Check]:
     """For `doctor`; nothing where no chat system is bridged."""
-    wrong = problems(home, found, now)
+    wrong = problems(home, channels, now)
     for problem in wrong:
         yield Check(f"channel {problem.channel}", "warning", problem.what, problem.fix)
-    if found and not wrong:
-        yield Check("channels", "ok", ", ".join(sorted(found)))
+    if channels and not wrong:
+        yield Check("channels", "ok", ", ".join(sorted(channels)))
 
 
 def listing(options: Options, home: str, now: float) -> list[ChannelRow]:
-    return [_row(home, name, one, now) for name, one in sorted(channels(options).items())]
+    return [_row(home, name, channel, now) for name, channel in sorted(channels(options).items())]
 
 
-def _row(home: str, name: str, one: WebhookChannel, now: float) -> ChannelRow:
+def _row(home: str, name: str, channel: WebhookChannel, now: float) -> ChannelRow:
     return {
         "name": name,
         "path": f"/channels/{name}/messages",
-        "enabled": one.enabled,
-        "reply": one.reply,
-        "reply_url": one.reply_url,
-        "secrets": len(secrets(home, name, one, now)),
+        "enabled": channel.enabled,
+        "reply": channel.reply,
+        "reply_url": channel.reply_url,
+        "secrets": len(secrets(home, name, channel, now)),
         "senders": [
             {
                 "name": sender,
@@ -115,7 +119,7 @@ def _row(home: str, name: str, one: WebhookChannel, now: float) -> ChannelRow:
                 "may_approve": entry.may_approve,
                 "messages_per_day": entry.messages_per_day,
             }
-            for sender, entry in sorted(one.senders.items())
+            for sender, entry in sorted(channel.senders.items())
         ],
-        "problems": [f"{found.what}: {found.fix}" for found in _problems(home, name, one, now)],
+        "problems": [f"{problem.what}: {problem.fix}" for problem in _problems(home, name, channel, now)],
     }

@@ -95,29 +95,30 @@ class Recorded:
         if not self._replies:
             raise Diverged("the recording says that the model replied, and model_calls has no such row")
         row = self._replies.pop(0)
-        said = row.response or {}
+        response = row.response or {}
         blocks: list[Json] = []
         if _purpose(row) is None and self._assistant:
             blocks = self._opaque.get(self._assistant.pop(0).sequence, [])
-        kept = (OpaqueBlock(block["wire"], block["payload"]) for block in blocks if block["type"] == "opaque")
+        opaque = (OpaqueBlock(block["wire"], block["payload"]) for block in blocks if block["type"] == "opaque")
         calls = [
-            ToolCall(made["id"], made["name"], made["arguments"], made["raw"]) for made in said.get("tool_calls", ())
+            ToolCall(recorded_call["id"], recorded_call["name"], recorded_call["arguments"], recorded_call["raw"])
+            for recorded_call in response.get("tool_calls", ())
         ]
-        calls += [ToolCall("", "", {})] * said.get("calls", 0)
+        calls += [ToolCall("", "", {})] * response.get("calls", 0)
         return ChatResponse(
-            str(said.get("text", "")),
+            str(response.get("text", "")),
             tuple(calls),
             Usage(**row.usage),
-            said.get("stop_reason", "end"),
+            response.get("stop_reason", "end"),
             row.model,
             row.provider,
-            tuple(kept),
+            tuple(opaque),
         )
 
     def content(self, tool_use_id: str) -> str:
         """What the model was answered to a call that is still to come."""
-        found = (str(entry.payload["content"]) for entry in self._results if entry.tool_use_id == tool_use_id)
-        return next(found, "")
+        contents = (str(entry.payload["content"]) for entry in self._results if entry.tool_use_id == tool_use_id)
+        return next(contents, "")
 
     def result(self, tool_use_id: str, body: Json) -> ToolResult:
         while self._results:
@@ -129,7 +130,10 @@ class Recorded:
                     body["outcome"],
                     denial=Denial(*body["denial"]) if "denial" in body else None,
                     metadata={known: body[name] for name, known in METADATA.items() if name in body},
-                    media=tuple(MediaBlock(one["media_type"], one["data"], one["name"]) for one in media),
+                    media=tuple(
+                        MediaBlock(media_block["media_type"], media_block["data"], media_block["name"])
+                        for media_block in media
+                    ),
                     unanswered=body.get("unanswered", False),
                     ends=body.get("ends", False),
                     own="frame" not in entry.payload,
@@ -145,8 +149,8 @@ def _purpose(call: Call) -> str | None:
 class Reel:
     """Plays a tape: hands out each item where the loop asks for it, and says where the two part."""
 
-    def __init__(self, items: list[Item], recorded: Recorded, kept: Callable[[str], Any]) -> None:
-        self._items, self._recorded, self._kept = items, recorded, kept
+    def __init__(self, items: list[Item], recorded: Recorded, stored_text: Callable[[str], Any]) -> None:
+        self._items, self._recorded, self._kept = items, recorded, stored_text
         self._place = self._looks = 0
         self.case: Json = {}
         """What the last call was judged on."""
@@ -165,20 +169,20 @@ class Reel:
 
     def comes(self, kind: str) -> bool:
         """Whether this is the next that somebody asks for; what happens before it is left to happen in its time."""
-        place = self._place
-        while place < len(self._items) and self._items[place][0] in UNASKED:
-            place += 1
-        return place < len(self._items) and self._items[place][0] == kind
+        index = self._place
+        while index < len(self._items) and self._items[index][0] in UNASKED:
+            index += 1
+        return index < len(self._items) and self._items[index][0] == kind
 
     def take(self, kind: str) -> Json:
         self._absorb(kind)
         if self._place >= len(self._items):
             self.over = True
             raise RanOut(f"the recording ends where {WORDS[kind]} is due")
-        found, body = self._items[self._place]
-        if found != kind:
+        next_kind, body = self._items[self._place]
+        if next_kind != kind:
             self.over = True
-            raise Diverged(f"the loop asks for {WORDS[kind]}, and the recording has {WORDS.get(found, found)}")
+            raise Diverged(f"the loop asks for {WORDS[kind]}, and the recording has {WORDS.get(next_kind, next_kind)}")
         self._place += 1
         self._looks = 0
         self._apply(body)
@@ -209,12 +213,12 @@ class Reel:
                 self._absorb("")
         return self.stopped
 
-    def _absorb(self, wanted: str) -> None:
+    def _absorb(self, awaited: str) -> None:
         """What nobody asks for: it happens to the session."""
         while self._place < len(self._items):
             kind, body = self._items[self._place]
             outside = kind == "hook" and body["event"] in OUTSIDE
-            if not outside and (kind == wanted or kind not in UNASKED):
+            if not outside and (kind == awaited or kind not in UNASKED):
                 return
             self._place += 1
             self._happen(kind, body)
@@ -226,11 +230,13 @@ class Reel:
         elif kind == "permissions" and session is not None:
             now = thaw(Permissions, body["now"])
             session.config = replace(session.config, permissions=now)
-            session.scene.in_force.update(now, lambda path: path)
+            session.environment.active_policy.update(now, lambda path: path)
         elif kind == "lent" and session is not None:
-            session.scene.in_force.lend(body["rules"])
+            session.environment.active_policy.lend(body["rules"])
         elif kind == "tools" and session is not None:
-            self.own_tools.update({tool.name: tool for tool in (external(self, one) for one in body["new"])})
+            self.own_tools.update(
+                {tool.name: tool for tool in (external(self, described) for described in body["new"])}
+            )
 
     def _apply(self, body: Json) -> None:
         self.at = max(self.at, body.get("at", 0.0))
@@ -239,9 +245,9 @@ class Reel:
         if "budget" in body:
             self.session.budget.restore(body["budget"])
         if "cwd" in body:
-            self.session.scene.context.workspace.cwd = body["cwd"]
+            self.session.environment.context.workspace.cwd = body["cwd"]
         seen = (file for file in body.get("files", ()) if isinstance(file, str))  # a list is an instruction file
-        self.session.scene.context.files_read.update(dict.fromkeys(seen, ""))
+        self.session.environment.context.files_read.update(dict.fromkeys(seen, ""))
 
     # -------------------------------------------------------------- provider
 
@@ -266,10 +272,10 @@ class Reel:
 
     # -------------------------------------------------------------- drivers
 
-    def fact(self, of: str, given: Json) -> Json:
+    def fact(self, of: str, query: Json) -> Json:
         body = self.take("fact")
-        if (body["of"], body["given"]) != (of, given):
-            here, there = f"{of} {canonical(given)}", f"{body['of']} {canonical(body['given'])}"
+        if (body["of"], body["given"]) != (of, query):
+            here, there = f"{of} {canonical(query)}", f"{body['of']} {canonical(body['given'])}"
             raise Diverged(f"the driver looks up {here}, and the recording has {there}")
         if "cut" in body:
             raise asyncio.CancelledError
@@ -411,17 +417,17 @@ class Files(Instructions):
         self.files = []
         self.unannounced = [File("", "User", "session_start", "")] * announced
 
-    def nested(self, files_read: dict[str, str]) -> list[File]:  # noqa: ARG002
+    def load_nested(self, files_read: dict[str, str]) -> list[File]:  # noqa: ARG002
         if not self._reel.comes("nested"):
             return []
-        found = [File(*file) for file in self._reel.take("nested")["files"]]
-        self.unannounced += found
-        return found
+        files = [File(*file) for file in self._reel.take("nested")["files"]]
+        self.unannounced += files
+        return files
 
-    def compacted(self, paths: Iterable[str]) -> None:
+    def forget(self, paths: Iterable[str]) -> None:
         """What is told again is on the reel."""
 
-    def heard(self, paths: Iterable[str]) -> None:
+    def mark_told(self, paths: Iterable[str]) -> None:
         """So is what was told before."""
 
 
@@ -431,10 +437,10 @@ class Paced(Pace):
     def __init__(self, reel: Reel) -> None:
         self._reel = reel
 
-    def ran(self, kind: str) -> None:
+    def add(self, kind: str) -> None:
         """Nothing is counted."""
 
-    def recent(self, kind: str) -> int:  # noqa: ARG002
+    def recent_count(self, kind: str) -> int:  # noqa: ARG002
         return int(self._reel.case.get("recent", 0))
 
 
@@ -460,10 +466,10 @@ def _chain(reel: Reel, event: str) -> Chain:
             raise Diverged(f"hooks of {event} are due, and the recording has those of {body['event']}")
         if "cut" in body:
             raise asyncio.CancelledError
-        said: Json = {
+        merged: Json = {
             key: tuple(value) if key in ("context", "messages") else value for key, value in body["said"].items()
         }
-        return Merged(**said)
+        return Merged(**merged)
 
     return fire
 
@@ -473,10 +479,10 @@ def replayed(reel: Reel, tool: Tool[Any]) -> Tool[Any]:
     parameters = dict(tool.parameters)
     own = tool.decode
 
-    def decoded(given: Json) -> Any:
+    def decoded(arguments: Json) -> Any:
         reel.fits(parameters)
         assert own is not None
-        return own(given)
+        return own(arguments)
 
     def prepare(_arguments: Any, ctx: ToolContext) -> Prepared:
         return reel.prepared(tool.name, ctx)
@@ -489,14 +495,14 @@ def driven(reel: Reel, tool: Tool[Any]) -> Tool[Any]:
     """A tool of a driver that is replayed, too: what it does there is done again, and only there."""
 
     def prepare(arguments: Any, ctx: ToolContext) -> Prepared:
-        made = tool.prepare(arguments, ctx)
+        prepared = tool.prepare(arguments, ctx)
         touch = reel.touched(tool.name, ctx)
-        return Prepared(touch, lambda: again(made), overlaps=reel.case.get("overlaps", False))
+        return Prepared(touch, lambda: again(prepared), overlaps=reel.case.get("overlaps", False))
 
-    async def again(made: Prepared) -> ToolResult:
+    async def again(prepared: Prepared) -> ToolResult:
         if "cut" in reel.take("run"):
             raise asyncio.CancelledError
-        return await made.run()
+        return await prepared.run()
 
     return replace(tool, prepare=prepare)
 
@@ -506,9 +512,9 @@ def external(reel: Reel, known: Json) -> Tool[Any]:
     parameters: Json = {}
     name: str = known["name"]
 
-    def decoded(given: Json) -> Any:
+    def decoded(arguments: Json) -> Any:
         reel.fits(parameters)
-        return given
+        return arguments
 
     def prepare(_arguments: Any, ctx: ToolContext) -> Prepared:
         return reel.prepared(name, ctx)

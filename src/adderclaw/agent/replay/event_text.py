@@ -57,26 +57,28 @@ BEGINS = frozenset({"run_started", "subagent_started"})
 """What a session tells first in each process that goes on with it."""
 
 
-def until_the_next_process(told: list[tuple[str, Json]]) -> list[tuple[str, Json]]:
+def until_the_next_process(events: list[tuple[str, Json]]) -> list[tuple[str, Json]]:
     """Without what a process told that went on with the run, and closed what this one left open, before its own tape.
 
     A run's own session says `run_started` then, and a child `subagent_started`. Whether the first of them is this
     process's own depends on what was written when its tape began: it is if no turn and no driver has told anything
     before it.
     """
-    own = next((number for number, (kind, _) in enumerate(told) if kind in TOLD), len(told))
-    ends = (number for number, (kind, _) in enumerate(told) if number > own and kind in BEGINS)
-    return told[: next(ends, None)]
+    own = next((number for number, (kind, _) in enumerate(events) if kind in TOLD), len(events))
+    ends = (number for number, (kind, _) in enumerate(events) if number > own and kind in BEGINS)
+    return events[: next(ends, None)]
 
 
 def as_object(value: Any) -> Json:
     return cast(Json, value) if isinstance(value, dict) else {}
 
 
-def kernel_events(told: Sequence[tuple[str, Json]], asides: frozenset[str], hashed: bool) -> Iterator[tuple[str, Json]]:
+def kernel_events(
+    events: Sequence[tuple[str, Json]], asides: frozenset[str], hashed: bool
+) -> Iterator[tuple[str, Json]]:
     """Those that the loop tells, without timing; what a tool or a hook told in between is left out."""
     in_turn, running, aside = False, 0, False
-    for kind, payload in told:
+    for kind, payload in events:
         in_turn = in_turn or kind == "turn_started"
         if kind not in TOLD or (kind == "receipt_written" and not in_turn and not running):
             continue  # before a turn, calls that an interruption left are closed

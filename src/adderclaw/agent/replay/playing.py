@@ -18,7 +18,7 @@ from adderclaw.agent.replay.recording import FORMAT
 from adderclaw.agent.session import prompt
 from adderclaw.agent.session.limits import Budget, LoopDetector
 from adderclaw.agent.session.policy_inputs import policy_of
-from adderclaw.agent.session.session import Attached, InForce, Session, State, ToolEnvironment, TurnResult
+from adderclaw.agent.session.session import ActivePolicy, Attached, Session, State, ToolEnvironment, TurnResult
 from adderclaw.agent.tool_call.approvals import PersistentApprovals
 from adderclaw.config.model_facts.catalogue import Prices
 from adderclaw.config.schema.settings import Config
@@ -91,9 +91,11 @@ def segments(store: Store, run_id: str, session_id: str) -> list[Segment]:
     if not starts or starts[0]:
         raise DamagedTape(f"the tape of session {session_id} does not begin with its head")
     for start in starts:
-        if (made := items[start][1].get("format")) != FORMAT:
+        if (tape_format := items[start][1].get("format")) != FORMAT:
             version = items[start][1].get("version")
-            raise UsageError(f"the tape of session {session_id} has format {made} (adderclaw {version}), not {FORMAT}")
+            raise UsageError(
+                f"the tape of session {session_id} has format {tape_format} (adderclaw {version}), not {FORMAT}"
+            )
     ends = [*starts[1:], len(items)]
     later = [*(items[start][1]["from"] for start in starts[1:]), _next_run(store, run_id, session_id)]
     return [
@@ -116,9 +118,9 @@ def config_of(store: Store, head: Json) -> Config:
 
 def policy_then(store: Store, head: Json, config: Config) -> Policy:
     """The policy that the segment began with."""
-    made = policy_of(config, judged_by(store, head))
+    policy = policy_of(config, judged_by(store, head))
     autonomy, autonomy_set, mode = head["policy"]
-    return replace(made, autonomy=autonomy, autonomy_set=autonomy_set, mode=mode)
+    return replace(policy, autonomy=autonomy, autonomy_set=autonomy_set, mode=mode)
 
 
 def judged_by(store: Store, head: Json) -> Json:
@@ -141,13 +143,13 @@ def rows_of(store: Store, session_id: str, segment: Segment) -> tuple[list[Call]
         for call in model_calls.of_session(store, session_id)
         if call.id > first["calls"] and (until is None or call.id <= until["calls"])
     ]
-    found = transcript.entries(store, session_id)
-    kept = [
+    all_entries = transcript.entries(store, session_id)
+    entries = [
         entry
-        for entry in found
+        for entry in all_entries
         if entry.sequence >= first["entries"] and (until is None or entry.sequence < until["entries"])
     ]
-    return asked, kept
+    return asked, entries
 
 
 # ------------------------------------------------------------------ replaying
@@ -215,20 +217,20 @@ async def _turns(
         body = reel.take(kind)
         if fresh and head["from"]["entries"]:
             unheard = kind == "turn" and body["message"] is None
-            resume.restore(session, go_on=unheard or body.get("driver") == "sop")
-            session.scene.context.workspace.cwd = head["place"][2]
-        if fresh and (found := session.state.history.digest(b"")) != head["history"]:
+            resume.restore_session(session, go_on=unheard or body.get("driver") == "sop")
+            session.environment.context.workspace.cwd = head["place"][2]
+        if fresh and (digest := session.state.history.digest(b"")) != head["history"]:
             where = f"history that the run began with (entries before {head['from']['entries']})"
-            differences.append(Difference(where, head["history"], found))
+            differences.append(Difference(where, head["history"], digest))
         fresh = False
         if kind == "compact":
             if "model" in body:
                 session.model, session.provider = body["model"], edges.Script(reel, body["provider"])
             await compaction.compact(session, "manual", body["instructions"])
         elif kind == "rewind":
-            resume.rewind(session, body["to"])
+            resume.rewind_to(session, body["to"])
         elif kind == "goal":
-            goals.put(session, body["words"])
+            goals.set_goal(session, body["words"])
         elif kind == "drive":
             results.append(await _driven(session, body, flows))
         else:
@@ -254,8 +256,10 @@ async def _turn(
 ) -> None:
     session.model, session.provider = body["model"], edges.Script(reel, body["provider"])
     try:
-        given: Json = body.get("attached", {})
-        attached = Attached(tuple(given.get("texts", ())), resume.media(given.get("media", [])))
+        recorded_attachments: Json = body.get("attached", {})
+        attached = Attached(
+            tuple(recorded_attachments.get("texts", ())), resume.media_blocks(recorded_attachments.get("media", []))
+        )
         result = await run_turn(session, body["message"], single=body.get("single", False), attached=attached)
     except asyncio.CancelledError:
         result = TurnResult("stopped", "", "interrupted")
@@ -297,7 +301,7 @@ def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, s
     bus.run_id, bus.conversation_id, bus.session_id = run_id, conversation_id, session_id
     system, specs, tool_choice, schema = _kept(store, head["prompt"])
     reel.stopped = head["stopped"]
-    here = _scene(policy_then(store, head, config), own, reel, head, config, (conversation_id, session_id))
+    environment = _scene(policy_then(store, head, config), own, reel, head, config, (conversation_id, session_id))
     operator: Any = edges.Answers(reel)
     if head["asks"] and not head["agent"][2]:  # what a child asks is told by the session that a person began
         operator = PersistentApprovals(
@@ -315,13 +319,13 @@ def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, s
     agent_id, agent_type, depth = head["agent"]
     session = Session(
         config=config,
-        scene=here,
+        environment=environment,
         store=own,
         ledger=_ledger(own, clock, made_ids, folder) if head["receipts"] else None,
         bus=bus,
         provider=edges.Script(reel, ""),
         model="",
-        prompt=prompt.made(
+        prompt=prompt.make_prompt(
             system,
             tuple(ToolSpec(*spec) for spec in specs),
             tool_choice=tool_choice,
@@ -331,7 +335,7 @@ def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, s
         budget=Budget(config.limits, clock, Prices(config), cost_set_in=head.get("cost_set_in", "")),
         state=State(
             LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at),
-            due=list(head["due"]),
+            due_texts=list(head["due"]),
             cached_tokens=head["cached"],
             rounds=head.get("rounds", 0),
             stays=head.get("stays", False),
@@ -345,9 +349,9 @@ def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, s
         agent_id=agent_id,
         agent_type=agent_type,
         depth=depth,
-        began=head["began"],
-        setup=head["setup"],
-        overseer=RunSupervisor() if head.get("moves") else ALONE,
+        start_source=head["began"],
+        setup_trigger=head["setup"],
+        supervisor=RunSupervisor() if head.get("moves") else ALONE,
     )
     reel.session = session
     return session
@@ -372,7 +376,7 @@ def _scene(policy: Policy, own: Store, reel: Reel, head: Json, config: Config, i
     return ToolEnvironment(
         tools=reel.own_tools,
         kit=kit,
-        in_force=InForce(policy),
+        active_policy=ActivePolicy(policy),
         context=ToolContext(*ids, Workspace(root, tuple(extra), cwd), free_reads=head["free_reads"]),
         stopped=reel.looked,
         planning=lambda: edges.planning(reel),
@@ -381,6 +385,6 @@ def _scene(policy: Policy, own: Store, reel: Reel, head: Json, config: Config, i
         at_terminal=bool(head.get("at_terminal")),
         unmasked=lambda _touch: bool(reel.case.get("unmasked")),
         pace=edges.Paced(reel),
-        arrive=edges.arriving(reel) if head["arrives"] else None,
+        wait_for_tool=edges.arriving(reel) if head["arrives"] else None,
         background=edges.Ends(reel),
     )

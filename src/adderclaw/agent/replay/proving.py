@@ -73,34 +73,36 @@ def prove(
     """Replay a run and compare. `lines` are its stored JSONL events, if they are still there, and `trace` says what
     they are worth. `flows` runs the recorded flows again."""
     recorded = _recorded(store, run)
-    found: list[Difference] = []
+    differences: list[Difference] = []
     notes: list[str] = []
     steps = used = 0
     for session_id in recorded:
         checked = _Session(store, run, session_id, flows)
         checked.check(lines)
-        found += checked.found
+        differences += checked.found
         notes += checked.notes
         steps, used = steps + checked.steps, used + checked.calls
-    found += _chain(store, recorded, log_path, key_path)
-    found += _imprint(store, run)
+    differences += _chain(store, recorded, log_path, key_path)
+    differences += _imprint(store, run)
     if trace is not None:
-        found += [Difference("events.jsonl", "as the run wrote it", "changed", one) for one in trace.differences]
+        differences += [
+            Difference("events.jsonl", "as the run wrote it", "changed", difference) for difference in trace.differences
+        ]
         notes += [f"events.jsonl: {note}" for note in trace.notes if lines is not None]
     if lines is None:
         notes.append("the run's events.jsonl is not there: the events were compared with the table only")
     if run.outcome is None:
         notes.append("the run was interrupted: what is recorded until then was replayed")
-    return Proof(run.run_id, tuple(map(_short, found)), len(recorded), steps, used, tuple(notes))
+    return Proof(run.run_id, tuple(map(_short, differences)), len(recorded), steps, used, tuple(notes))
 
 
 def _recorded(store: Store, run: Run) -> list[str]:
     """The sessions of the run that have a tape; refuses what cannot be replayed, and says why."""
     if run.status == "running":
         raise UsageError(f"run {run.run_id} is still running (process {run.pid}): verify it when it has ended")
-    found = tape.sessions(store, run.run_id)
-    if found:
-        return found
+    session_ids = tape.sessions(store, run.run_id)
+    if session_ids:
+        return session_ids
     if run.kind in ("tool", "mcp"):
         fix = "its receipts are checked by `adderclaw receipt verify`"
         raise UsageError(f"run {run.run_id} is a {run.kind} run: it has no turn to replay; {fix}")
@@ -129,15 +131,15 @@ class _Session:
         except StoreError as error:
             self._differ("course of the run", "as the tape has it", f"the replay cannot begin: {error}")
         except MALFORMED as error:
-            said = f"a row is not as it was written ({type(error).__name__}: {error})"
-            self._differ("course of the run", "as the tape has it", said)
+            reason = f"a row is not as it was written ({type(error).__name__}: {error})"
+            self._differ("course of the run", "as the tape has it", reason)
 
     def _check(self, lines: list[Json] | None) -> None:
         from tempfile import TemporaryDirectory
 
         segments = playing.segments(self._store, self._run.run_id, self._id)
         conversation = self._run.conversation_id
-        kept: dict[tuple[str, str], GoalResult] = {}
+        results: dict[tuple[str, str], GoalResult] = {}
         begun: WorkflowStart | None = None
         whole = True
         for segment in segments:
@@ -146,7 +148,7 @@ class _Session:
                     self._store, self._run.run_id, conversation, self._id, segment, followed(folder), self._flows
                 )
                 self._compare(played, folder, last=segment is segments[-1])
-                kept |= workflows.goal_results(played.store, self._run.run_id)
+                results |= workflows.goal_results(played.store, self._run.run_id)
                 begun = begun or workflows.get(played.store, self._run.run_id)
                 played.store.close()
             self._events(played, lines, last=segment is segments[-1])
@@ -156,14 +158,14 @@ class _Session:
             self.notes += _plugins_since(segments[-1].head)
         driven = any(kind == "drive" for segment in segments for kind, _ in segment.items)
         if driven and not self._who:
-            self._transitions(begun, kept, whole=whole)
+            self._transitions(begun, results, whole=whole)
 
     def _differ(self, where: str, recorded: object, replayed: object, note: str = "") -> None:
         self.found.append(Difference(self._who + where, recorded, replayed, note))
 
     def _compare(self, played: Played, folder: str, *, last: bool) -> None:
-        for one in played.differences:
-            self._differ(one.where, one.recorded, one.replayed, one.note)
+        for difference in played.differences:
+            self._differ(difference.where, difference.recorded, difference.replayed, difference.note)
         if played.ended and not (played.killed and (not last or self._run.outcome is None or self._cut())):
             self._differ("course of the run", "as the tape has it", played.ended)
         whole, home = not played.ended, str(played.segment.head["home"])
@@ -227,18 +229,20 @@ class _Session:
             before = before._replace(file=str(path_before_move(before.file, *moved)))
         if before != begun:
             self._differ(f"{self._run.kind} that the run was given", before and before.inputs, begun and begun.inputs)
-        kept = workflows.goal_results(self._store, self._run.run_id)
-        for place, kind in {**kept, **now}:
-            then, again = (rows[place, kind].result if (place, kind) in rows else None for rows in (kept, now))
+        recorded = workflows.goal_results(self._store, self._run.run_id)
+        for position, kind in {**recorded, **now}:
+            then, again = (
+                rows[position, kind].result if (position, kind) in rows else None for rows in (recorded, now)
+            )
             if then != again and (whole or (then is not None and again is not None)):
-                self._differ(f"what was kept of {kind.strip('()')} {place}".strip(), then, again)
+                self._differ(f"what was kept of {kind.strip('()')} {position}".strip(), then, again)
 
     # -------------------------------------------------------------- events
 
     def _events(self, played: Played, lines: list[Json] | None, *, last: bool) -> None:
         asides = self._asides()
-        told = [(event.event_type, event.payload) for event in played.events]
-        now = list(kernel_events(told, asides, hashed=True))
+        replayed = [(event.event_type, event.payload) for event in played.events]
+        now = list(kernel_events(replayed, asides, hashed=True))
         first, until = _range(played, "events")
         sources = {"events": until_the_next_process(self._table(first, None if last else until))}
         if lines is not None:
@@ -254,7 +258,7 @@ class _Session:
     ) -> None:
         longest = max(len(recorded), len(now)) if whole else min(len(recorded), len(now))
         for number in range(longest):
-            before, after = (told[number] if number < len(told) else NOTHING for told in (recorded, now))
+            before, after = (events[number] if number < len(events) else NOTHING for events in (recorded, now))
             if before == after:
                 continue
             if before[0] != after[0]:
@@ -293,14 +297,14 @@ def _plugins_since(head: Json) -> Iterator[str]:
 def _of_process(lines: list[Json], began: float) -> list[Json]:
     """The events of the process whose tape begins at that time: each process that goes on with a run says so first."""
     stamp = datetime.fromtimestamp(began + SOON, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
-    found: list[Json] = []
+    own_lines: list[Json] = []
     for line in lines:
         if line.get("event_type") == "run_started":
             if str(line.get("timestamp")) > stamp:
                 break
-            found = []
-        found.append(line)
-    return found
+            own_lines = []
+        own_lines.append(line)
+    return own_lines
 
 
 # ------------------------------------------------------------------ rows, each with its name
@@ -310,8 +314,8 @@ def _calls(store: Store, session_id: str, first: int, until: int | None) -> list
     compared = ("run_id", "step", "request_hash", "provider", "model", "response", "usage", "attempts", "status")
     compared += ("error", "cost")
     rows = (row for row in model_calls.of_session(store, session_id) if first < row.id <= (until or row.id))
-    kept = [row for row in rows if (row.response or {}).get("purpose") in ASIDE]
-    return [(f"of step {row.step}", {name: getattr(row, name) for name in compared}) for row in kept]
+    calls = [row for row in rows if (row.response or {}).get("purpose") in ASIDE]
+    return [(f"of step {row.step}", {name: getattr(row, name) for name in compared}) for row in calls]
 
 
 def _entries(store: Store, session_id: str, first: int, until: int | None) -> list[Named]:
@@ -339,8 +343,8 @@ def _receipts(store: Store, session_id: str, first: int, until: int | None) -> l
             body = as_object(json.loads(line))
         except ValueError:
             body = {}
-        kept = ("tool", "args_hash", "result_hash", "status", "risk", "decision")
-        named.append((f"{seq} of {used}", {"call": used, "run": run, **{key: body.get(key) for key in kept}}))
+        compared = ("tool", "args_hash", "result_hash", "status", "risk", "decision")
+        named.append((f"{seq} of {used}", {"call": used, "run": run, **{key: body.get(key) for key in compared}}))
     return named
 
 
@@ -413,18 +417,20 @@ def _moved(store: Store, run: Run, *, first: bool = False) -> tuple[str, str] | 
 def _chain(store: Store, sessions: list[str], log_path: str, key_path: str) -> Iterator[Difference]:
     """Whether the log that the run's receipts stand in is intact."""
     for archive in recordings.archives(store, sessions):
-        found = verify.verify(log_path, store, key_path, archive=archive)
-        if not found.valid:
-            where = f"receipt {found.first_broken} of {archive or os.path.basename(log_path)}"
-            yield Difference(where, "intact", "broken", found.reason)
+        verification = verify.verify(log_path, store, key_path, archive=archive)
+        if not verification.valid:
+            where = f"receipt {verification.first_broken} of {archive or os.path.basename(log_path)}"
+            yield Difference(where, "intact", "broken", verification.reason)
 
 
-def _short(one: Difference) -> Difference:
+def _short(difference: Difference) -> Difference:
     """Where two long values part, and a little around it."""
-    texts = [value if isinstance(value, str) else json.dumps(value) for value in (one.recorded, one.replayed)]
+    texts = [
+        value if isinstance(value, str) else json.dumps(value) for value in (difference.recorded, difference.replayed)
+    ]
     if max(map(len, texts)) <= MOST:
-        return one
+        return difference
     same = next((n for n, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
     start = max(0, same - MOST // 4)
     recorded, replayed = (("…" if start else "") + text[start : start + MOST] for text in texts)
-    return Difference(one.where, recorded, replayed, one.note)
+    return Difference(difference.where, recorded, replayed, difference.note)

@@ -78,11 +78,11 @@ class Recorder(Tape):
 
     # -------------------------------------------------------------- the turns
 
-    def turn(self, session: "Session", message: str | None, *, single: bool, attached: "Attached") -> None:
+    def begin_turn(self, session: "Session", message: str | None, *, single: bool, attached: "Attached") -> None:
         """A turn begins. Before the model was asked for the first time nothing is written."""
         self._begin(session)
-        said = session.secrets.scrub(message) if message is not None else None
-        body: Json = {"message": said, "provider": session.provider.name, "model": session.model}
+        clean_message = session.secrets.scrub(message) if message is not None else None
+        body: Json = {"message": clean_message, "provider": session.provider.name, "model": session.model}
         if single:
             body["single"] = True
         if any(attached):
@@ -91,10 +91,10 @@ class Recorder(Tape):
         self._lent = 0
         self._opens("turn", session, body)
 
-    def drives(self, session: "Session", driver: str, given: Json) -> None:
+    def begin_driver(self, session: "Session", driver: str, inputs: Json) -> None:
         """A driver begins: its turns and calls follow from what it is given here, and from what it looks up."""
         self._begin(session)
-        self._opens("drive", session, {"driver": driver, **session.secrets.scrub_all(given)})
+        self._opens("drive", session, {"driver": driver, **session.secrets.scrub_all(inputs)})
 
     def _opens(self, kind: str, session: "Session", body: Json) -> None:
         """Waits with the head; without one it is written no later than anything that the turn leaves in the store."""
@@ -111,53 +111,53 @@ class Recorder(Tape):
         if self._next[0]:
             return
         self._waiting.append(("head", self._head(session)))
-        self._cwd, self._permissions = session.scene.context.workspace.cwd, session.config.permissions
-        self._tools = set(session.scene.tools)
+        self._cwd, self._permissions = session.environment.context.workspace.cwd, session.config.permissions
+        self._tools = set(session.environment.tools)
         self._next = tape.next_position(self._store, self._run_id, self._session_id)
 
-    def ended(self, outcome: str) -> None:
+    def end_turn(self, outcome: str) -> None:
         """A turn ended; a message that a hook refused never reached the model."""
         self._add("end", {"outcome": outcome})
 
-    def began(self, kind: str, body: Json) -> None:
+    def begin_operation(self, kind: str, body: Json) -> None:
         """Something else than a turn, which a person asked for: a compaction, a rewind, a goal."""
         if self._next[0]:
             self._add(kind, body)
 
     # -------------------------------------------------------------- a driver
 
-    def looked(self, session: "Session", of: str, given: Json, look: Callable[[], Json]) -> Json:
+    def read_outside(self, session: "Session", of: str, query: Json, look: Callable[[], Json]) -> Json:
         """What a driver found outside; it is told without secrets, as it is noted."""
-        found: Json = session.secrets.scrub_all(look())
-        self._fact(of, given, found)
-        return found
+        answer: Json = session.secrets.scrub_all(look())
+        self._fact(of, query, answer)
+        return answer
 
-    async def found(self, session: "Session", of: str, given: Json, asking: Awaitable[Json]) -> Json:
+    async def await_outside(self, session: "Session", of: str, query: Json, asking: Awaitable[Json]) -> Json:
         try:
-            found: Json = session.secrets.scrub_all(await asking)
+            answer: Json = session.secrets.scrub_all(await asking)
         except CancelledError:
-            self._add("fact", {"of": of, "given": given, "cut": "interrupted"})
+            self._add("fact", {"of": of, "given": query, "cut": "interrupted"})
             raise
-        self._fact(of, given, found, {"budget": session.budget.state, "at": self._at()})
-        return found
+        self._fact(of, query, answer, {"budget": session.budget.state, "at": self._at()})
+        return answer
 
-    def _fact(self, of: str, given: Json, found: Json, used: Json | None = None) -> None:
+    def _fact(self, of: str, query: Json, answer: Json, used: Json | None = None) -> None:
         def written(cursor: Cursor) -> Json:
             """Long texts stand apart, once for all runs that were told the same."""
-            text = compact(found)
-            known = {"found": found} if len(text) < LONG else {"kept": tape.store_text(cursor, text)}
-            return {"of": of, "given": given, **known, **(used or {})}
+            text = compact(answer)
+            known = {"found": answer} if len(text) < LONG else {"kept": tape.store_text(cursor, text)}
+            return {"of": of, "given": query, **known, **(used or {})}
 
         self._add("fact", written)
 
-    def offered(self, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
+    def offer_tools(self, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
         """The tools that a driver lets the model have from here on."""
         self._tools = set(tools)
         return tools
 
     # -------------------------------------------------------------- the model
 
-    async def asked(self, session: "Session", asking: Awaitable[ChatResponse]) -> ChatResponse:
+    async def ask_model(self, session: "Session", asking: Awaitable[ChatResponse]) -> ChatResponse:
         """Passes the model's reply on, and notes what no row says of it."""
         if _INSIDE.get() is self:
             return await asking
@@ -166,8 +166,8 @@ class Recorder(Tape):
         try:
             response = await asking
         except ProviderError as error:
-            said = {"kind": error.kind, "message": str(error), "provider": error.provider}
-            self._edge("chat", session, {**sent, "error": {**said, "retry_after": error.retry_after}})
+            error_json = {"kind": error.kind, "message": str(error), "provider": error.provider}
+            self._edge("chat", session, {**sent, "error": {**error_json, "retry_after": error.retry_after}})
             raise
         except (LimitError, Stopped, CancelledError) as error:
             self._edge("chat", session, {**sent, **_cut(error), "message": str(error)})
@@ -178,23 +178,30 @@ class Recorder(Tape):
 
     # -------------------------------------------------------------- calls
 
-    def considered(self, session: "Session", found: "PreparedCall") -> "PreparedCall":
+    def record_judgement(self, session: "Session", prepared_call: "PreparedCall") -> "PreparedCall":
         """A call as it was judged: the facts, and the verdict."""
         from adderclaw.policy import facts
 
         self._changed(session)
-        body: Json = {"id": found.call.id, "tool": found.tool.name if found.tool else "", "as": found.call.name}
-        decision = found.decision
-        if found.error is not None:
-            if found.tool is None or found.call.arguments is None:
-                return found
-            if found.tool.decode is None and found.tool.name in NAMES:
-                return found  # its type says it again
-            body |= {"unfit": found.misfit, "parameters": found.tool.parameters if found.tool.deferred else {}}
-        elif found.case is None:
+        body: Json = {
+            "id": prepared_call.call.id,
+            "tool": prepared_call.tool.name if prepared_call.tool else "",
+            "as": prepared_call.call.name,
+        }
+        decision = prepared_call.decision
+        if prepared_call.error is not None:
+            if prepared_call.tool is None or prepared_call.call.arguments is None:
+                return prepared_call
+            if prepared_call.tool.decode is None and prepared_call.tool.name in NAMES:
+                return prepared_call  # its type says it again
+            body |= {
+                "unfit": prepared_call.argument_error,
+                "parameters": prepared_call.tool.parameters if prepared_call.tool.deferred else {},
+            }
+        elif prepared_call.case is None:
             body |= {"refused": decision.reason, "by": decision.by}
         else:
-            case = found.case
+            case = prepared_call.case
             named = {fact.identity for fact in (*case.touch.reads, *case.touch.writes)} & case.protected_ids
             body["facts"] = facts.touch_to_json(case.touch)
             more: Json = {
@@ -206,23 +213,23 @@ class Recorder(Tape):
                 "free_reads": case.free_reads,
                 "at_terminal": case.at_terminal,
                 "unmasked": case.unmasked,
-                "overlaps": found.prepared is not None and found.prepared.overlaps,
-                "fails": session.secrets.scrub(found.fails),
+                "overlaps": prepared_call.prepared is not None and prepared_call.prepared.overlaps,
+                "fails": session.secrets.scrub(prepared_call.fails),
                 "hook": list(case.hook_opinion) if case.hook_opinion is not None else None,
-                "lent": [rule.text for rule in session.scene.in_force.lent],
+                "lent": [rule.text for rule in session.environment.active_policy.lent_rules],
             }
             body |= {name: value for name, value in more.items() if value}
         self._add("touch", {**body, "verdict": [decision.verdict, decision.by, decision.risk]})
-        return found
+        return prepared_call
 
-    def arrived(self, why_not: str) -> None:
+    def record_tool_arrival(self, why_not: str) -> None:
         self._add("arrive", {"why_not": why_not})
 
-    async def answered(self, session: "Session", asking: Awaitable[Answer]) -> Answer:
+    async def ask_operator(self, session: "Session", asking: Awaitable[Answer]) -> Answer:
         try:
             answer = await asking
         except CancelledError:
-            self.cut_off("answer", session)
+            self.record_interruption("answer", session)
             raise
         except (StaysOpen, Stopped) as error:
             self._edge("answer", session, {"open": "stop" if isinstance(error, Stopped) else "nobody"})
@@ -230,14 +237,14 @@ class Recorder(Tape):
         self._edge("answer", session, {"said": session.secrets.scrub_all(answer._asdict())})
         return answer
 
-    async def settled(self, session: "Session", running: Awaitable[Any]) -> None:
+    async def wait_for_call(self, session: "Session", running: Awaitable[Any]) -> None:
         try:
-            await super().settled(session, running)
+            await super().wait_for_call(session, running)
         except CancelledError:
-            self.cut_off("together", session)
+            self.record_interruption("together", session)
             raise
 
-    def ran(self, session: "Session", result: ToolResult) -> None:
+    def record_tool_result(self, session: "Session", result: ToolResult) -> None:
         body: Json = {"outcome": result.outcome, "length": len(session.secrets.scrub(result.content))}
         flags: Json = {"denial": result.denial, "unanswered": result.unanswered, "ends": result.ends}
         flags["changed_later"] = result.metadata.get("changed_later")
@@ -247,12 +254,12 @@ class Recorder(Tape):
             body["exit"] = code
         self._edge("run", session, body | {name: value for name, value in flags.items() if value})
 
-    def cut_off(self, kind: str, session: "Session") -> None:
+    def record_interruption(self, kind: str, session: "Session") -> None:
         """A tool or a question that was interrupted."""
         self._edge(kind, session, {"cut": "interrupted"})
 
     @contextmanager
-    def inside(self) -> Generator[None]:
+    def inside_tool(self) -> Generator[None]:
         """What begins in here belongs to a tool or a hook: its result is noted, and not its steps."""
         token = _INSIDE.set(self)
         try:
@@ -265,33 +272,35 @@ class Recorder(Tape):
         if _INSIDE.get() is self or event in ASKED_BY_SERVERS:
             return await run()
         try:
-            with self.inside():
+            with self.inside_tool():
                 merged = await run()
         except BaseException as error:
             self._edge("hook", session, {"event": event, "cut": _cut(error)})
             raise
-        said: Json = {key: value for key, value in merged.__dict__.items() if value not in (None, "", (), {}, 0, False)}
+        merged_json: Json = {
+            key: value for key, value in merged.__dict__.items() if value not in (None, "", (), {}, 0, False)
+        }
         if merged.stop is not None:
-            said["stop"] = merged.stop
-        self._edge("hook", session, {"event": event, "said": session.secrets.scrub_all(said)})
+            merged_json["stop"] = merged.stop
+        self._edge("hook", session, {"event": event, "said": session.secrets.scrub_all(merged_json)})
         return merged
 
     # -------------------------------------------------------------- beside the turns
 
-    def news(self, ended: list[TaskEnd]) -> None:
+    def record_task_ends(self, ended: list[TaskEnd]) -> None:
         self._add("news", {"ended": [list(end) for end in ended]})
 
-    def waited(self, how: str) -> None:
+    def record_wait(self, how: str) -> None:
         """The answer waited for a background task: `ended`, or `timeout`."""
         self._add("waited", {"how": how})
 
-    def nested(self, files: "list[File]") -> None:
+    def record_instructions(self, files: "list[File]") -> None:
         self._add("nested", {"files": [list(file) for file in files]})
 
-    def notice(self, told: str) -> str:
-        if told:
-            self._notes("lost", {"told": told})
-        return told
+    def record_notice(self, text: str) -> str:
+        if text:
+            self._notes("lost", {"told": text})
+        return text
 
     def watching(self, stopped: Callable[[], bool]) -> Callable[[], bool]:
         """The emergency stop, of which each change is noted."""
@@ -316,20 +325,22 @@ class Recorder(Tape):
 
             self._permissions = session.config.permissions
             self._add("permissions", {"now": freeze(session.config.permissions)})
-        if len(session.scene.in_force.lent) > self._lent:
-            self._add("lent", {"rules": [rule.text for rule in session.scene.in_force.lent[self._lent :]]})
-            self._lent = len(session.scene.in_force.lent)
-        if len(session.scene.tools) != len(self._tools):
-            new = [tool for name, tool in session.scene.tools.items() if name not in self._tools]
-            self._tools = set(session.scene.tools)
+        if len(session.environment.active_policy.lent_rules) > self._lent:
+            self._add(
+                "lent", {"rules": [rule.text for rule in session.environment.active_policy.lent_rules[self._lent :]]}
+            )
+            self._lent = len(session.environment.active_policy.lent_rules)
+        if len(session.environment.tools) != len(self._tools):
+            new = [tool for name, tool in session.environment.tools.items() if name not in self._tools]
+            self._tools = set(session.environment.tools)
             self._add("tools", {"new": [described(tool) for tool in new]})
 
     def _edge(self, kind: str, session: "Session", body: Json) -> None:
         """What took time, cost something, or moved the shell."""
-        cwd = session.scene.context.workspace.cwd
+        cwd = session.environment.context.workspace.cwd
         if cwd != self._cwd:
             body["cwd"] = self._cwd = cwd
-        if new := self._new_files(session.scene.context.files_read):
+        if new := self._new_files(session.environment.context.files_read):
             body["files"] = new
         self._add(kind, {**body, "budget": session.budget.state, "at": self._at()})
 

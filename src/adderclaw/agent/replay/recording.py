@@ -44,11 +44,11 @@ class Recording:
         """From here on the session notes what reaches it."""
 
         def head(of: Session) -> Callable[[Cursor], Json]:
-            return _head(self, of, made.ids, channel)
+            return _head(self, of, recorder.ids, channel)
 
-        made = Recorder(session.store, self._bus.run_id, session.session_id, self._clock, head)
-        session.tape, session.ids = made, made.ids
-        session.scene.stopped = made.watching(self._stopped)
+        recorder = Recorder(session.store, self._bus.run_id, session.session_id, self._clock, head)
+        session.tape, session.ids = recorder, recorder.ids
+        session.environment.stopped = recorder.watching(self._stopped)
 
     def now(self) -> float:
         return self._clock.now()
@@ -72,35 +72,38 @@ class Recording:
 
 def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Callable[[Cursor], Json]:
     """Everything is taken now, and written down with the first reply: the first request does not wait for it."""
-    here, prompt, config = session.scene, session.prompt, session.config
-    policy, place = here.policy, here.context.workspace
+    environment, prompt, config = session.environment, session.prompt, session.config
+    policy, workspace = environment.policy, environment.context.workspace
     body: Json = {
         "format": FORMAT,
         "version": __version__,
         "seed": ids.seed,
         "time": run.now(),
         "policy": [policy.autonomy, policy.autonomy_set, policy.mode],
-        "tools": list(here.tools),
-        "late": [name for name, tool in here.tools.items() if tool.deferred],
-        "external": [described(tool) for name, tool in here.tools.items() if name not in NAMES],
+        "tools": list(environment.tools),
+        "late": [name for name, tool in environment.tools.items() if tool.deferred],
+        "external": [described(tool) for name, tool in environment.tools.items() if name not in NAMES],
         "hooks": list(session.hooks),
         "announce": len(session.instructions.unannounced) if session.instructions is not None else None,
-        "place": [place.root, list(place.extra), place.cwd],
-        "free_reads": here.context.free_reads,
-        "confinement": here.confinement,
-        "at_terminal": here.at_terminal,
-        "stopped": here.stopped(),
-        "arrives": here.arrive is not None,
+        "place": [workspace.root, list(workspace.extra), workspace.cwd],
+        "free_reads": environment.context.free_reads,
+        "confinement": environment.confinement,
+        "at_terminal": environment.at_terminal,
+        "stopped": environment.stopped(),
+        "arrives": environment.wait_for_tool is not None,
         "channel": channel,
         "asks": isinstance(session.operator, PersistentApprovals),
         "receipts": session.ledger is not None,
         "agent": [session.agent_id, session.agent_type, session.depth],
-        "began": session.began,
-        "setup": session.setup,
-        "due": list(session.state.due),
+        "began": session.start_source,
+        "setup": session.setup_trigger,
+        "due": list(session.state.due_texts),
         "cached": session.state.cached_tokens,
         "rounds": session.state.rounds,
-        "plugins": [[one.name, one.plugin.version, one.plugin.sha256, one.root] for one in here.kit.plugins],
+        "plugins": [
+            [plugin.name, plugin.plugin.version, plugin.plugin.sha256, plugin.root]
+            for plugin in environment.kit.plugins
+        ],
         "marks": run.marks,
         "home": run.home,
         "user_home": os.path.expanduser("~"),
@@ -109,7 +112,7 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
     }
     if session.budget.cost_set_in:
         body["cost_set_in"] = session.budget.cost_set_in
-    if session.overseer is not ALONE:
+    if session.supervisor is not ALONE:
         body |= {"moves": True, "stays": session.state.stays}
 
     def write(cursor: Cursor) -> Json:
@@ -119,11 +122,11 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
         specs = [[tool.name, tool.description, tool.parameters] for tool in prompt.tools]
         texts: Json = {
             "config": session.secrets.scrub_all(freeze(config)),
-            "judged_by": here.policy_inputs,
+            "judged_by": environment.policy_inputs,
             "prompt": [prompt.system, specs, prompt.tool_choice, prompt.response_schema],
         }
-        kept = {name: tape.store_text(cursor, compact(value)) for name, value in texts.items()}
-        return {**body, **kept, "settings": settings.digest_of(cursor, f"effective:{session.session_id}")}
+        stored = {name: tape.store_text(cursor, compact(value)) for name, value in texts.items()}
+        return {**body, **stored, "settings": settings.digest_of(cursor, f"effective:{session.session_id}")}
 
     return write
 

@@ -46,19 +46,19 @@ def rejudge(store: Store, run: Run, file: str) -> list[RejudgedCall]:
     if not sessions:
         raise UsageError(f"run {run.run_id} has no tape: there are no recorded facts to judge again")
     try:
-        return [one for session_id in sessions for one in _judged_in(store, run, session_id, _ByFile(store, file))]
+        return [call for session_id in sessions for call in _judged_in(store, run, session_id, _ByFile(store, file))]
     except DamagedTape as error:
         raise UsageError(f"run {run.run_id} cannot be judged again: {error}; see `replay --verify`") from error
 
 
 def _judged_in(store: Store, run: Run, session_id: str, rules: "_ByFile") -> list[RejudgedCall]:
     """Every call of one session that the gate judged, under these rules; raises Damaged."""
-    given = {
+    inputs = {
         entry.payload["id"]: entry.payload["input"]
         for entry in transcript.entries(store, session_id)
         if entry.entry_type == "tool_use"
     }
-    found: list[RejudgedCall] = []
+    calls: list[RejudgedCall] = []
     for segment in playing.segments(store, run.run_id, session_id):
         policy = rules.policy(segment.head)
         last: dict[str, tuple[Json, Policy]] = {}
@@ -69,9 +69,9 @@ def _judged_in(store: Store, run: Run, session_id: str, rules: "_ByFile") -> lis
             elif kind == "touch" and "facts" in body:
                 last[body["id"]] = body, gate.with_allowed(policy, body.get("lent", ()))
         for used, (body, then) in last.items():
-            now = gate.judge(_case(body, then, given.get(used, {})))
-            found.append(_judged(session_id, used, body, now))
-    return found
+            now = gate.judge(_case(body, then, inputs.get(used, {})))
+            calls.append(_judged(session_id, used, body, now))
+    return calls
 
 
 def _judged(session_id: str, used: str, body: Json, now: Decision) -> RejudgedCall:
@@ -113,12 +113,12 @@ class _ByFile:
 
     def policy(self, head: Json) -> Policy:
         config = playing.config_of(self._store, head)
-        made = playing.policy_then(self._store, head, config)
+        recorded = playing.policy_then(self._store, head, config)
         if self._other is not None:
             now = replace(config, security=self._other.security, permissions=self._other.permissions)
             return _remade(self._store, head, now, None)
         changed = _remade(self._store, head, config, self._policies)
-        return replace(changed, autonomy=made.autonomy, mode=made.mode)
+        return replace(changed, autonomy=recorded.autonomy, mode=recorded.mode)
 
     def permissions(self, granted: Permissions) -> Permissions:
         """Where the permissions are the file's own, what was granted counts for nothing."""
@@ -126,12 +126,12 @@ class _ByFile:
 
 
 def _remade(store: Store, head: Json, config: Config, policies: list[Json] | None) -> Policy:
-    made_of = playing.judged_by(store, head)
+    policy_inputs = playing.judged_by(store, head)
     if policies is not None:
-        made_of["policies"] = policies
+        policy_inputs["policies"] = policies
     else:
-        made_of |= {"profile": None, "autonomy_set": True}
-    return policy_of(config, made_of)
+        policy_inputs |= {"profile": None, "autonomy_set": True}
+    return policy_of(config, policy_inputs)
 
 
 def _as_policy(file: str) -> tuple[list[Json] | None, list[Problem]]:

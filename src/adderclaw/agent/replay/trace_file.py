@@ -54,7 +54,7 @@ class Trace(NamedTuple):
     @property
     def warnings(self) -> tuple[str, ...]:
         where = self.place.text if self.place is not None else NAME
-        return tuple(f"{where} is not what the run wrote: {one}" for one in self.differences)
+        return tuple(f"{where} is not what the run wrote: {difference}" for difference in self.differences)
 
 
 class Line(NamedTuple):
@@ -68,68 +68,72 @@ class Line(NamedTuple):
 def checked(store: Store, run: Run, places: Sequence[WorkspacePath] = ()) -> Trace:
     """The trace of a run. `places` are folders of runs to look in, for one of which the store has no place."""
     wrote = runs.traces(store, run.run_id)
-    place = _place(run.run_id, wrote, places)
-    if place is None:
+    path = _place(run.run_id, wrote, places)
+    if path is None:
         return Trace(None, "unknown")
     try:
-        descriptor = workspace.open_file(place)
+        descriptor = workspace.open_file(path)
     except FileNotFoundError:
         gone = ("it is not there, though the run wrote it",) if wrote else ()
-        return Trace(place, "missing", (), gone)
+        return Trace(path, "missing", (), gone)
     except (OSError, Refused) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        return Trace(place, "differs", (f"it cannot be read: {why}",))
+        return Trace(path, "differs", (f"it cannot be read: {why}",))
     with os.fdopen(descriptor, "rb") as file:
-        own = [one for one in wrote if (one.root, one.way) == (place.root, place.relative)]
-        if own and all(_digest(file, one.start, one.until) == one.digest for one in own):
-            return _whole(place, file, run, own)
-        return _compared(place, store, run, known=bool(own))
+        own = [written for written in wrote if (written.root, written.way) == (path.root, path.relative)]
+        if own and all(_digest(file, written.start, written.until) == written.digest for written in own):
+            return _whole(path, file, run, own)
+        return _compared(path, store, run, known=bool(own))
 
 
 def _place(run_id: str, wrote: Sequence[TraceRange], places: Sequence[WorkspacePath]) -> WorkspacePath | None:
     """Where the store says that it is; if that has gone, or it says nothing, in one of the folders."""
-    for one in reversed(wrote):
-        if workspace.is_named((place := WorkspacePath(one.root, one.way)).text):
-            return place
+    for written in reversed(wrote):
+        if workspace.is_named((path := WorkspacePath(written.root, written.way)).text):
+            return path
     for folder in places:
-        if workspace.is_named((place := folder / run_id / NAME).text):
-            return place
+        if workspace.is_named((path := folder / run_id / NAME).text):
+            return path
     return WorkspacePath(wrote[-1].root, wrote[-1].way) if wrote else None
 
 
 def _digest(file: BinaryIO, start: int, until: int) -> str:
     file.seek(start)
-    found, left = hashlib.blake2b(digest_size=16), until - start
+    digest, left = hashlib.blake2b(digest_size=16), until - start
     while left > 0 and (part := file.read(min(left, PART))):
-        found.update(part)
+        digest.update(part)
         left -= len(part)
-    return found.hexdigest() if not left else ""
+    return digest.hexdigest() if not left else ""
 
 
-def _whole(place: WorkspacePath, file: BinaryIO, run: Run, wrote: Sequence[TraceRange]) -> Trace:
+def _whole(path: WorkspacePath, file: BinaryIO, run: Run, wrote: Sequence[TraceRange]) -> Trace:
     """What the store vouches for is there; what lies between and behind was written by a process that was killed
     before its rows were, or by somebody else."""
     size = os.fstat(file.fileno()).st_size
-    ends = [0, *(one.until for one in wrote)]
-    gaps = [(end, start) for end, start in zip(ends, [*(one.start for one in wrote), size], strict=True) if end < start]
+    ends = [0, *(written.until for written in wrote)]
+    gaps = [
+        (end, start)
+        for end, start in zip(ends, [*(written.start for written in wrote), size], strict=True)
+        if end < start
+    ]
     if not gaps:
-        return Trace(place, "as written")
+        return Trace(path, "as written")
     numbers = _numbers(file, gaps)
     text = f"the store does not know {_lines(sorted(numbers))}"
     if run.outcome is not None and gaps[-1][1] == size and gaps[-1][0] == ends[-1]:
-        return Trace(place, "differs", (f"{text}, which somebody added after the run",), (), numbers)
+        return Trace(path, "differs", (f"{text}, which somebody added after the run",), (), numbers)
     why = "a process that was killed had not kept them yet" if run.status != "running" else "the run goes on"
-    return Trace(place, "as written", (), (f"{text}: {why}",), numbers)
+    return Trace(path, "as written", (), (f"{text}: {why}",), numbers)
 
 
 def _numbers(file: BinaryIO, gaps: Sequence[tuple[int, int]]) -> frozenset[int]:
     file.seek(0)
-    at, found = 0, set[int]()
+    at, numbers = 0, set[int]()
     for number, line in enumerate(file, 1):
         if any(start < at + len(line) and at < end for start, end in gaps):
-            found.add(number)
+            numbers.add(number)
         at += len(line)
-    return frozenset(found)
+    return frozenset(numbers)
 
 
 def _lines(numbers: Sequence[int]) -> str:
@@ -143,43 +147,43 @@ def _lines(numbers: Sequence[int]) -> str:
 # ------------------------------------------------------------------ which lines
 
 
-def _compared(place: WorkspacePath, store: Store, run: Run, *, known: bool) -> Trace:
+def _compared(path: WorkspacePath, store: Store, run: Run, *, known: bool) -> Trace:
     """Line by line with the rows of the store, which have no part of a second."""
     rows, at = runs.events(store, run.run_id), 0
     differences: list[str] = []
     left_out: set[int] = set()
-    lines = list(islice(read(place), len(rows) + AHEAD))
+    lines = list(islice(read(path), len(rows) + AHEAD))
     for line in lines:
-        kept = next((n for n in range(at, min(len(rows), at + AHEAD)) if _is_row(line.event, rows[n])), None)
-        if kept is not None:
-            differences += [f"line {line.number}: {rows[n].event_type} is missing before it" for n in range(at, kept)]
-            at = kept + 1
+        match = next((n for n in range(at, min(len(rows), at + AHEAD)) if _is_row(line.event, rows[n])), None)
+        if match is not None:
+            differences += [f"line {line.number}: {rows[n].event_type} is missing before it" for n in range(at, match)]
+            at = match + 1
             continue
         left_out.add(line.number)
         what = line.wrong or f"{line.event.get('event_type')}"
         here = at < len(rows) and not any(
-            _is_row(one.event, rows[at]) for one in lines[line.number : line.number + AHEAD]
+            _is_row(line_after.event, rows[at]) for line_after in lines[line.number : line.number + AHEAD]
         )
         has = rows[at].event_type if here else "nothing"
         at += here
         differences.append(f"line {line.number}: {what}, where the store has {has}")
     differences += [f"the last {len(rows) - at} events are missing"] if at < len(rows) else []
     if not known:
-        return _older(place, run, differences, left_out, len(lines))
+        return _older(path, run, differences, left_out, len(lines))
     if not differences:
         differences.append("its bytes are not those that were written (spaces, parts of seconds, or the trace's id)")
     more = len(differences) - MOST_NAMED
-    said = (*differences[:MOST_NAMED], *([f"{more} more"] if more > 0 else []))
-    return Trace(place, "differs", said, (), frozenset(left_out))
+    shown = (*differences[:MOST_NAMED], *([f"{more} more"] if more > 0 else []))
+    return Trace(path, "differs", shown, (), frozenset(left_out))
 
 
-def _older(place: WorkspacePath, run: Run, differences: list[str], left_out: set[int], count: int) -> Trace:
+def _older(path: WorkspacePath, run: Run, differences: list[str], left_out: set[int], count: int) -> Trace:
     """Of a run before digests were kept: the rows alone say what it wrote. A killed process may have told more."""
     tail = run.outcome is None and left_out == set(range(count - len(left_out) + 1, count + 1))
     if differences and not tail:
-        return Trace(place, "differs", tuple(differences[:MOST_NAMED]), (), frozenset(left_out))
+        return Trace(path, "differs", tuple(differences[:MOST_NAMED]), (), frozenset(left_out))
     note = "it was recorded by a version that kept no digest of it: its events were compared, their exact times not"
-    return Trace(place, "as written", (), (note,), frozenset(left_out))
+    return Trace(path, "as written", (), (note,), frozenset(left_out))
 
 
 def _is_row(event: Json, row: Event) -> bool:
@@ -193,13 +197,13 @@ def _is_row(event: Json, row: Event) -> bool:
 # ------------------------------------------------------------------ lines
 
 
-def read(place: WorkspacePath) -> Iterator[Line]:
+def read(path: WorkspacePath) -> Iterator[Line]:
     """Line by line, never more of one than an event may have."""
     try:
-        descriptor = workspace.open_file(place)
+        descriptor = workspace.open_file(path)
     except (OSError, Refused) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{place.text} cannot be read: {why}") from error
+        raise UsageError(f"{path.text} cannot be read: {why}") from error
     with os.fdopen(descriptor, "rb") as file:
         number = 0
         while text := file.readline(LONGEST + 1):

@@ -47,19 +47,19 @@ class Checks:
         paths = [path for path in map(self._named, fields["files"]) if path is not None]
         if self._found is None:
             self._found = checkers.configured_checkers(self._there, self._text)
-        said: list[str] = []
-        for one in self._found:
-            changed = [path for path in paths if path.endswith(one.suffixes)]
-            if changed and self._runs(one) and BASH in session.scene.tools:
-                said += await self._check(session, one, changed)
-        return Merged(context=tuple(said), ran=len(said)) if said else NO_HOOKS
+        messages: list[str] = []
+        for checker in self._found:
+            changed = [path for path in paths if path.endswith(checker.suffixes)]
+            if changed and self._runs(checker) and BASH in session.environment.tools:
+                messages += await self._check(session, checker, changed)
+        return Merged(context=tuple(messages), ran=len(messages)) if messages else NO_HOOKS
 
-    def _runs(self, one: Checker) -> bool:
+    def _runs(self, checker: Checker) -> bool:
         """Whether it is installed, in the project or on PATH, and has not taken too long too often."""
-        if self._late.get(one.name, 0) >= TIMES:
+        if self._late.get(checker.name, 0) >= TIMES:
             return False
         roots = roots_of(self._root, self._runtime.config)
-        return any(map(self._own, one.own)) or programs.resolve(one.name, roots) is not None
+        return any(map(self._own, checker.own)) or programs.resolve(checker.name, roots) is not None
 
     def _named(self, path: str) -> str | None:
         """Relative to the root; None for what lies elsewhere, or has a name that no line of output could have."""
@@ -68,78 +68,80 @@ class Checks:
 
     def _text(self, name: str) -> str:
         try:
-            place = workspace.require_within_roots(os.path.join(self._root, name), (self._root,))
-            return workspace.read(place, MOST_BYTES).decode("utf-8", "replace")
+            path = workspace.require_within_roots(os.path.join(self._root, name), (self._root,))
+            return workspace.read(path, MOST_BYTES).decode("utf-8", "replace")
         except (OSError, Refused):
             return ""
 
     def _own(self, program: str) -> bool:
         return workspace.is_named(os.path.join(self._root, program))
 
-    async def _check(self, session: Session, one: Checker, paths: Sequence[str]) -> list[str]:
+    async def _check(self, session: Session, checker: Checker, paths: Sequence[str]) -> list[str]:
         """What it has to say. It runs only where the gate lets it run without a question, or the operator has."""
         reason = ""
-        for command in checkers.checker_commands(one, paths, self._own):
-            given: Json = {"command": command, "timeout": max(int(self._seconds * 1000), 1)}
-            why = f"{one.name} after an edit"
-            if one.name in self._allowed:
-                done = await hook_calls.looking(self._runtime, session, given, why)
+        for command in checkers.checker_commands(checker, paths, self._own):
+            arguments: Json = {"command": command, "timeout": max(int(self._seconds * 1000), 1)}
+            why = f"{checker.name} after an edit"
+            if checker.name in self._allowed:
+                done = await hook_calls.call_read_only(self._runtime, session, arguments, why)
             else:
-                done = await hook_calls.unasked(self._runtime, session, BASH, given, why)
+                done = await hook_calls.call_without_question(self._runtime, session, BASH, arguments, why)
             if isinstance(done, ToolResult):
-                return self._read(one, paths, done)
+                return self._read(checker, paths, done)
             reason = reason or done
         if reason:
-            self._once(session, one, reason)
+            self._once(session, checker, reason)
         return []
 
-    def _once(self, session: Session, one: Checker, reason: str) -> None:
-        if one.name in self._told:
+    def _once(self, session: Session, checker: Checker, reason: str) -> None:
+        if checker.name in self._told:
             return
-        self._told.add(one.name)
-        rule = f'[after_edit] run = ["{one.name}"] in your own settings, or a rule "Bash({one.name}:*)", lets it'
-        message = f"{one.name} is configured here, and does not follow edits: {reason}; {rule}"
+        self._told.add(checker.name)
+        rule = (
+            f'[after_edit] run = ["{checker.name}"] in your own settings, or a rule "Bash({checker.name}:*)", lets it'
+        )
+        message = f"{checker.name} is configured here, and does not follow edits: {reason}; {rule}"
         session.bus.tell({"event_type": "hook_message", "hook_event": AFTER_EDIT, "message": message})
 
-    def _read(self, one: Checker, paths: Sequence[str], done: ToolResult) -> list[str]:
+    def _read(self, checker: Checker, paths: Sequence[str], done: ToolResult) -> list[str]:
         named = ", ".join(paths)
         if done.outcome == "timed_out":
-            self._late[one.name] = late = self._late.get(one.name, 0) + 1
+            self._late[checker.name] = late = self._late.get(checker.name, 0) + 1
             left_out = " It is left out until the session ends." if late >= TIMES else ""
-            return [f"{one.name} did not end within {self._seconds:g} s, so nothing is known of {named}.{left_out}"]
+            return [f"{checker.name} did not end within {self._seconds:g} s, so nothing is known of {named}.{left_out}"]
         if done.metadata.get("exit_code") == NOT_FOUND:
-            self._late[one.name] = TIMES
+            self._late[checker.name] = TIMES
             return []
-        self._late.pop(one.name, None)
-        found = checkers.findings_on(one.read(done.content), self._root, paths)
-        if not found and done.is_error:
-            return self._failed(one, named, done.content)
+        self._late.pop(checker.name, None)
+        findings = checkers.findings_on(checker.read(done.content), self._root, paths)
+        if not findings and done.is_error:
+            return self._failed(checker, named, done.content)
         new: list[Finding] = []
         before = 0
         for path in paths:
-            here = [finding for finding in found if finding.path == path]
-            known = self._known.get((one.name, path), set())
-            self._known[(one.name, path)] = {finding.message for finding in here}
+            here = [finding for finding in findings if finding.path == path]
+            known = self._known.get((checker.name, path), set())
+            self._known[(checker.name, path)] = {finding.message for finding in here}
             new += [finding for finding in here if finding.message not in known]
             before += sum(finding.message in known for finding in here)
-        return _words(one, named, new, before)
+        return _words(checker, named, new, before)
 
-    def _failed(self, one: Checker, named: str, printed: str) -> list[str]:
+    def _failed(self, checker: Checker, named: str, printed: str) -> list[str]:
         """It says nothing of the changed files: of others, or that it cannot work. The same words come once."""
-        if any(True for _ in one.read(printed)) or printed in self._told:
+        if any(True for _ in checker.read(printed)) or printed in self._told:
             return []
         self._told.add(printed)
-        return [f"{one.name} could not check {named}:\n{_framed(printed[:PRINTED])}"]
+        return [f"{checker.name} could not check {named}:\n{_framed(printed[:PRINTED])}"]
 
 
-def _words(one: Checker, named: str, new: list[Finding], before: int) -> list[str]:
+def _words(checker: Checker, named: str, new: list[Finding], before: int) -> list[str]:
     if not new:
         return []
     listed = [f"{finding.path}:{finding.line}: {finding.message}" for finding in new[:MAX_FINDINGS]]
     more = f", of which the first {MAX_FINDINGS} are shown" if len(new) > MAX_FINDINGS else ""
     same = f"; {before} as before" if before else ""
     count = "1 new finding" if len(new) == 1 else f"{len(new)} new findings"
-    return [f"{one.name} has {count} in {named}{more}{same}:\n{_framed(chr(10).join(listed))}"]
+    return [f"{checker.name} has {count} in {named}{more}{same}:\n{_framed(chr(10).join(listed))}"]
 
 
 def _framed(text: str) -> str:

@@ -49,8 +49,8 @@ def are_any(runtime: Runtime) -> bool:
 def files(runtime: Runtime) -> tuple[str, ...]:
     """Files of the workspace that no command changes: what trusted settings start, and what any hook names."""
     if runtime.started is None:
-        found = read(runtime) if are_any(runtime) else ()
-        runtime.started = tuple(dict.fromkeys((*runtime.loaded.started, *_named(runtime, found))))
+        hooks = read(runtime) if are_any(runtime) else ()
+        runtime.started = tuple(dict.fromkeys((*runtime.loaded.started, *_named(runtime, hooks))))
     return runtime.started
 
 
@@ -68,8 +68,8 @@ def _named(runtime: Runtime, hooks: "Sequence[Hook]") -> list[str]:
         return []
     from adderclaw.tools.hooks import scripts
 
-    found = scripts.named_files_of([hook for hook in hooks if not hook.skipped], roots(runtime))
-    return [path for pair in found.items() for path in pair]
+    named = scripts.named_files_of([hook for hook in hooks if not hook.skipped], roots(runtime))
+    return [path for pair in named.items() for path in pair]
 
 
 def roots(runtime: Runtime) -> tuple[str, ...]:

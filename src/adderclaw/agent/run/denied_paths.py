@@ -72,13 +72,13 @@ class Shutter:
 
     def held(self, survey: Survey, policy: gate.Policy, roots: Sequence[str]) -> Held:
         """What is to be held now, as far as the sandbox can, and what it cannot."""
-        found = self._found(survey, self.shut(policy, roots), roots)
+        matching = self._found(survey, self.shut(policy, roots), roots)
         if self._inside_too:
-            return found
-        elsewhere = tuple(path for path in found.unseen if not any(beneath(path, root) for root in roots))
-        unkept = UNKEPT.format(names=_some(found.unchanged)) if found.unchanged else ""
-        said = (*found.limits, unheld(found, roots), unkept)
-        return Held(elsewhere, found.unchanged, (), tuple(filter(None, said)))
+            return matching
+        elsewhere = tuple(path for path in matching.unseen if not any(beneath(path, root) for root in roots))
+        unkept = UNKEPT.format(names=_some(matching.unchanged)) if matching.unchanged else ""
+        limits = (*matching.limits, unheld(matching, roots), unkept)
+        return Held(elsewhere, matching.unchanged, (), tuple(filter(None, limits)))
 
     def _found(self, survey: Survey, shut: Shut, roots: Sequence[str]) -> Held:
         named = [path for path in self._named if is_named(path)]
@@ -100,11 +100,11 @@ def _rules(policy: gate.Policy, roots: Sequence[str]) -> object:
 
 def _outermost(paths: Iterable[str]) -> list[str]:
     """Without what lies in another of them: a folder that is held keeps all that is in it."""
-    kept: list[str] = []
+    outermost: list[str] = []
     for path in sorted(dict.fromkeys(paths), key=lambda path: path.split("/")):
-        if not kept or not beneath(path, kept[-1]):
-            kept.append(path)
-    return kept
+        if not outermost or not beneath(path, outermost[-1]):
+            outermost.append(path)
+    return outermost
 
 
 def _nearest(paths: list[str], roots: Sequence[str]) -> list[str]:
@@ -126,7 +126,9 @@ def _named(policy: gate.Policy, roots: Sequence[str]) -> list[str]:
     def can_be_hidden(path: str) -> bool:
         if any(beneath(path, root) and path != root for root in roots):
             return True
-        return not any(beneath(one, path) for one in needed) and not any(beneath(path, one) for one in NEEDED)
+        return not any(beneath(needed_path, path) for needed_path in needed) and not any(
+            beneath(path, needed_path) for needed_path in NEEDED
+        )
 
     return [*filter(can_be_hidden, dict.fromkeys((*policy.forbidden_paths, *gate.denied_literal_paths(policy))))]
 

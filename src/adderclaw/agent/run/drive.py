@@ -1,4 +1,4 @@
-"""The one way to drive a run to its end: worked, settled, written down with its one outcome, shown, closed."""
+"""Drives a run to its end: waits for the work, stores the outcome, shows the report, and closes the run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,11 +11,11 @@ from adderclaw.core.types import Json
 from adderclaw.storage import later_files
 
 RAISED = frozenset({"cost_usd", "tokens", "tool_calls", "seconds", "rounds"})
-"""The limits that `--limit` raises, as it calls them."""
+"""The names of the limits that `--limit` can raise."""
 
 
 class Report(NamedTuple):
-    """How a run ended, as it is shown: secret shapes are in the rows alone."""
+    """How a run ended, for display: without anything that looks like a secret."""
 
     run: Run
     result: TurnResult
@@ -43,19 +43,19 @@ class Report(NamedTuple):
 
 
 def exit_code(result: TurnResult) -> int:
-    """The outcome's own, or the signal's, as shells have it."""
+    """The exit code of the outcome, or 128 plus the number of the signal."""
     return 128 + result.signal if result.signal else EXIT_CODES[result.outcome]
 
 
-def shown(run: Run, result: TurnResult) -> TurnResult:
-    """The result without what has the shape of a secret."""
+def without_secrets(run: Run, result: TurnResult) -> TurnResult:
+    """The result without anything that looks like a secret."""
     clean = run.session.secrets
     details = clean.shown_all(result.details) if result.details else result.details
     return result._replace(answer=clean.shown(result.answer), reason=clean.shown(result.reason), details=details)
 
 
-def unshown(_report: Report) -> None:
-    """Whoever waits for the report shows it."""
+def show_nothing(_report: Report) -> None:
+    """Show nothing, for a caller that shows the report itself."""
 
 
 async def drive(
@@ -65,62 +65,62 @@ async def drive(
     mode: str = "agent",
     resume: str = "",
     code: Callable[[TurnResult], int] = exit_code,
-    show: Callable[[Report], None] = unshown,
+    show: Callable[[Report], None] = show_nothing,
 ) -> Report:
-    """Wait for the work and end its run. `resume` is the command that goes on with it past a limit.
+    """Wait for the work and end its run. `resume`: the command that continues it after a limit.
 
-    What `show` prints is there before hooks of the session's end take their time.
+    `show` is called before the SessionEnd hooks run.
     """
     try:
         result = await work
-    except AdderClawError as error:  # refused when the run had begun: it has its outcome, too
+    except AdderClawError as error:  # the run had begun, so it gets an outcome
         await run.settle()
         ended = TurnResult(outcome_of(error), "", str(error), ended_by=ended_by(error))
         run.finish(ended, exit_code=error.exit_code, mode=mode)
         await run.close()
         raise
-    except asyncio.CancelledError:  # whoever waited is gone: the run has its outcome all the same
-        await leave(run, mode=mode)
+    except asyncio.CancelledError:  # the caller is gone, but the run gets an outcome
+        await abandon_run(run, mode=mode)
         raise
-    result = _advised(result, resume) if resume else result
+    result = _with_advice(result, resume) if resume else result
     try:
         await run.settle()
         ended = run.finish(result, exit_code=code(result), mode=mode)
-    except StoreError as error:  # such as a full disk: the answer is shown although it cannot be stored
+    except StoreError as error:  # such as a full disk: show the answer although it is not stored
         result = result._replace(outcome="error", reason=f"the end of the run could not be stored: {error}")
         ended = exit_code(result)
-    report = Report(run, shown(run, result), ended)
+    report = Report(run, without_secrets(run, result), ended)
     show(report)
     await run.close()
     return report
 
 
-async def leave(run: Run, *, mode: str = "agent") -> None:
-    """End a run that nobody waits for any more."""
+async def abandon_run(run: Run, *, mode: str = "agent") -> None:
+    """End a run whose caller is gone."""
     await run.settle()
     run.finish(TurnResult("stopped", "", "interrupted: nobody waited for its end"), mode=mode)
     await run.close()
 
 
-def checked(run: Run, result: TurnResult) -> TurnResult:
-    """A scripted model with steps left over is an error: the script and the run did not agree."""
+def require_script_finished(run: Run, result: TurnResult) -> TurnResult:
+    """Turn the result into an error if a scripted model has unused steps."""
     left = getattr(run.session.provider, "finished", None)
     played = run.session.budget.steps > 0 and result.outcome == "completed"
     complaint: str | None = left() if left is not None and played else None
     return TurnResult("error", result.answer, complaint, ended_by="unplayed") if complaint else result
 
 
-def _advised(result: TurnResult, resume: str) -> TurnResult:
-    """Who hits a limit learns how to go on past it: what was used up counts when a run is resumed."""
+def _with_advice(result: TurnResult, resume: str) -> TurnResult:
+    """Add to a limit's reason how to resume with a higher limit."""
     if result.outcome != "limit" or result.ended_by not in RAISED:
         return result
     return result._replace(reason=f"{result.reason}; `adderclaw {resume} --limit {result.ended_by}=MORE` goes on")
 
 
 def _changed_later(run: Run) -> Json:
-    """What changed, in this session, of what other programs run later; nothing where nothing did."""
-    found = later_files.of_session(run.session.store, run.session.session_id)
-    top = f"{run.session.scene.context.workspace.root.rstrip('/')}/"
+    """The files that other programs run later and that changed in this session; empty if none did."""
+    rows = later_files.of_session(run.session.store, run.session.session_id)
+    top = f"{run.session.environment.context.workspace.root.rstrip('/')}/"
     clean = run.session.secrets.clean
-    entries = [clean({"path": row.path.removeprefix(top), "change": row.change}) for row in found]
+    entries = [clean({"path": row.path.removeprefix(top), "change": row.change}) for row in rows]
     return {"changed_later": entries} if entries else {}

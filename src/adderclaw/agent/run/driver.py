@@ -1,4 +1,4 @@
-"""What a driver is: a plan that becomes turns of one session; a task, an Agentfile and a SOP are values of it."""
+"""The interface of drivers, which turn a plan (a task, an Agentfile, a SOP …) into turns of a session."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from adderclaw.storage import workflows
 from adderclaw.storage.workflows import WorkflowStart
 
 type Rows = Callable[[Cursor, Session], None]
-"""Writes rows together with the row of a run, in one transaction."""
+"""Writes rows in the transaction of a run's row."""
 
 RESUMABLE = frozenset({"agentfile", "task", "sop", "message"})
-"""Kinds of runs that `run --resume` goes on with."""
+"""Kinds of runs that `run --resume` can resume."""
 
 
 @record
@@ -26,31 +26,31 @@ class Opening:
     """How the run of a driver is opened."""
 
     kind: str
-    """What the run is called in its row and its first event."""
+    """The kind of the run, in its row and its first event."""
     options: Options
     task: str = ""
-    """What is to be done, as the run's first event has it."""
+    """The task, as in the run's first event."""
     again: str | None = None
-    """The run that goes on."""
+    """The id of the run to resume; None for a new one."""
     dry: bool = False
-    """Nothing is done but planning."""
+    """Whether the run only plans."""
     rows: tuple[Rows, ...] = ()
-    """Writes what is needed to resume the run, in the transaction of the run's own row."""
+    """Write what is needed to resume the run, in the transaction of the run's row."""
 
     @property
     def mode(self) -> str:
-        """What the run's last event calls it."""
+        """The mode of the run's last event."""
         return "dry_run" if self.dry else self.kind
 
     def resume(self, run_id: str) -> str:
-        """The command that goes on with a run of it; empty where none does."""
+        """The command that resumes a run; empty if none can."""
         if self.kind == "sop":
             return f"sop resume {run_id}"
         return f"run --resume {run_id}" if self.kind in RESUMABLE else ""
 
 
 class RunEnds(Exception):
-    """Raised inside of a driver's run: nothing follows, and this is its outcome."""
+    """Raised in a driver's run to end it with this outcome."""
 
     def __init__(self, outcome: Outcome, reason: str, by: EndedBy = "") -> None:
         super().__init__(reason)
@@ -60,25 +60,25 @@ class RunEnds(Exception):
 
 
 class Driver(Protocol):
-    """Made ready: files read, inputs bound, and all refused that can be before a run begins."""
+    """A prepared plan: its files are read, its inputs bound, and errors reported before a run begins."""
 
     @property
     def opening(self) -> Opening: ...
 
     def plan(self) -> Json:
-        """What would be asked, without asking."""
+        """The plan as JSON, without running it."""
         ...
 
     def plan_text(self) -> str:
-        """The same for a person."""
+        """The plan as text for a person."""
         ...
 
     def dry(self) -> "Driver | None":
-        """Where a dry run is a run, too: it has its events, and asks no model."""
+        """The driver of a dry run with events but without a model; None if a dry run only prints the plan."""
         ...
 
     async def run(self, session: Session) -> TurnResult:
-        """All of it, on an opened session; whatever ends it, its outcome is one of the closed set."""
+        """Run the plan in an opened session."""
         ...
 
 
@@ -113,5 +113,5 @@ class MessageDriver:
 
     async def run(self, session: Session) -> TurnResult:
         """Run the turn; a message that the conversation already has is not added again."""
-        said = self.again is not None and bool(session.state.history.messages)
-        return await run_turn(session, None if said else self.text)
+        is_stored = self.again is not None and bool(session.state.history.messages)
+        return await run_turn(session, None if is_stored else self.text)

@@ -53,19 +53,19 @@ class Fetches:
             return None
         try:
             argv = [os.path.expanduser(filled(entry.server.command)), *map(filled, entry.server.args)]
-            told = {name: filled(text) for name, text in entry.server.env.items() if TOLD.fullmatch(name)}
+            variables = {name: filled(text) for name, text in entry.server.env.items() if TOLD.fullmatch(name)}
         except Missing:
             return None  # whoever starts it says so
-        found = fetched_package(argv)
-        return None if found is None else Fetch(self, entry, argv, found.program, found.package, told)
+        program = fetched_package(argv)
+        return None if program is None else Fetch(self, entry, argv, program.program, program.package, variables)
 
 
 class Fetch:
     def __init__(
-        self, fetches: Fetches, entry: Entry, argv: list[str], program: str, package: str, told: Mapping[str, str]
+        self, fetches: Fetches, entry: Entry, argv: list[str], program: str, package: str, variables: Mapping[str, str]
     ) -> None:
         self.package = package
-        self._fetches, self._entry, self._argv, self._program, self._told = fetches, entry, argv, program, told
+        self._fetches, self._entry, self._argv, self._program, self._told = fetches, entry, argv, program, variables
         self._opened: tuple[str, ...] = ()
         self._held = -1
         home, roots = fetches.runtime.home, fetches.roots
@@ -75,7 +75,7 @@ class Fetch:
             known: Sequence[object] = (roots[0], *argv)
         else:  # what a project says of a package is not what the operator's own servers start
             apart = () if entry.by_operator else (roots[0], entry.scope)
-            known = (*apart, *self._recipe.fetch, *(f"{name}={told[name]}" for name in sorted(told)))
+            known = (*apart, *self._recipe.fetch, *(f"{name}={variables[name]}" for name in sorted(variables)))
         name = hashlib.sha256("\0".join(map(str, known)).encode("utf-8", "replace")).hexdigest()
         self._mark = os.path.join(home, home_names.FETCHED, name)
         self.folder = os.path.join(home, home_names.CACHES, f"server-{name[:24]}")
@@ -118,8 +118,8 @@ class Fetch:
                 return NOBODY.format(**named)
             answer = await self._fetches.approve(self._request(hosts if self.is_apart else shut))
             if not answer.approved:
-                said = f" ({answer.comment})" if answer.comment else ""
-                return NOBODY.format(**named) if answer.by == "no_operator" else f"its fetch was denied{said}"
+                reason = f" ({answer.comment})" if answer.comment else ""
+                return NOBODY.format(**named) if answer.by == "no_operator" else f"its fetch was denied{reason}"
         if self.is_apart:
             self._opened = hosts
             with suppress(OSError):
@@ -155,8 +155,8 @@ class Fetch:
     async def _bring(self, how: Recipe) -> str:
         from adderclaw.sandbox import process
 
-        said: list[str] = []
-        box = self._box(said)
+        refusals: list[str] = []
+        box = self._box(refusals)
         env = process.environment(self._told, workspace_roots=self._fetches.roots)
         try:
             done = await process.run(how.fetch, cwd="/tmp", env=env, timeout=SECONDS, start=box.start)
@@ -166,20 +166,20 @@ class Fetch:
             box.close()
         program = _program(done.stdout)
         if done.returncode or not program:
-            return self._failure(done.stderr.decode("utf-8", "replace"), said)
+            return self._failure(done.stderr.decode("utf-8", "replace"), refusals)
         temporary = f"{self._mark}.{os.getpid()}"
         with open(temporary, "w", encoding="utf-8") as file:
             file.write(program)
         os.replace(temporary, self._mark)
         return ""
 
-    def _failure(self, printed: str, said: Sequence[str]) -> str:
+    def _failure(self, printed: str, refusals: Sequence[str]) -> str:
         last = visible(" ".join(printed.split())[-SHOWN:], keep_newlines=False)
-        kept = f" ({said[0]})" if said else ""
+        refused = f" ({refusals[0]})" if refusals else ""
         login = NO_LOGIN if re.search(r"\bE401\b|\b401\b", printed) else ""
-        return f"{self.package} could not be fetched{kept}: {last or 'nothing was printed'}{login}"
+        return f"{self.package} could not be fetched{refused}: {last or 'nothing was printed'}{login}"
 
-    def _box(self, said: list[str]) -> "Box":
+    def _box(self, refusals: list[str]) -> "Box":
         """Its cache alone is written there, and its registries alone are reached."""
         from adderclaw import policy as gate
         from adderclaw.models.http.addresses import is_named
@@ -195,8 +195,8 @@ class Fetch:
         def judge(host: str, port: int, addresses: list[str] | None) -> str | None:
             return gate.denied_host_reason(policy, host, port) or hosts.tunnel_refusal(host, port, addresses, allowed)
 
-        def tell(place: str, why: str) -> None:
-            said.append(f"it was kept from {place}: {why}")
+        def tell(host: str, why: str) -> None:
+            refusals.append(f"it was kept from {host}: {why}")
 
         proxy = Proxy(judge, tell=tell, named=lambda host, port: is_named(host, port, allowed))
         room = SandboxSpec(
@@ -208,7 +208,7 @@ class Fetch:
             cache=self.folder,
             cache_at=self.folder,
         )
-        return confinement.create_box("bubblewrap", room, proxy=proxy, tell=said.append)
+        return confinement.create_box("bubblewrap", room, proxy=proxy, tell=refusals.append)
 
     def end(self, *, came: bool) -> None:
         self._fetches.ways.shut(self._opened)
@@ -234,10 +234,10 @@ def _program(printed: bytes) -> str:
     """Where it says that the program lies; it is started in the sandbox alone, whatever that is."""
     for line in reversed(printed.decode("utf-8", "replace").splitlines()):
         with suppress(ValueError):
-            given: Any = json.loads(line)
-            found = cast(dict[str, Any], given).get("program") if isinstance(given, dict) else None
-            if isinstance(found, str) and os.path.isabs(found) and found.isprintable() and len(found) < 4000:
-                return found
+            arguments: Any = json.loads(line)
+            program = cast(dict[str, Any], arguments).get("program") if isinstance(arguments, dict) else None
+            if isinstance(program, str) and os.path.isabs(program) and program.isprintable() and len(program) < 4000:
+                return program
     return ""
 
 

@@ -1,4 +1,4 @@
-"""A call beside the conversation, by a hook, a line of a skill or a person's hand, in a session of its own."""
+"""Runs tool calls outside of the conversation, for a hook, a skill or a person, each in a session of its own."""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,12 +7,12 @@ from typing import Any
 
 from adderclaw.agent.run.start import Runtime
 from adderclaw.agent.session.limits import LoopDetector
-from adderclaw.agent.session.session import InForce, Session, State, TurnResult
-from adderclaw.agent.session.tape import UNTAPED
+from adderclaw.agent.session.session import ActivePolicy, Session, State, TurnResult
+from adderclaw.agent.session.tape import NO_TAPE
 from adderclaw.agent.subagents import children
 from adderclaw.agent.tool_call.call import run_call
 from adderclaw.agent.tool_call.permission_check import prepare_and_judge
-from adderclaw.agent.tool_call.result import Done
+from adderclaw.agent.tool_call.result import FinishedCall
 from adderclaw.agent.tool_call.session_hooks import AGENT
 from adderclaw.core.child import Child
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, replied
@@ -21,11 +21,11 @@ from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Tool, ToolCall, ToolContext, ToolResult, Workspace, rejected
 
 HAND = "hand"
-"""What a session is called in which a person calls a tool."""
+"""The agent type of a session in which a person calls a tool."""
 
 
-class Configured:
-    """Stands behind a hook's call: whoever wrote the hook has said yes to it. What the gate denies stays denied."""
+class HookOperator:
+    """The operator of a hook's call: approves, since the operator configured the hook. Denied calls stay denied."""
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         if request.raw:
@@ -36,107 +36,109 @@ class Configured:
         return replied(None)
 
 
-class NoOperator(Configured):
-    """Stands behind a call that nobody wrote down: what would be asked about is not done."""
+class NoOperator(HookOperator):
+    """The operator of a call that must not ask: denies every request."""
 
     async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
         return Answer(approved=False, by="no_operator", comment="nobody is asked about this call")
 
 
-async def call(
+async def call_for_hook(
     runtime: Runtime,
     parent: Session,
     tools: Mapping[str, Tool[Any]],
     name: str,
-    given: dict[str, object],
+    arguments: dict[str, object],
     why: str,
     *,
     asked: bool = False,
 ) -> ToolResult:
-    """What the tool answers; a refusal and a failure are results like any other.
+    """Call a tool for a hook or a skill; denials and failures are returned as results.
 
-    `tools` are all that the session has: what its model may call just now can be less. No hook hears of it, and nobody
-    is asked, unless with `asked`: then words of the model are in it.
+    `tools`: all tools of the session, also those that its model cannot call now. No hooks run and nobody is asked,
+    unless with `asked`, because then the input contains text of the model.
     """
-    arrive = parent.scene.arrive
+    arrive = parent.environment.wait_for_tool
     if name not in tools and arrive is not None and (why_not := await arrive(name)):
         return rejected(why_not)
     if name not in tools:
         return rejected(f"there is no tool {name!r}")
     order = Child("", agent_type=AGENT, description=why, background=not asked)
     child = _session(runtime, parent, tools[name], order)
-    return (await _run(child, parent, ToolCall(child.ids("toolu"), name, given), order)).result
+    return (await _run(child, parent, ToolCall(child.ids("toolu"), name, arguments), order)).result
 
 
-async def unasked(runtime: Runtime, parent: Session, name: str, given: dict[str, object], why: str) -> ToolResult | str:
-    """The same for what the gate allows without a question; else nothing happens, and this says why."""
+async def call_without_question(
+    runtime: Runtime, parent: Session, name: str, arguments: dict[str, object], why: str
+) -> ToolResult | str:
+    """Call a tool only if the gate allows it without a question; else return why not."""
     order = Child("", agent_type=AGENT, description=why, background=True)
-    child = _session(runtime, parent, parent.scene.tools[name], order)
+    child = _session(runtime, parent, parent.environment.tools[name], order)
     child.operator = NoOperator()
-    call = ToolCall(child.ids("toolu"), name, given)
-    considered = prepare_and_judge(child.scene, call)
-    if considered.error is not None or considered.decision.verdict != "allow":
-        verdict = "it would be asked about" if considered.decision.verdict == "ask" else "it is denied"
-        return f"{verdict} ({considered.error or considered.decision.reason})"
+    call = ToolCall(child.ids("toolu"), name, arguments)
+    prepared_call = prepare_and_judge(child.environment, call)
+    if prepared_call.error is not None or prepared_call.decision.verdict != "allow":
+        verdict = "it would be asked about" if prepared_call.decision.verdict == "ask" else "it is denied"
+        return f"{verdict} ({prepared_call.error or prepared_call.decision.reason})"
     return (await _run(child, parent, call, order)).result
 
 
-async def looking(runtime: Runtime, parent: Session, given: dict[str, object], why: str) -> ToolResult | str:
-    """A command that the operator's own settings name, in the room in which nothing can be written.
+async def call_read_only(runtime: Runtime, parent: Session, arguments: dict[str, object], why: str) -> ToolResult | str:
+    """Run a command that the operator's settings name, in a read-only sandbox.
 
-    Where the gate asks, those settings are the answer; what it denies stays denied. Without such a room nobody has
-    agreed to anything.
+    The settings count as approval if the gate asks; denied calls stay denied. Without a read-only sandbox, the command
+    runs only if the gate allows it without a question.
     """
     from adderclaw.tools import late
 
-    if not parent.scene.kit.has_look_room:
-        return await unasked(runtime, parent, BASH, given, why)
+    if not parent.environment.kit.has_look_room:
+        return await call_without_question(runtime, parent, BASH, arguments, why)
     order = Child("", agent_type=AGENT, description=why, background=True)
-    child = _session(runtime, parent, late.read_only_bash(parent.scene.kit), order)
-    call = ToolCall(child.ids("toolu"), BASH, given)
-    considered = prepare_and_judge(child.scene, call)
-    if considered.error is not None or considered.decision.verdict == "deny":
-        return f"it is denied ({considered.error or considered.decision.reason})"
+    child = _session(runtime, parent, late.read_only_bash(parent.environment.kit), order)
+    call = ToolCall(child.ids("toolu"), BASH, arguments)
+    prepared_call = prepare_and_judge(child.environment, call)
+    if prepared_call.error is not None or prepared_call.decision.verdict == "deny":
+        return f"it is denied ({prepared_call.error or prepared_call.decision.reason})"
     return (await _run(child, parent, call, order)).result
 
 
-class ByHand(NamedTuple):
-    """A call that a person made, and where its rows are."""
+class ManualCall(NamedTuple):
+    """A call that a person made, and the ids of its rows."""
 
     session_id: str
     tool_use_id: str
-    done: Done
+    finished: FinishedCall
 
 
-async def by_hand(
-    runtime: Runtime, parent: Session, name: str, given: dict[str, object], operator: Operator, why: str
-) -> ByHand:
-    """The same for what a person types: hooks hear of it, and a file that is read so was read in the conversation."""
+async def call_by_hand(
+    runtime: Runtime, parent: Session, name: str, arguments: dict[str, object], operator: Operator, why: str
+) -> ManualCall:
+    """Call a tool for a person. Hooks run, and files that it reads count as read in the conversation."""
     order = Child("", agent_type=HAND, description=why)
-    child = _session(runtime, parent, parent.scene.tools[name], order)
-    child.operator, child.scene.context.files_read = operator, parent.scene.context.files_read
-    call = ToolCall(child.ids("toolu"), name, given)
-    return ByHand(child.session_id, call.id, await _run(child, parent, call, order))
+    child = _session(runtime, parent, parent.environment.tools[name], order)
+    child.operator, child.environment.context.files_read = operator, parent.environment.context.files_read
+    call = ToolCall(child.ids("toolu"), name, arguments)
+    return ManualCall(child.session_id, call.id, await _run(child, parent, call, order))
 
 
-async def _run(child: Session, parent: Session, call: ToolCall, order: Child) -> Done:
-    children.begin(child, parent, order)
+async def _run(child: Session, parent: Session, call: ToolCall, order: Child) -> FinishedCall:
+    children.begin_child(child, parent, order)
     try:
         done = await run_call(child, call)
     except asyncio.CancelledError:
-        children.finish(child, TurnResult("stopped", "", "interrupted"))
+        children.finish_child(child, TurnResult("stopped", "", "interrupted"))
         raise
-    children.finish(child, TurnResult("denied" if done.denied else "completed", ""))
+    children.finish_child(child, TurnResult("denied" if done.denied else "completed", ""))
     return done
 
 
 def _session(runtime: Runtime, parent: Session, tool: Tool[Any], order: Child) -> Session:
-    above, session_id = parent.scene, runtime.ids("session")
-    place = above.context.workspace
+    above, session_id = parent.environment, runtime.ids("session")
+    workspace = above.context.workspace
     context = ToolContext(
         parent.conversation_id,
         session_id,
-        Workspace(place.root, place.extra),
+        Workspace(workspace.root, workspace.extra),
         hidden=above.context.hidden,
         unchanged=above.context.unchanged,
         kept=above.context.kept,
@@ -145,18 +147,20 @@ def _session(runtime: Runtime, parent: Session, tool: Tool[Any], order: Child) -
         host=above.context.host,
     )
     tools = {tool.name: tool}
-    here = replace(above, tools=tools, in_force=InForce(above.in_force.own), context=context, arrive=None)
+    environment = replace(
+        above, tools=tools, active_policy=ActivePolicy(above.active_policy.own), context=context, wait_for_tool=None
+    )
     running = parent.config.runtime
     return replace(
         parent,
-        scene=here,
+        environment=environment,
         bus=parent.bus.of_session(session_id),
         hooks={} if order.background else parent.hooks,
-        operator=Configured() if order.background else children.operator_of(parent, order, session_id),
+        operator=HookOperator() if order.background else children.operator_of(parent, order, session_id),
         state=State(LoopDetector(running.loop_warn_at, running.loop_stop_at)),
         agent_id=session_id,
         agent_type=order.agent_type,
         depth=parent.depth + 1,
         ids=runtime.ids,
-        tape=UNTAPED,
+        tape=NO_TAPE,
     )

@@ -1,4 +1,4 @@
-"""One execution: opened, resumed, finished."""
+"""Opens, resumes and finishes a run."""
 
 import os
 import sys
@@ -41,13 +41,13 @@ NOT_ACKNOWLEDGED = (
 
 
 class Resume(NamedTuple):
-    """Which conversation goes on: one by its id (or the beginning of it), or the last of this workspace."""
+    """The conversation to resume: by its id or a prefix of it, or the last one of this workspace."""
 
     conversation: str | None
     go_on: bool
-    """No new message comes: an interrupted turn is finished."""
+    """Finish an interrupted turn, without a new message."""
     fork: bool = False
-    """In a copy: the conversation itself stays as it is."""
+    """Continue in a copy, so that the conversation itself does not change."""
 
 
 class Run(NamedTuple):
@@ -60,19 +60,19 @@ class Run(NamedTuple):
     def run_id(self) -> str:
         return self.runtime.bus.run_id
 
-    async def switch(self, wanted: str) -> None:
-        """Another model from the next call on: an entry's name, `entry/model`, or a model of the entry in use."""
+    async def switch(self, requested: str) -> None:
+        """Use another model from the next call on: an entry's name, `entry/model`, or a model of the current entry."""
         session = self.session
-        chosen = providers.choice(wanted, session.config, session.provider.name)
-        change = lifecycle.switch(session.model, chosen.model, wanted)
-        if (refused := await lifecycle.switching(session, change)) is not None:
+        chosen = providers.choice(requested, session.config, session.provider.name)
+        change = lifecycle.model_switch_fields(session.model, chosen.model, requested)
+        if (refused := await lifecycle.run_before_switch_hooks(session, change)) is not None:
             raise UsageError(f"a hook refused the model {chosen.model}: {refused}")
         if chosen.provider != session.provider.name:
             left, session.provider = session.provider, sessions.open_provider(self.runtime, chosen.provider)
             await left.close()
         session.model, session.state.cached_tokens = chosen.model, 0
         self.runtime.bus.tell({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
-        await lifecycle.switched(session, change)
+        await lifecycle.run_after_switch_hooks(session, change)
 
     def rest(self) -> None:
         """Release the processes and descriptors of the sandbox if nothing in it would be lost."""
@@ -80,16 +80,16 @@ class Run(NamedTuple):
             self.runtime.box.stop_if_idle()
 
     async def settle(self) -> None:
-        """End what goes on beside the turns: hooks first, then background tasks. Then the outcome is whole."""
+        """End background hooks, then background tasks, so that the outcome is complete."""
         await lifecycle.stop_background_hooks(self.session)
-        kit = self.session.scene.kit
+        kit = self.session.environment.kit
         if kit.tasks is not None:
             await kit.tasks.close()
         if self.runtime.later is not None:
             later_report.tell(self.session, self.session.secrets.clean(self.runtime.later.take()))
 
     async def close(self) -> None:
-        """SessionEnd, and only then what its hooks may call: in a loop that lives on without us nothing else would."""
+        """Run the SessionEnd hooks, then close the servers and the provider, which the hooks may use."""
         await self.settle()
         await self.end()
         if self.runtime.servers is not None:
@@ -97,9 +97,9 @@ class Run(NamedTuple):
         await self.session.provider.close()
 
     async def end(self) -> None:
-        """SessionEnd, once, for a session that began."""
+        """Run the SessionEnd hooks once, if the session began."""
         if self.session.hooks:
-            await lifecycle.end(self.session)
+            await lifecycle.run_end_hooks(self.session)
 
     def finish(self, result: TurnResult, *, exit_code: int | None = None, mode: str = "agent") -> int:
         session, bus = self.session, self.runtime.bus
@@ -119,7 +119,7 @@ class Run(NamedTuple):
                 {"event_type": "run_failed", "outcome": result.outcome, "reason": reason, "message": result.reason}
             )
         with session.store.write() as cursor:
-            session.keep_spent(cursor)
+            session.store_spent(cursor)
             runs.finish(
                 cursor,
                 run_id=self.run_id,
@@ -136,7 +136,7 @@ class Run(NamedTuple):
 
 
 def run_again(runtime: Runtime, run_id: str) -> Resume:
-    """A run goes on under its own id, in its own conversation."""
+    """Resume a run under its own id, in its own conversation; raises if it cannot be resumed."""
     from adderclaw.storage import workflows
 
     store = Store.open(runtime.config.memory.path)
@@ -156,7 +156,7 @@ def run_again(runtime: Runtime, run_id: str) -> Resume:
         fix = f"`adderclaw agent --resume {row.conversation_id} -m TEXT` continues the conversation"
         raise UsageError(f"run {row.run_id} ended as {row.outcome}, and its model has answered: {fix}")
     runtime.bus.go_on_with(row.run_id)
-    return Resume(row.conversation_id, go_on=turn or row.kind == "sop")  # these make the calls that had not begun
+    return Resume(row.conversation_id, go_on=turn or row.kind == "sop")  # these kinds run the calls that had not begun
 
 
 def _prune(runtime: Runtime, store: Store) -> None:
@@ -173,7 +173,7 @@ def _recording(runtime: Runtime, store: Store) -> Recording:
 
 
 @contextmanager
-def opened(
+def open_run(
     runtime: Runtime,
     operator: Operator,
     *,
@@ -197,74 +197,74 @@ def opened(
             warn(runtime, store.notice)
         recording = _recording(runtime, store) if kind not in UNRECORDED else None
         runtime.recording = recording
-        conversation_id, session_id, copied = _which(runtime, store, again)
+        conversation_id, session_id, copied = _choose_session(runtime, store, again)
         if again is not None:
             _check_trace(runtime, store, copied.session if copied else session_id)
-        runtime.loaded = _in_its_workspace(runtime, store, copied.conversation if copied else conversation_id)
+        runtime.loaded = _load_in_its_workspace(runtime, store, copied.conversation if copied else conversation_id)
         runtime.loaded, runtime.started = _with_operators_own(runtime, store), None
         runtime.credentials = credentials(runtime.options, runtime.loaded, runtime.secrets, runtime.clock)
-        _listen(runtime, store, stack, conversation_id, session_id)
+        _add_sinks(runtime, store, stack, conversation_id, session_id)
         _send_notices(runtime, store, stack, kind, channel)
         runtime.bus.settled()
         stack.enter_context(locks.session_lock(store.path, session_id, runtime.bus.run_id))
         if recording is not None:
             stack.callback(recording.imprint_late)
         provider = sessions.NoModelProvider() if kind == "tool" else None
-        runtime.later = _later(runtime, store, session_id)
+        runtime.later = _later_record(runtime, store, session_id)
         stack.callback(runtime.later.close)
-        _look_after_a_kill(runtime, runtime.later)
-        session = sessions.make(runtime, store, operator, conversation_id, session_id, provider, stack)
+        _survey_after_kill(runtime, runtime.later)
+        session = sessions.make_session(runtime, store, operator, conversation_id, session_id, provider, stack)
         stack.callback(lambda: runtime.checkpoints and runtime.checkpoints.close())
         stack.callback(runtime.close_boxes)
         run = Run(runtime, session)
-        stack.callback(lambda: _end(run))
-        if kind != "tool":  # there the operator has answered already, by typing the call
+        stack.callback(lambda: _run_session_end(run))
+        if kind != "tool":  # there the operator has approved the call by typing it
             session.operator = sessions.persistent_approvals(runtime, session, channel)
         if recording is not None:
             recording.attach(session, channel)
         if again is not None:
-            _go_on_counting(session, again)
-            session.began = "resume"
-        _begin(runtime, store, session, kind, channel, again=again, task=task, copied=copied, more=more)
-        if again is not None and kind != "tool":  # by hand no model is asked: nobody reads what was said before
-            resume.restore(session, go_on=again.go_on)
-        _tell_of_changes(runtime, runtime.later, session)
+            _restore_limits(session, again)
+            session.start_source = "resume"
+        _begin_run(runtime, store, session, kind, channel, again=again, task=task, copied=copied, more=more)
+        if again is not None and kind != "tool":  # no model is asked, so no history is needed
+            resume.restore_session(session, go_on=again.go_on)
+        _report_later_changes(runtime, runtime.later, session)
         yield run
 
 
-def _later(runtime: Runtime, store: Store, session_id: str) -> "Later":
+def _later_record(runtime: Runtime, store: Store, session_id: str) -> "Later":
     from adderclaw.agent.legacy.later_record import Later
 
     allow = runtime.config.security.later == "allow"
     return Later(store, followed(runtime.loaded.workspace), session_id, runtime.home, allow=allow)
 
 
-def _look_after_a_kill(runtime: Runtime, later: "Later") -> None:
-    """Find what a killed session left, before instructions and skills are read: what it changed of them is framed."""
+def _survey_after_kill(runtime: Runtime, later: "Later") -> None:
+    """Survey the workspace after a killed session, so that instructions and skills that it changed are framed."""
     if not later.killed():
         return
     from adderclaw.agent.run.tool_environment import workspace_of
     from adderclaw.sandbox.protected_paths import without_own_folder
 
-    place = workspace_of(runtime)
-    roots = (place.root, *place.extra)
+    workspace = workspace_of(runtime)
+    roots = (workspace.root, *workspace.extra)
     runtime.surveyor.imported = later.looked_at()
     survey = runtime.surveyor.survey((*roots, *later.left_by_killed()))
     later.record_first(without_own_folder(survey, followed(runtime.home)).items, roots)
 
 
-def _tell_of_changes(runtime: Runtime, later: "Later", session: Session) -> None:
-    """What a killed session left is told, or else what nobody acknowledged, once more."""
+def _report_later_changes(runtime: Runtime, later: "Later", session: Session) -> None:
+    """Report changes of a killed session, or else changes that nobody has acknowledged yet."""
     root = followed(runtime.loaded.workspace)
-    if found := later.take():
-        later_report.tell(session, found)
+    if changes := later.take():
+        later_report.tell(session, changes)
     elif waiting := rows.unanswered(session.store, root):
-        found = [{"path": row.path.removeprefix(f"{root}/"), "change": row.change} for row in waiting]
-        warn(runtime, NOT_ACKNOWLEDGED.format(names=later_report.named(runtime.secrets.clean(found))))
+        changes = [{"path": row.path.removeprefix(f"{root}/"), "change": row.change} for row in waiting]
+        warn(runtime, NOT_ACKNOWLEDGED.format(names=later_report.named(runtime.secrets.clean(changes))))
 
 
 def _check_trace(runtime: Runtime, store: Store, session_id: str) -> None:
-    """What goes on goes on from the store; that the file of its events was changed meanwhile is said."""
+    """Warn if the resumed session's events file was changed. The session itself is restored from the store."""
     from adderclaw.agent.replay.trace_file import checked
 
     before = runs.last_of(store, session_id)
@@ -272,18 +272,18 @@ def _check_trace(runtime: Runtime, store: Store, session_id: str) -> None:
         warn(runtime, message)
 
 
-def _go_on_counting(session: Session, again: Resume) -> None:
-    """Limits hold however often a run is interrupted: what was used up counts. A new message is a new run."""
+def _restore_limits(session: Session, again: Resume) -> None:
+    """Count what the run used before it was interrupted against its limits. A new message begins a new run."""
     if (own := runs.usage_of_run(session.store, session.bus.run_id)) is not None:
         session.budget.restore(own.used)
         session.state.rounds = own.rounds if again.go_on else 0
     elif again.go_on and (earlier := runs.usage_in_session(session.store, session.session_id)) is not None:
-        session.budget.owe(earlier.used)
+        session.budget.take_over(earlier.used)
         session.state.rounds = earlier.rounds
 
 
-def _end(run: Run) -> None:
-    """SessionEnd, where no loop runs any more in which it could have been fired."""
+def _run_session_end(run: Run) -> None:
+    """Run the SessionEnd hooks in a new event loop, if none is running any more."""
     if "SessionEnd" not in run.session.hooks:
         return
     import asyncio
@@ -295,7 +295,7 @@ def _end(run: Run) -> None:
 
 
 def _require_workspace(runtime: Runtime) -> None:
-    """The workspace of the defaults is made when it is first needed; one that somebody named must be there."""
+    """Create the default workspace if it is missing; a workspace that was named must exist."""
     workspace = runtime.loaded.workspace
     if os.path.isdir(workspace):
         return
@@ -307,24 +307,24 @@ def _require_workspace(runtime: Runtime) -> None:
             os.makedirs(workspace, exist_ok=True)
             return
         except OSError as error:
-            raise AdderClawError(f"the workspace {workspace} cannot be made: {error.strerror}") from error
-    raise UsageError(f"the workspace {workspace} is not there; make it, run `adderclaw init`, or name another")
+            raise AdderClawError(f"the workspace {workspace} cannot be created: {error.strerror}") from error
+    raise UsageError(f"the workspace {workspace} does not exist; create it, run `adderclaw init`, or name another")
 
 
-def _in_its_workspace(runtime: Runtime, store: Store, conversation_id: str) -> config.Loaded:
-    """A conversation goes on where it was held, wherever we stand, unless another workspace is named."""
-    place = transcript.workspace_of(store, conversation_id)
-    if place in ("", runtime.loaded.workspace) or runtime.options.workspace is not None:
+def _load_in_its_workspace(runtime: Runtime, store: Store, conversation_id: str) -> config.Loaded:
+    """Load the configuration of the conversation's own workspace, unless another one was named."""
+    folder = transcript.workspace_of(store, conversation_id)
+    if folder in ("", runtime.loaded.workspace) or runtime.options.workspace is not None:
         return runtime.loaded
-    if not os.path.isdir(place):
-        raise UsageError(f"the conversation's workspace {place} is gone; name another with --workspace")
-    loaded = loaded_by(runtime.options, place, runtime.options.overrides)
-    runtime.bus.tell({"event_type": "workspace_path", "path": place, "reason": "where the conversation was held"})
+    if not os.path.isdir(folder):
+        raise UsageError(f"the conversation's workspace {folder} is gone; name another with --workspace")
+    loaded = loaded_by(runtime.options, folder, runtime.options.overrides)
+    runtime.bus.tell({"event_type": "workspace_path", "path": folder, "reason": "where the conversation was held"})
     return loaded
 
 
 def _with_operators_own(runtime: Runtime, store: Store) -> config.Loaded:
-    """An `effective` row that somebody else wrote is the operator's: it stands until `config reload`."""
+    """Apply an `effective` row that the operator wrote; it counts until `config reload`."""
     own = settings.operator_settings(store)
     if own is None:
         return runtime.loaded
@@ -334,47 +334,47 @@ def _with_operators_own(runtime: Runtime, store: Store) -> config.Loaded:
 
 
 class _Copied(NamedTuple):
-    """The conversation, and its session, that a new one begins as a copy of."""
+    """The conversation and session that a new one is copied from."""
 
     conversation: str
     session: str
 
 
-def _which(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, str, _Copied | None]:
+def _choose_session(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, str, _Copied | None]:
     named = runtime.options.session_id
     if named is not None and transcript.conversation_of(store, named) is not None:
         raise UsageError(f"there is a session {named!r} already; give another id, or go on with it by --resume")
     if again is None:
         return runtime.ids("conversation"), named or runtime.ids("session"), None
     if again.conversation is None:
-        found = transcript.last_conversation(store, runtime.loaded.workspace)
-        if found is None:
+        conversation_id = transcript.last_conversation(store, runtime.loaded.workspace)
+        if conversation_id is None:
             raise UsageError(f"no conversation to continue in {runtime.loaded.workspace}; begin one with `agent -m`")
     elif not again.conversation.strip():
         raise UsageError("the conversation to go on with has an empty name; `adderclaw memory list` shows them")
     else:
-        found = transcript.conversation_of(store, again.conversation)
-        if found is None:
+        conversation_id = transcript.conversation_of(store, again.conversation)
+        if conversation_id is None:
             raise UsageError(f"no conversation {again.conversation!r}; `adderclaw memory list` shows them")
-    _require_phase(store, found)
-    held = transcript.sessions_of(store, found)
-    if not held:  # it was begun with a plan, and not a word yet
-        return found, named or runtime.ids("session"), None
+    _require_phase(store, conversation_id)
+    held = transcript.sessions_of(store, conversation_id)
+    if not held:  # it began with a plan and has no message yet
+        return conversation_id, named or runtime.ids("session"), None
     last = held[-1]
     if again.fork:
-        return runtime.ids("conversation"), named or runtime.ids("session"), _Copied(found, last)
-    return found, last, None
+        return runtime.ids("conversation"), named or runtime.ids("session"), _Copied(conversation_id, last)
+    return conversation_id, last, None
 
 
 def _require_phase(store: Store, conversation_id: str) -> None:
-    """A conversation in a phase that does not exist goes on nowhere."""
+    """Raise if the conversation is in a phase that does not exist."""
     if transcript.phase_and_approval(store, conversation_id)[0] != "idle":
         from adderclaw.storage.sdlc import phases
 
         phases.phase_of(store, conversation_id)
 
 
-def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: str, session_id: str) -> None:
+def _add_sinks(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: str, session_id: str) -> None:
     bus = runtime.bus
     bus.conversation_id, bus.session_id = conversation_id, session_id
     bus.listen("database", database.sink(store))
@@ -385,20 +385,20 @@ def _listen(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: s
         from adderclaw.sandbox.workspace import configured_path, open_append
         from adderclaw.storage.telemetry import exporters
 
-        made = exporters.sink(
+        exporter = exporters.sink(
             runtime.config,
             session_id,
             lambda message: print(message, file=sys.stderr),
             lambda path: open_append(configured_path(path, runtime.loaded.workspace)),
             managed="telemetry" in runtime.loaded.managed,
         )
-        if made is not None:
-            bus.listen("telemetry", made[0])
-            stack.callback(made[1])
+        if exporter is not None:
+            bus.listen("telemetry", exporter[0])
+            stack.callback(exporter[1])
 
 
 def _send_notices(runtime: Runtime, store: Store, stack: ExitStack, kind: str, channel: str) -> None:
-    """Where the operator has targets for them."""
+    """Send notices if the operator has configured targets."""
     if not runtime.config.notices.targets:
         return
     from adderclaw.agent.notices import letter, listener
@@ -408,20 +408,20 @@ def _send_notices(runtime: Runtime, store: Store, stack: ExitStack, kind: str, c
             runtime.secrets.add(value)
     terminal = channel in ("cli", "repl", "run") and sys.stdin.isatty() and sys.stderr.isatty()
     workspace, clean = runtime.loaded.workspace, runtime.secrets.clean
-    scene = listener.NoticeContext(runtime.config, store, runtime.home, clean, workspace, kind, channel, terminal)
-    hear, close = listener.sink(scene, runtime.bus)
+    context = listener.NoticeContext(runtime.config, store, runtime.home, clean, workspace, kind, channel, terminal)
+    hear, close = listener.sink(context, runtime.bus)
     stack.callback(close)
     runtime.bus.listen("notices", hear)
 
 
 def _setup(runtime: Runtime, store: Store) -> str:
-    """Why Setup hooks run, if they do: the operator says so, or nothing was ever said in this project."""
+    """The trigger of the Setup hooks: maintenance, or a new project; empty if they do not run."""
     if runtime.options.maintenance:
         return "maintenance"
     return "" if transcript.is_known_project(store, runtime.loaded.workspace) else "init"
 
 
-def _begin(
+def _begin_run(
     runtime: Runtime,
     store: Store,
     session: Session,
@@ -433,10 +433,10 @@ def _begin(
     copied: _Copied | None,
     more: "Iterable[Callable[[Cursor, Session], None]]",
 ) -> None:
-    """The rows that a run stands on, in one transaction."""
+    """Store the rows of the run and its session in one transaction, then publish the start."""
     effective = config.snapshot(runtime.loaded)
     if "Setup" in session.hooks:
-        session.setup = _setup(runtime, store)
+        session.setup_trigger = _setup(runtime, store)
     with store.write() as cursor:
         transcript.begin(
             cursor,
@@ -460,7 +460,7 @@ def _begin(
         for write in more:
             write(cursor, session)
     bus = runtime.bus
-    for warning in session.scene.policy.rules.warnings:
+    for warning in session.environment.policy.rules.warnings:
         bus.tell({"event_type": "warning", "message": warning})
     bus.tell({"event_type": "provider_selected", "provider": session.provider.name, "model": session.model})
     bus.tell({"event_type": "channel_started", "channel": channel})

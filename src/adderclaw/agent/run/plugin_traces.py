@@ -14,7 +14,7 @@ from adderclaw.storage import Store
 def forget(runtime: Runtime, name: str, servers: Json, *, keep_data: bool = False) -> list[str]:
     """Forget a plugin that is removed, and say what was forgotten; `servers` are the entries that it brought."""
     scope = f"plugin:{name}"
-    remote = [server_name(name, given) for given, entry in servers.items() if "url" in entry]
+    remote = [server_name(name, server) for server, entry in servers.items() if "url" in entry]
     done: list[str] = []
     if Store.exists(runtime.config.memory.path):
         store = Store.open(runtime.config.memory.path)
@@ -38,5 +38,5 @@ def forget(runtime: Runtime, name: str, servers: Json, *, keep_data: bool = Fals
 
 async def _logged_out(runtime: Runtime, scope: str, servers: list[str]) -> bool:
     logins = runtime.credentials.logins()
-    found = [await logins.forget(f"mcp:{scope}:{server}") for server in servers]
-    return any(found)
+    removed = [await logins.forget(f"mcp:{scope}:{server}") for server in servers]
+    return any(removed)

@@ -42,19 +42,20 @@ class SessionPlugins:
 
         `allowed`: the hashes that an administrator lets count, if not all do.
         """
-        given = {plugin.name: plugin for plugin in map(_at, named)}
+        by_name = {plugin.name: plugin for plugin in map(_at, named)}
         self._without_servers = {followed(os.path.abspath(os.path.expanduser(folder))) for folder in without_servers}
         known = plugins.enabled(home) if installed else ()
-        others = [plugin for plugin in known if plugin.name not in given]
+        others = [plugin for plugin in known if plugin.name not in by_name]
         self.held = tuple(plugin for plugin in others if plugin.state != "enabled")
         """Enabled, and not as they were trusted, or broken by now."""
         counting = [LoadedPlugin(plugin, home) for plugin in others if plugin.state == "enabled"]
-        counting += [LoadedPlugin(plugin, home, named=True) for plugin in given.values()]
+        counting += [LoadedPlugin(plugin, home, named=True) for plugin in by_name.values()]
         self._notes: list[str] = []
         others = [plugin for plugin in counting if allowed is not None and plugin.plugin.sha256 not in allowed]
         counting = [plugin for plugin in counting if plugin not in others]
         self.refused = [
-            f"plugin {one.name}: nothing of it is used: {NOT_ALLOWED} ({one.plugin.sha256})" for one in others
+            f"plugin {excluded.name}: nothing of it is used: {NOT_ALLOWED} ({excluded.plugin.sha256})"
+            for excluded in others
         ]
         self.loaded = tuple(sorted(counting, key=lambda plugin: plugin.name))
         self.by_name = {plugin.name: plugin for plugin in self.loaded}
@@ -87,8 +88,8 @@ class SessionPlugins:
     @cached_property
     def hooks(self) -> tuple[tuple[LoadedPlugin, tuple[Json, ...]], ...]:
         """Each with its hooks, as flat entries that name the file they are from."""
-        found = [(plugin, tuple(self._hooks_of(plugin))) for plugin in self.loaded]
-        return tuple((plugin, entries) for plugin, entries in found if entries)
+        by_plugin = [(plugin, tuple(self._hooks_of(plugin))) for plugin in self.loaded]
+        return tuple((plugin, entries) for plugin, entries in by_plugin if entries)
 
     def _hooks_of(self, plugin: LoadedPlugin) -> Iterator[Json]:
         if not plugin.manifest.hooks:
@@ -109,22 +110,24 @@ class SessionPlugins:
 
     @cached_property
     def servers(self) -> tuple[Entry, ...]:
-        found: dict[str, Entry] = {}
+        by_name: dict[str, Entry] = {}
         for plugin in self.loaded:
             if plugin.named and plugin.root in self._without_servers:
                 continue
-            for given, table in plugin.manifest.mcp_servers.items():
+            for server_key, table in plugin.manifest.mcp_servers.items():
                 try:
                     server = servers.read(_filled(plugin, table))
                 except Invalid as error:
-                    self._note(plugin, f"mcpServers.{given}: {error}")
+                    self._note(plugin, f"mcpServers.{server_key}: {error}")
                     continue
-                name = server_name(plugin.name, given)
-                if not slug(given) or name in found:
-                    self._note(plugin, f"mcpServers.{given}: it is no name, or that of another server")
+                name = server_name(plugin.name, server_key)
+                if not slug(server_key) or name in by_name:
+                    self._note(plugin, f"mcpServers.{server_key}: it is no name, or that of another server")
                 elif not server.disabled:
-                    found[name] = Entry(name, f"{plugin.name}:{given}", server, plugin.scope, changed=plugin.changed)
-        return tuple(found.values())
+                    by_name[name] = Entry(
+                        name, f"{plugin.name}:{server_key}", server, plugin.scope, changed=plugin.changed
+                    )
+        return tuple(by_name.values())
 
     def roots(self) -> tuple[str, ...]:
         """Their folders: commands in the sandbox may read them."""
@@ -204,10 +207,12 @@ def _filled(plugin: LoadedPlugin, table: Json) -> Json:
             return {key: fill(item) for key, item in cast(Json, value).items()}
         return value
 
-    made: Json = fill(table)
-    made.pop("reads", None)  # it sees its own folder, and what is shown to all
-    if "command" in made:
-        told = {f"{who}_{name}": path for name, path in plugin.variables().items() for who in ("CLAUDE", "ADDERCLAW")}
-        made["env"] = {**told, **cast(Json, made.get("env") or {})}
-        made["reads"] = [plugin.root]
-    return made
+    entry: Json = fill(table)
+    entry.pop("reads", None)  # it sees its own folder, and what is shown to all
+    if "command" in entry:
+        variables = {
+            f"{who}_{name}": path for name, path in plugin.variables().items() for who in ("CLAUDE", "ADDERCLAW")
+        }
+        entry["env"] = {**variables, **cast(Json, entry.get("env") or {})}
+        entry["reads"] = [plugin.root]
+    return entry

@@ -20,50 +20,50 @@ SECONDS = 1.0
 
 def limits(settings: Retention) -> dict[str, Limit]:
     """Kind → its limit, for the kinds that have one."""
-    found = {
+    configured = {
         "model_bodies": Limit(settings.model_bodies_days, settings.model_bodies_mb),
         "logs": Limit(settings.logs_days, settings.logs_mb),
         "runs": Limit(settings.runs_days, settings.runs_mb),
         "conversations": Limit(settings.conversations_days, settings.conversations_mb),
     }
-    return {kind: limit for kind, limit in found.items() if any(limit)}
+    return {kind: limit for kind, limit in configured.items() if any(limit)}
 
 
 def after_run(store: Store, settings: Retention) -> None:
     """Prune once a day, for a short time; the next day or `runs prune` removes the rest."""
-    if not (wanted := limits(settings)):
+    if not (configured := limits(settings)):
         return
     with suppress(AdderClawError, OSError):  # the next run tries again
         if retention.is_due(store):
-            prune(store, wanted, most=BATCH_SIZE, seconds=SECONDS)
+            prune(store, configured, most=BATCH_SIZE, seconds=SECONDS)
 
 
 def prune(
-    store: Store, wanted: dict[str, Limit], *, most: int = 0, seconds: float = 0, dry_run: bool = False
+    store: Store, configured: dict[str, Limit], *, most: int = 0, seconds: float = 0, dry_run: bool = False
 ) -> list[Expired]:
     """Remove at most `most` of each kind within `seconds`; what was removed, or would be."""
     gone: list[Expired] = []
     until = time.monotonic() + seconds if seconds else None
-    for kind, limit in wanted.items():
+    for kind, limit in configured.items():
         gone += [
-            one
-            for one in retention.find_expired(store, kind, limit, most or -1)
+            old
+            for old in retention.find_expired(store, kind, limit, most or -1)
             if (until is None or time.monotonic() < until)
-            and (dry_run or (_without_files(store, one) and retention.remove(store, one)))
+            and (dry_run or (_without_files(store, old) and retention.remove(store, old)))
         ]
-    if any(one.kind in ("runs", "conversations") for one in gone) and not (dry_run or seconds):
+    if any(old.kind in ("runs", "conversations") for old in gone) and not (dry_run or seconds):
         with store.write() as cursor:
             tape.remove_unused_texts(cursor)  # too long for the end of a run
     return gone
 
 
-def _without_files(store: Store, one: Expired) -> bool:
+def _without_files(store: Store, old: Expired) -> bool:
     """Remove the files of a run whose rows are about to be removed; whether that succeeded."""
-    if one.kind not in ("logs", "model_bodies"):
+    if old.kind not in ("logs", "model_bodies"):
         return True
-    run = retention.is_completed(store, one.id)
+    run = retention.is_completed(store, old.id)
     return run and all(
-        _emptied(WorkspacePath(*trace), logs=one.kind == "logs") for trace in retention.traces(store, one.id)
+        _emptied(WorkspacePath(*trace), logs=old.kind == "logs") for trace in retention.traces(store, old.id)
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from adderclaw import policy as gate
 from adderclaw.agent.run import configured_hooks
 from adderclaw.agent.run.start import Runtime, operators_own, warn
-from adderclaw.agent.session.session import InForce
+from adderclaw.agent.session.session import ActivePolicy
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
@@ -48,19 +48,19 @@ class WorkspaceContents:
         runtime: Runtime,
         kind: str,
         workspace: Workspace,
-        in_force: InForce,
+        active_policy: ActivePolicy,
         *,
         for_servers: bool = False,
         apart: Apart | None = None,
     ) -> None:
         """`for_servers`: those that are fetched, whose cache no command writes. `apart`: of a child that sees less."""
-        self.in_force, self._for_servers, self._apart = in_force, for_servers, apart
+        self.active_policy, self._for_servers, self._apart = active_policy, for_servers, apart
         self._runtime, self._kind, self._workspace = runtime, kind, workspace
         self._home = followed(runtime.home)
-        self._made: Shutter | None = None
+        self._shutter_cache: Shutter | None = None
         self._servers: tuple[str, ...] | None = None
         self._held: Held | None = None
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -68,11 +68,11 @@ class WorkspaceContents:
 
     @property
     def _shutter(self) -> "Shutter":
-        if self._made is None:
+        if self._shutter_cache is None:
             from adderclaw.agent.run.denied_paths import Shutter
 
-            self._made = Shutter(inside_too=self._kind in ("bubblewrap", "seatbelt"))
-        return self._made
+            self._shutter_cache = Shutter(inside_too=self._kind in ("bubblewrap", "seatbelt"))
+        return self._shutter_cache
 
     def outline(self) -> "SandboxSpec":
         from adderclaw.sandbox import caches, seen
@@ -82,7 +82,7 @@ class WorkspaceContents:
         now, around = runtime.config, runtime.surroundings
         if self._servers is None:
             self._servers = _server_files(runtime) if now.mcp_servers or runtime.plugins is not None else ()
-        made = SandboxSpec(
+        room = SandboxSpec(
             roots=roots,
             hidden=_own_files(now.memory.path, now.receipts.path, runtime.key_path),
             kept=(
@@ -92,7 +92,7 @@ class WorkspaceContents:
             ),
             traces=runtime.traces(*roots),
             own=self._home,
-            read_only=self.in_force.policy.autonomy_now == "readonly",
+            read_only=self.active_policy.policy.autonomy_now == "readonly",
             network=now.security.network == "allow",
             shown=(
                 *self._servers,
@@ -104,7 +104,7 @@ class WorkspaceContents:
             cache=caches.folder_of(runtime.home, roots[0], servers=self._for_servers),
             variables=around.variables,
         )
-        return made if self._apart is None else self._set_apart(made, self._apart)
+        return room if self._apart is None else self._set_apart(room, self._apart)
 
     def _set_apart(self, room: "SandboxSpec", apart: Apart) -> "SandboxSpec":
         """Nothing of the workspace is written, no cache is shared, and what is named is hidden."""
@@ -116,13 +116,13 @@ class WorkspaceContents:
         return replace(room, roots=(), unsearched=room.roots, kept=(), traces=(), shown=shown)
 
     def shut(self) -> "Shut":
-        return self._shutter.shut(self.in_force.policy, self.roots)
+        return self._shutter.shut(self.active_policy.policy, self.roots)
 
     def spec(self, outline: "SandboxSpec", survey: "Survey") -> "SandboxSpec":
-        held = self._held = self._shutter.held(survey, self.in_force.policy, self.roots)
+        held = self._held = self._shutter.held(survey, self.active_policy.policy, self.roots)
         for limit in held.limits:
-            if limit not in self._told:
-                self._told.add(limit)
+            if limit not in self._warned:
+                self._warned.add(limit)
                 warn(self._runtime, limit)
         return replace(
             outline,
@@ -141,9 +141,9 @@ class WorkspaceContents:
 
     def limits(self) -> tuple[str, ...]:
         """What is not held, by the last look: each command ends with one."""
-        if self._held is None or self._shutter.has_changed(self.in_force.policy, self.roots):
+        if self._held is None or self._shutter.has_changed(self.active_policy.policy, self.roots):
             survey = self._runtime.surveyor.survey(self.roots, shut=self.shut())
-            self._held = self._shutter.held(survey, self.in_force.policy, self.roots)
+            self._held = self._shutter.held(survey, self.active_policy.policy, self.roots)
         return self._held.limits
 
 
@@ -167,11 +167,11 @@ def skill_folders(runtime: Runtime, root: str) -> tuple[str, ...]:
     Of a plugin that they trust it is the whole folder: scripts and references lie beside its skills.
     """
     homes = (runtime.home, *runtime.foreign_homes)
-    found = [os.path.join(home, name) for home in homes for name in (home_names.SKILLS, home_names.COMMANDS)]
+    folders = [os.path.join(home, name) for home in homes for name in (home_names.SKILLS, home_names.COMMANDS)]
     if operators_own(runtime.options, runtime.loaded, "skills.dir"):
-        found.append(os.path.join(root, runtime.config.skills.dir))
-    found += runtime.plugins.roots() if runtime.plugins is not None else ()
-    real = [followed(path) for path in found if is_directory(path)]
+        folders.append(os.path.join(root, runtime.config.skills.dir))
+    folders += runtime.plugins.roots() if runtime.plugins is not None else ()
+    real = [followed(path) for path in folders if is_directory(path)]
     return tuple(path for path in real if not beneath(path, root) and not beneath(root, path))
 
 
@@ -180,15 +180,15 @@ def _server_files(runtime: Runtime) -> tuple[str, ...]:
     from adderclaw.agent.run.servers import configured
     from adderclaw.config.servers import files
 
-    found: list[str] = []
+    paths: list[str] = []
     for entry in configured(runtime):
         # a plugin's arguments show nothing but what lies in its folder
         of_plugin = entry.scope.startswith("plugin:")
-        found += files(replace(entry.server, args=[]) if of_plugin else entry.server)
+        paths += files(replace(entry.server, args=[]) if of_plugin else entry.server)
         if (fetch := runtime.fetches.of(entry) if runtime.fetches is not None else None) is not None and fetch.is_apart:
             os.makedirs(fetch.folder, mode=0o700, exist_ok=True)  # what comes there later is seen, too
-            found.append(fetch.folder)
-    return tuple(dict.fromkeys(found))
+            paths.append(fetch.folder)
+    return tuple(dict.fromkeys(paths))
 
 
 @lru_cache(maxsize=4)
@@ -212,17 +212,17 @@ def _registries(runtime: Runtime) -> tuple[str, ...]:
         return listed
     from adderclaw.policy.legacy import registries
 
-    return (*listed, *(place for place in own if place.rpartition(":")[0] not in registries.known()))
+    return (*listed, *(address for address in own if address.rpartition(":")[0] not in registries.known()))
 
 
 class SessionNetwork:
     """What commands reach through the one proxy. A model names no host here: all come from configuration."""
 
-    def __init__(self, runtime: Runtime, in_force: InForce, confinement: str) -> None:
-        self._security, self._in_force = runtime.config.security, in_force
+    def __init__(self, runtime: Runtime, active_policy: ActivePolicy, confinement: str) -> None:
+        self._security, self._active_policy = runtime.config.security, active_policy
         self._registries = _registries(runtime) if confinement == "bubblewrap" else tuple(self._security.registries)
         self._always = (*self._security.allowed_domains, *(self._registries if runtime.options.headless else ()))
-        self._let_in: tuple[str, ...] = ()
+        self._allowed_registries: tuple[str, ...] = ()
         self.refused = 0
         """How often a command was kept from a host."""
         self._opened: list[str] = []
@@ -232,11 +232,11 @@ class SessionNetwork:
 
     @property
     def policy(self) -> gate.Policy:
-        return self._in_force.policy
+        return self._active_policy.policy
 
     @property
     def domains(self) -> tuple[str, ...]:
-        return (*self._always, *self._let_in, *self._opened)
+        return (*self._always, *self._allowed_registries, *self._opened)
 
     @property
     def is_any(self) -> bool:
@@ -246,7 +246,7 @@ class SessionNetwork:
     def judge(self, host: str, port: int, addresses: list[str] | None) -> str | None:
         from adderclaw.policy import hosts
 
-        policy = self._in_force.policy
+        policy = self._active_policy.policy
         why = gate.denied_host_reason(policy, host, port) or hosts.tunnel_refusal(host, port, addresses, self.domains)
         if why is not None:
             self.refused += 1
@@ -258,22 +258,22 @@ class SessionNetwork:
 
         return is_named(host, port, self.domains)
 
-    def offered(self, command: CommandFact | None) -> tuple[str, ...]:
+    def offered_registries(self, command: CommandFact | None) -> tuple[str, ...]:
         """The registries of a plan's package managers that the operator could let in: those that they list."""
         if not self.is_sealed or command is None:
             return ()
         from adderclaw.policy.legacy import registries
 
         listed = self._registries
-        wanted = [host for host in registries.needed(command) if host in listed]
+        hosts = [host for host in registries.needed(command) if host in listed]
         if registries.needed(command):  # one of the operator's own may serve any of them
-            wanted += [host for host in listed if host not in registries.known()]
-        return tuple(one for one in wanted if one not in self.domains and self._may_be_reached(one))
+            hosts += [host for host in listed if host not in registries.known()]
+        return tuple(registry for registry in hosts if registry not in self.domains and self._may_be_reached(registry))
 
-    def let_in(self, command: CommandFact | None) -> tuple[str, ...]:
+    def allow_registries(self, command: CommandFact | None) -> tuple[str, ...]:
         """The operator said so: until the session ends, its commands reach what was offered."""
-        hosts = self.offered(command)
-        self._let_in = tuple(dict.fromkeys((*self._let_in, *hosts)))
+        hosts = self.offered_registries(command)
+        self._allowed_registries = tuple(dict.fromkeys((*self._allowed_registries, *hosts)))
         return hosts
 
     def of_program(self, program: str) -> tuple[str, ...]:
@@ -281,12 +281,12 @@ class SessionNetwork:
         from adderclaw.policy.legacy import registries
 
         own, _ = registries.managers().get(program, ((), frozenset[str]()))
-        wanted = (host for host in self._registries if host in own or host not in registries.known())
-        return tuple(host for host in wanted if own and self._may_be_reached(host))
+        hosts = (host for host in self._registries if host in own or host not in registries.known())
+        return tuple(host for host in hosts if own and self._may_be_reached(host))
 
-    def _may_be_reached(self, place: str) -> bool:
-        host, _, port = place.rpartition(":") if re.search(r"[^:]:\d+$", place) else (place, "", "443")
-        return not gate.denied_host_reason(self._in_force.policy, host, int(port))
+    def _may_be_reached(self, address: str) -> bool:
+        host, _, port = address.rpartition(":") if re.search(r"[^:]:\d+$", address) else (address, "", "443")
+        return not gate.denied_host_reason(self._active_policy.policy, host, int(port))
 
     def open(self, hosts: tuple[str, ...]) -> None:
         self._opened += hosts
@@ -295,7 +295,7 @@ class SessionNetwork:
         for host in hosts:
             self._opened.remove(host)
 
-    def words(self, command: CommandFact | None) -> str:
+    def describe(self, command: CommandFact | None) -> str:
         """What who is asked about a command that wants the network has to know of it."""
         from adderclaw.sandbox.confinement import ABSTRACT, reaches_abstract_sockets
 
@@ -317,7 +317,7 @@ class SessionNetwork:
 # ------------------------------------------------------------------ the operator's own network
 
 
-UNWRITTEN = "{folder} cannot be written ({why}), so commands know nothing of your own authorities and registries"
+UNWRITABLE = "{folder} cannot be written ({why}), so commands know nothing of your own authorities and registries"
 
 
 class Surroundings(NamedTuple):
@@ -345,25 +345,25 @@ def surroundings(home: str, roots: Sequence[str]) -> Surroundings:
     variables: dict[str, str] = {}
     try:
         if bundle.text:
-            shown.append(_kept(folder, "authorities.pem", bundle.text))
+            shown.append(_write_once(folder, "authorities.pem", bundle.text))
             variables |= own_network.environment(shown[-1])
         if indexes.npm:
             lines = "".join(f"{key}={url}\n" for key, url in sorted(indexes.npm.items()))
-            shown.append(_kept(folder, "npmrc", lines.encode()))
+            shown.append(_write_once(folder, "npmrc", lines.encode()))
             variables["npm_config_globalconfig"] = shown[-1]  # a project's own .npmrc counts before it
     except OSError as error:
-        return Surroundings(problems=(UNWRITTEN.format(folder=folder, why=error.strerror),))
-    given = {
+        return Surroundings(problems=(UNWRITABLE.format(folder=folder, why=error.strerror),))
+    settings = {
         "PIP_INDEX_URL": indexes.pip,
         "PIP_EXTRA_INDEX_URL": " ".join(indexes.pip_more),
         "UV_DEFAULT_INDEX": indexes.uv,
         "UV_INDEX": " ".join(indexes.uv_more),
     }
-    variables |= {name: value for name, value in given.items() if value}
+    variables |= {name: value for name, value in settings.items() if value}
     return Surroundings(tuple(shown), tuple(variables.items()), bundle.problems)
 
 
-def _kept(folder: str, name: str, content: bytes) -> str:
+def _write_once(folder: str, name: str, content: bytes) -> str:
     """The file with this content, written once: its name says what is in it."""
     path = os.path.join(folder, f"{hashlib.sha256(content).hexdigest()[:24]}-{name}")
     if not os.path.exists(path):

@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 def configured(runtime: Runtime) -> list[Entry]:
     loaded, own = runtime.loaded, runtime.options.own_servers
-    found = [
+    server_entries = [
         entry._replace(by_operator=_is_operators(runtime, entry))
         for entry in entries(loaded.config.mcp_servers, loaded.origins, loaded.workspace, runtime.home)
     ]
-    taken = {entry.name for entry in found}
+    taken = {entry.name for entry in server_entries}
     if runtime.plugins is not None and not runtime.options.strict_servers:
-        found += [entry for entry in runtime.plugins.servers if entry.name not in taken]
-        taken = {entry.name for entry in found}
+        server_entries += [entry for entry in runtime.plugins.servers if entry.name not in taken]
+        taken = {entry.name for entry in server_entries}
     for name in own:
         if not slug(name) or slug(name) in taken:
             raise UsageError(f"mcp_servers: {name!r} is no name, or the name of another server, too; call it otherwise")
         taken.add(slug(name))
     if loaded.config.managed.mcp is not None:
-        found = [entry for entry in found if _is_allowed(runtime, entry)]
+        server_entries = [entry for entry in server_entries if _is_allowed(runtime, entry)]
         if own:
             raise UsageError(
                 f"mcp_servers: {', '.join(own)}: the administrator of this machine allows none of a program"
             )
-    return found + [Entry(slug(name), name, Server(), "program", live) for name, live in own.items()]
+    return server_entries + [Entry(slug(name), name, Server(), "program", live) for name, live in own.items()]
 
 
 def _is_operators(runtime: Runtime, entry: Entry) -> bool:
@@ -85,7 +85,7 @@ def _host(url: str) -> str:
 def join(
     runtime: Runtime,
     store: Store | None,
-    here: ToolEnvironment,
+    environment: ToolEnvironment,
     offered: dict[str, Tool[Any]],
     start_fetched: "Starter | None" = None,
 ) -> Servers:
@@ -100,27 +100,27 @@ def join(
         clock=runtime.clock,
         secrets=runtime.secrets,
         tell=runtime.bus.tell,
-        roots=(here.context.workspace.root, *here.context.workspace.extra),
-        start=here.kit.start,
+        roots=(environment.context.workspace.root, *environment.context.workspace.extra),
+        start=environment.kit.start,
         start_fetched=start_fetched,
         allowed=tuple(runtime.config.security.allowed_domains),
         login=stored_login(runtime),
-        env=here.kit.env if here.kit.start is not None else {},
+        env=environment.kit.env if environment.kit.start is not None else {},
     )
-    if isinstance(here.ways_out, SessionNetwork):
-        runtime.fetches = Fetches(runtime, wires.roots, here.ways_out)
+    if isinstance(environment.network, SessionNetwork):
+        runtime.fetches = Fetches(runtime, wires.roots, environment.network)
         wires.fetch = runtime.fetches.of
-    kept = store or _read_only(runtime)
-    servers = Servers(configured(runtime), wires, kept, offer)
-    if store is None and kept is not None:
+    pins_store = store or _read_only(runtime)
+    servers = Servers(configured(runtime), wires, pins_store, offer)
+    if store is None and pins_store is not None:
         servers.detach()
-        kept.close()
-    here.arrive = servers.start_server_of
+        pins_store.close()
+    environment.wait_for_tool = servers.start_server_of
 
     async def connecting() -> str:
         return "\n".join(await servers.wait_for_starting())
 
-    here.connecting = connecting
+    environment.wait_for_servers = connecting
     return servers
 
 
@@ -136,9 +136,9 @@ def stored_login(runtime: Runtime) -> Any:
     async def login(entry: Entry, url: str) -> Any:
         from adderclaw.tools.mcp.oauth import StoredLogin, auth_for
 
-        kept = StoredLogin(entry, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
+        login = StoredLogin(entry, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
         itself = entry.server.oauth is not None and entry.server.oauth.grant == "client_credentials"
-        return auth_for(entry, url, kept, None) if itself or await kept.exists() else None
+        return auth_for(entry, url, login, None) if itself or await login.exists() else None
 
     return login
 
@@ -154,8 +154,8 @@ def elicitor(host: Host) -> Any:
             answered = _only(merged.specific)
         else:
             kind = "elicitation_url_dialog" if question.get("mode") == "url" else "elicitation_dialog"
-            said = {"message": question["message"], "title": f"The MCP server {server} asks"}
-            await host.fire("Notification", {**said, "notification_type": kind})
+            notification = {"message": question["message"], "title": f"The MCP server {server} asks"}
+            await host.fire("Notification", {**notification, "notification_type": kind})
             asked = QuestionRequest(tuple(forms.form_questions(server, question)), f"MCP server {server}")
             answered = forms.form_answer(server, question, (await host.ask(asked)).replies)
         known = {key: question[key] for key in ("mcp_server_name", "mode", "elicitation_id") if key in question}
@@ -174,14 +174,14 @@ def _only(specific: Json) -> Json:
 def attach(runtime: Runtime, session: Session, servers: Servers) -> None:
     """What servers need of a session that is made: its model, and a moment to start in."""
 
-    async def sample(server: str, system: str, said: list[tuple[str, str]], tokens: int) -> tuple[str, str, bool]:
+    async def sample(server: str, system: str, exchange: list[tuple[str, str]], tokens: int) -> tuple[str, str, bool]:
         messages = [
             Message("assistant" if role == "assistant" else "user", (TextBlock(session.secrets.scrub(text)),))
-            for role, text in said
+            for role, text in exchange
         ]
         asked = system or f"The MCP server {server} asks."
-        with session.tape.inside():  # it belongs to a tool's result
-            response = await side_question.recorded(session, asked, History(messages), f"mcp:{server}", tokens)
+        with session.tape.inside_tool():  # it belongs to a tool's result
+            response = await side_question.ask_and_record(session, asked, History(messages), f"mcp:{server}", tokens)
         return response.final_text, response.model or session.model, response.stop_reason == "max_tokens"
 
     servers.answer_with(sample, elicitor(session.host))

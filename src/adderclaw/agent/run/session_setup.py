@@ -1,4 +1,4 @@
-"""A session put together from its parts: provider, ledger, prompt, budget, operator."""
+"""Assembles a session from its parts: provider, ledger, prompt, budget, operator."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,7 @@ from adderclaw.agent.run.tool_environment import tool_environment
 
 
 class NoModelProvider:
-    """Stands where a tool is run by hand: no model is asked, unless for a subagent, so none needs to be set up."""
+    """The provider of a tool that a person runs: no model is asked, so none needs to be configured."""
 
     name = "none"
 
@@ -73,7 +73,7 @@ class NoModelProvider:
         return None
 
 
-def make(
+def make_session(
     runtime: Runtime,
     store: Store,
     operator: Operator,
@@ -82,33 +82,36 @@ def make(
     provider: Provider | None,
     closing: ExitStack,
 ) -> Session:
-    """A session of these parts; `closing` closes what it opens."""
+    """Assemble a session; `closing` closes what it opens."""
     now, options = runtime.config, runtime.options
-    chosen = chosen_by(options, now)
-    here = tool_environment(runtime, store, conversation_id, session_id)
-    programs.remember_workspaces((here.context.workspace.root, *here.context.workspace.extra))
-    if here.kit.tasks is not None:
-        closing.callback(here.kit.tasks.release)
-    root = here.context.workspace.root
+    chosen = chosen_model(options, now)
+    environment = tool_environment(runtime, store, conversation_id, session_id)
+    programs.remember_workspaces((environment.context.workspace.root, *environment.context.workspace.extra))
+    if environment.kit.tasks is not None:
+        closing.callback(environment.kit.tasks.release)
+    root = environment.context.workspace.root
     unapproved = runtime.later.unapproved if runtime.later is not None else frozenset[str]
-    files = None if options.bare else Instructions(runtime.home, root, here.context.hidden, unapproved)
+    files = None if options.bare else Instructions(runtime.home, root, environment.context.hidden, unapproved)
     if files is not None and runtime.later is not None:
         runtime.later.imported = files.imported
         if runtime.looker is not None:
             runtime.looker.imported = files.imported
     session = Session(
         config=now,
-        scene=here,
+        environment=environment,
         store=store,
         ledger=_ledger(runtime, store, closing),
         bus=runtime.bus,
         provider=provider or open_provider(runtime, chosen.provider),
         model=chosen.model,
-        prompt=prompt.compose(
-            root, memory.context(store, root), here.offered.values(), instructions=scrubbed(runtime, files)
+        prompt=prompt.compose_prompt(
+            root,
+            memory.context(store, root),
+            environment.offered_tools.values(),
+            instructions=scrubbed_instructions(runtime, files),
         ),
         operator=operator,
-        budget=Budget(now.limits, runtime.clock, Prices(now), options.overseer, cost_set_in=cost_set_in(runtime)),
+        budget=Budget(now.limits, runtime.clock, Prices(now), options.supervisor, cost_set_in=cost_set_in(runtime)),
         state=State(LoopDetector(now.runtime.loop_warn_at, now.runtime.loop_stop_at)),
         thinking=options.thinking,
         clock=runtime.clock,
@@ -116,16 +119,16 @@ def make(
         secrets=runtime.secrets,
         home=runtime.home,
         managed=runtime.loaded.managed,
-        overseer=options.overseer,
-        warm=_warm_once(here.kit.begin if BASH in here.offered else None),
-        keep_body=_body_keeper(runtime) if now.logging.debug_llm_bodies else None,
+        supervisor=options.supervisor,
+        warm=_warm_up_once(environment.kit.begin if BASH in environment.offered_tools else None),
+        save_body=_body_writer(runtime) if now.logging.debug_llm_bodies else None,
     )
-    session.hosted(SessionHost(runtime, session))
-    here.at_terminal = bool(getattr(operator, "at_terminal", False))
+    session.set_host(SessionHost(runtime, session))
+    environment.at_terminal = bool(getattr(operator, "at_terminal", False))
     session.instructions, session.call_back = files, options.call_back
     session.checkpoints = _checkpoints(runtime, store) if now.checkpoints.enabled else None
-    if session.checkpoints is not None and here.kit.tasks is not None:
-        session.checkpoints.background = _busy(here.kit.tasks)
+    if session.checkpoints is not None and environment.kit.tasks is not None:
+        session.checkpoints.background = _busy_tasks(environment.kit.tasks)
     session.hooks = hooks_of(runtime, session)
     if runtime.servers is not None:
         from adderclaw.agent.run import servers
@@ -135,19 +138,19 @@ def make(
 
 
 def hooks_of(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
-    """The session's hooks, what follows an edit by itself, and who judges its goal."""
-    checks = _checks(runtime, session.scene.context.workspace.root)
+    """The session's hooks, the checks after an edit, and the judge of its goal."""
+    checks = _checks(runtime, session.environment.context.workspace.root)
     return recorded_hooks({**_configured(runtime, session), **checks, lifecycle.GOAL: _judge_goal})
 
 
 async def _judge_goal(session: Session, fields: Json, rows: Rows | None) -> Merged:
     from adderclaw.agent.loop import goals
 
-    return await goals.judge(session, fields, rows)
+    return await goals.judge_goal(session, fields, rows)
 
 
 def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
-    """The session's hooks; where none is configured nothing of them is imported."""
+    """The configured hooks. Nothing is imported if there are none."""
     loaded = runtime.loaded
     if not configured_hooks.are_any(runtime) and not loaded.held_hooks and not runtime.options.own_hooks:
         return {}
@@ -155,26 +158,26 @@ def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     from adderclaw.agent.tool_call import session_hooks
     from adderclaw.tools.hooks import matching, settings
 
-    found = configured_hooks.read(runtime)
-    settings.require_shells(found, configured_hooks.roots(runtime))
-    configured_hooks.say_what_waits(runtime, found)
-    for hook in found:
+    hooks = configured_hooks.read(runtime)
+    settings.require_shells(hooks, configured_hooks.roots(runtime))
+    configured_hooks.say_what_waits(runtime, hooks)
+    for hook in hooks:
         if why := matching.never_matches_reason(hook.event, hook.matcher):
             warn(runtime, f"hook {hook.ordinal} of {hook.source} never runs: {why}")
     for path in loaded.files:
-        session.settings_files[path] = (_whose(runtime, path), lifecycle.stamp(path))
-    if any(hook.event == "ConfigChange" for hook in found):
+        session.settings_files[path] = (_settings_source(runtime, path), lifecycle.file_stamp(path))
+    if any(hook.event == "ConfigChange" for hook in hooks):
         from adderclaw.agent.run import skills
 
         for path in skills.files(runtime):
-            session.settings_files[path] = ("skills", lifecycle.stamp(path))
-    names = [name for hook in found if hook.event == "FileChanged" for name in hook.matcher.split("|")]
-    file_watch.watch(session, [name for name in names if name and name != "*"])
-    return session_hooks.table(found)
+            session.settings_files[path] = ("skills", lifecycle.file_stamp(path))
+    names = [name for hook in hooks if hook.event == "FileChanged" for name in hook.matcher.split("|")]
+    file_watch.watch_paths(session, [name for name in names if name and name != "*"])
+    return session_hooks.hook_table(hooks)
 
 
 def _checks(runtime: Runtime, root: str) -> Mapping[str, Chain]:
-    """The project's own checkers, after an edit; where no file configures one nothing of them is imported."""
+    """The project's checkers that run after an edit. Nothing is imported if no file configures one."""
     if runtime.options.bare or not runtime.config.after_edit.check:
         return {}
     there = {name for name in CHECKER_FILES if workspace.is_named(os.path.join(root, name))}
@@ -185,7 +188,7 @@ def _checks(runtime: Runtime, root: str) -> Mapping[str, Chain]:
     return {AFTER_EDIT: Checks(runtime, root, there).fire}
 
 
-def _whose(runtime: Runtime, path: str) -> str:
+def _settings_source(runtime: Runtime, path: str) -> str:
     if not path.startswith(os.path.join(runtime.loaded.workspace, "")):
         return "user_settings"
     name = os.path.basename(path)
@@ -194,8 +197,8 @@ def _whose(runtime: Runtime, path: str) -> str:
     return "local_settings" if ".local." in name else "project_settings"
 
 
-def scrubbed(runtime: Runtime, files: Instructions | None) -> str:
-    """What instruction files say, for the prompt."""
+def scrubbed_instructions(runtime: Runtime, files: Instructions | None) -> str:
+    """The text of the instruction files for the prompt, without secrets."""
     return runtime.secrets.scrub(files.text) if files is not None else ""
 
 
@@ -205,18 +208,18 @@ async def ask_small_model(
     instructions: str,
     text: str,
     purpose: str,
-    wanted: str,
+    model: str,
     *,
     max_tokens: int | None = None,
 ) -> str:
-    """Ask the model that is wanted, else the small one; a provider of its own is opened for it."""
+    """Ask this model, else the small one. If needed, a provider is opened for it and closed again."""
     from adderclaw.agent.loop import side_question
 
     small, now = runtime.config.providers.small, runtime.config
     otherwise = providers.Choice(session.provider.name, session.model)
     if small is not None and small != session.provider.name:
         otherwise = providers.Choice(small, providers.model_of(small, now))
-    chosen = providers.wanted(wanted, now, otherwise)
+    chosen = providers.wanted(model, now, otherwise)
     own = chosen.provider == session.provider.name
     provider = session.provider if own else open_provider(runtime, chosen.provider)
     try:
@@ -239,7 +242,7 @@ class SessionHost:
 
     def __init__(self, runtime: Runtime, session: Session) -> None:
         self._runtime, self._session = runtime, session
-        self._everything = session.scene.tools  # a driver may let the model have fewer for a while
+        self._everything = session.environment.tools  # a driver may offer the model fewer for a while
 
     @property
     def resources(self) -> "Resources | None":
@@ -261,18 +264,20 @@ class SessionHost:
     async def spawn(self, order: Child) -> ChildReport:
         from adderclaw.agent.subagents import children
 
-        return await children.run(self._runtime, self._session, order)
+        return await children.run_child(self._runtime, self._session, order)
 
-    async def call(self, name: str, given: Json, why: str, *, asked: bool = False) -> ToolResult:
+    async def call(self, name: str, arguments: Json, why: str, *, asked: bool = False) -> ToolResult:
         from adderclaw.agent.run import hook_calls
 
-        return await hook_calls.call(self._runtime, self._session, self._everything, name, given, why, asked=asked)
+        return await hook_calls.call_for_hook(
+            self._runtime, self._session, self._everything, name, arguments, why, asked=asked
+        )
 
-    async def ask_small_model(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
-        return await ask_small_model(self._runtime, self._session, instructions, text, purpose, wanted)
+    async def ask_small_model(self, instructions: str, text: str, purpose: str, model: str) -> str:
+        return await ask_small_model(self._runtime, self._session, instructions, text, purpose, model)
 
     async def connecting(self) -> str:
-        waiting = self._session.scene.connecting
+        waiting = self._session.environment.wait_for_servers
         return "" if waiting is None else await waiting()
 
     def say(self, message: str, attachments: list[str], status: str) -> None:
@@ -281,7 +286,7 @@ class SessionHost:
         )
 
     def tools(self) -> Mapping[str, Tool[Any]]:
-        return self._session.scene.offered
+        return self._session.environment.offered_tools
 
     @property
     def in_plan_mode(self) -> bool:
@@ -294,27 +299,27 @@ class SessionHost:
 
         ended = permission_updates.end_plan_mode(self._session)
         if ended:
-            self._session.state.planning = ""  # the model hears it from the tool's result
+            self._session.state.planning = ""  # the tool's result tells the model
         return ended
 
     def lend(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:
-        return self._session.scene.in_force.lend(rules, effort)
+        return self._session.environment.active_policy.lend(rules, effort)
 
 
-def _busy(tasks: "Tasks") -> Callable[[], str]:
-    """Which background tasks run, or have ended since this was last asked."""
+def _busy_tasks(tasks: "Tasks") -> Callable[[], str]:
+    """Returns the ids of background tasks that run, or have ended since the last call."""
     over: set[str] = set()
 
     def busy() -> str:
-        found = [task for task in tasks.listed() if task.running or task.id not in over]
-        over.update(task.id for task in found if not task.running)
-        return ", ".join(task.id for task in found)
+        busy_tasks = [task for task in tasks.listed() if task.running or task.id not in over]
+        over.update(task.id for task in busy_tasks if not task.running)
+        return ", ".join(task.id for task in busy_tasks)
 
     return busy
 
 
 def _checkpoints(runtime: Runtime, store: Store) -> Checkpoints:
-    """One for the whole run: a child session has its parent's."""
+    """The checkpoints of the whole run; a child session has its parent's."""
     if runtime.checkpoints is None:
 
         def tracker() -> "Tracker":
@@ -325,22 +330,22 @@ def _checkpoints(runtime: Runtime, store: Store) -> Checkpoints:
             now, root = runtime.config, followed(runtime.loaded.workspace)
             own = own_of(now, runtime.home, root, headless=runtime.options.headless)
             settings = now.checkpoints
-            made = Tracker(store, own, root, limits_of(settings), lambda text: warn(runtime, text))
-            made.keep_days = settings.keep_days
-            return made
+            new_tracker = Tracker(store, own, root, limits_of(settings), lambda text: warn(runtime, text))
+            new_tracker.keep_days = settings.keep_days
+            return new_tracker
 
         runtime.checkpoints = Checkpoints(tracker)
     return runtime.checkpoints
 
 
 TERMINALS = frozenset({"cli", "repl"})
-"""Channels at which a person sits: there a question waits as long as it takes."""
+"""Channels with a person at a terminal, where a question has no time limit by default."""
 ELSEWHERE = 300.0
-"""Seconds that a question waits on any other channel, unless the operator says otherwise."""
+"""Seconds that a question waits on any other channel by default."""
 
 
 def persistent_approvals(runtime: Runtime, session: Session, channel: str) -> Operator:
-    """The channel's operator, whose questions another process may answer, too."""
+    """The channel's operator, with questions that another process can answer, too."""
     from adderclaw.agent.tool_call.approvals import PersistentApprovals
     from adderclaw.storage.ledger.log_files import read_or_create_key
 
@@ -362,15 +367,15 @@ def persistent_approvals(runtime: Runtime, session: Session, channel: str) -> Op
 
 
 def cost_set_in(runtime: Runtime) -> str:
-    """Where `limits.cost_usd` was set, for a message; empty for the default."""
+    """Where `limits.cost_usd` was set, for messages; empty for the default."""
     origin = runtime.loaded.origins.get("limits.cost_usd", "default")
     if origin == "default":
         return ""
     return "set for this run" if origin == FLAGS else f"set in {origin}"
 
 
-def chosen_by(options: Options, now: Config) -> providers.Choice:
-    """The model that the operator means."""
+def chosen_model(options: Options, now: Config) -> providers.Choice:
+    """The model that the options or the configuration choose."""
     if options.model and looks_secret(options.model):
         raise UsageError(KEY_AS_MODEL)
     if options.provider:
@@ -402,8 +407,8 @@ def _ledger(runtime: Runtime, store: Store, closing: ExitStack) -> Ledger | None
     return ledger
 
 
-def _body_keeper(runtime: Runtime) -> Callable[[str, Json], None]:
-    """Whole requests and answers beside the events of the run, without secrets: for whoever asked to see them."""
+def _body_writer(runtime: Runtime) -> Callable[[str, Json], None]:
+    """A function that saves whole requests and answers in the run folder, without secrets."""
     from adderclaw.sandbox import workspace
 
     folder = runtime.runs_folder / runtime.bus.run_id
@@ -412,8 +417,8 @@ def _body_keeper(runtime: Runtime) -> Callable[[str, Json], None]:
         text = canonical(runtime.secrets.clean(body))
         try:
             workspace.write(folder / name, text.encode("utf-8", "replace"), mode=0o600)
-        except (OSError, Refused) as error:  # a command put something else there: no reason to end the run
-            runtime.bus.tell({"event_type": "warning", "message": f"{name} cannot be kept: {error}"})
+        except (OSError, Refused) as error:  # a command may have put something else there; the run continues
+            runtime.bus.tell({"event_type": "warning", "message": f"{name} could not be saved: {error}"})
 
     return keep
 
@@ -431,10 +436,10 @@ NEXT_NEEDED = (
 """Not pydantic: an ordinary call is decoded without it, and it takes more memory than all of these."""
 
 
-def _warm_once(begin: Callable[[], None] | None) -> Callable[[], None]:
-    """Import what the first tool call needs, once, in a thread, while the model thinks; then `begin` the sandbox.
+def _warm_up_once(begin: Callable[[], None] | None) -> Callable[[], None]:
+    """A function that imports, once and in a thread, what the first tool call needs, and then begins the sandbox.
 
-    The loop's own thread does that: the kernel ends a sandbox with the thread that started it.
+    `begin` is called in the event loop's thread, since the kernel ends a sandbox with the thread that started it.
     """
     waiting = list(NEXT_NEEDED)
 

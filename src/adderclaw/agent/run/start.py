@@ -1,4 +1,4 @@
-"""What every command begins with: the options, the configuration, the bus."""
+"""Starts a command: loads the configuration and creates the event bus."""
 
 import os
 import sys
@@ -51,59 +51,59 @@ class Runtime:
     box: "Box | None" = None
     """The sandbox of the session's commands."""
     server_box: "Box | None" = None
-    """That of servers which are fetched."""
+    """The sandbox of fetched MCP servers."""
     looker: "Surveyor | None" = None
-    """Who looks at the workspace, once somebody has to: what one look has read, no other reads again."""
+    """The shared surveyor of the workspace, created on first use; it caches what it has read."""
     later: "Later | None" = None
-    """What programs run later, of this session and its children."""
+    """The record of files that programs run later, for this session and its children."""
     servers: "Servers | None" = None
-    """The MCP servers of the session; None where none is configured."""
+    """The MCP servers of the session; None if none is configured."""
     fetches: "Fetches | None" = None
-    """What servers are fetched by; None where none is configured."""
+    """Fetches packages of MCP servers; None if no server is configured."""
     children: int = 0
-    """How many child sessions run now, or are about to."""
+    """The number of child sessions that run or are being started."""
     child_ended: "Event | None" = None
-    """Set whenever one of them ends, where somebody waits for that."""
+    """Set whenever a child session ends; created when a caller waits for that."""
     checkpoints: Checkpoints | None = None
-    """What calls change on disk, of this session and its children."""
+    """The checkpoints of this session and its children."""
     started: tuple[str, ...] | None = None
-    """Files of the workspace that hooks and trusted settings start, once they were looked for."""
+    """Cached: files of the workspace that hooks and trusted settings start."""
     recording: "Recording | None" = None
-    """What is noted of the run; None for one that is not recorded."""
-    around: "Surroundings | None" = None
-    """What the operator's network needs in a sandbox, once that was looked for."""
-    joined: "tuple[SessionPlugins | None] | None" = None
-    """Its plugins, once they were looked at."""
+    """The recording of the run; None if it is not recorded."""
+    surroundings_cache: "Surroundings | None" = None
+    """Cached: what the operator's network needs in a sandbox."""
+    plugins_cache: "tuple[SessionPlugins | None] | None" = None
+    """Cached: the session's plugins, in a tuple."""
 
     @property
     def config(self) -> Config:
         return self.loaded.config
 
     def close_boxes(self) -> None:
-        """End all that runs in the sandboxes."""
+        """End everything that runs in the sandboxes."""
         for box in (self.server_box, self.box):
             if box is not None:
                 box.close()
 
     @property
     def plugins(self) -> "SessionPlugins | None":
-        """The plugins of the session; where none was ever installed, nothing is imported for them."""
-        if self.joined is None:
-            found = None
+        """The plugins of the session. Nothing is imported if none was ever installed."""
+        if self.plugins_cache is None:
+            plugins = None
             if self.options.plugin_dirs or (not self.options.bare and os.path.lexists(f"{self.home}/plugins.json")):
                 from adderclaw.agent.run.plugins import SessionPlugins
 
-                found = SessionPlugins(
+                plugins = SessionPlugins(
                     self.home,
                     self.options.plugin_dirs,
                     without_servers=self.options.plugin_dirs_without_servers,
                     installed=not self.options.bare,
                     allowed=self.config.managed.plugins,
                 )
-                for message in found.refused:
+                for message in plugins.refused:
                     self.bus.tell({"event_type": "warning", "message": message})
-            self.joined = (found if found is not None and (found.loaded or found.held) else None,)
-        return self.joined[0]
+            self.plugins_cache = (plugins if plugins is not None and (plugins.loaded or plugins.held) else None,)
+        return self.plugins_cache[0]
 
     @property
     def key_path(self) -> str:
@@ -122,13 +122,13 @@ class Runtime:
     @property
     def surroundings(self) -> "Surroundings":
         """What the operator's network needs in the session's sandbox."""
-        if self.around is None:
+        if self.surroundings_cache is None:
             from adderclaw.agent.run.sandbox_setup import surroundings, writable
 
-            self.around = surroundings(self.home, writable(self))
-            for message in self.around.problems:
+            self.surroundings_cache = surroundings(self.home, writable(self))
+            for message in self.surroundings_cache.problems:
                 warn(self, message)
-        return self.around
+        return self.surroundings_cache
 
     @property
     def runs_folder(self) -> "WorkspacePath":
@@ -139,26 +139,28 @@ class Runtime:
         return workspace.configured_path(self.config.logging.jsonl_dir, self.loaded.workspace)
 
     def traces(self, root: str, *extra: str) -> tuple[str, ...]:
-        """Folders with traces of runs, of the workspace and of further directories: ours alone."""
+        """AdderClaw's folders with traces of runs in the workspace and further directories."""
         from adderclaw.sandbox.workspace import is_directory
 
         name, own = os.path.relpath(self.config.logging.jsonl_dir, self.loaded.workspace), self.options.headless
         if name.startswith(".."):
             return ()
-        found = [one for one in (root, *extra) if (own and one == root) or is_directory(os.path.join(one, name))]
-        if not found:
+        roots = [
+            folder for folder in (root, *extra) if (own and folder == root) or is_directory(os.path.join(folder, name))
+        ]
+        if not roots:
             return ()
         from adderclaw.sandbox.workspace.traces import traces
 
-        return tuple(path for one in found for path in traces(name, one, headless=own and one == root))
+        return tuple(path for folder in roots for path in traces(name, folder, headless=own and folder == root))
 
     @property
     def foreign_homes(self) -> tuple[str, ...]:
-        """Folders of other programs in which the operator keeps skills, commands and agents that count here, too."""
+        """Folders of other programs whose skills, commands and agents also apply here."""
         return foreign_homes(self.config.compat.claude)
 
     def stopped(self) -> bool:
-        return os.path.lexists(os.path.join(self.home, home_names.ESTOP)) or self.options.overseer.halted()
+        return os.path.lexists(os.path.join(self.home, home_names.ESTOP)) or self.options.supervisor.halted()
 
 
 def _require_allowed(profile: str, loaded: config.Loaded) -> None:
@@ -170,13 +172,13 @@ def _require_allowed(profile: str, loaded: config.Loaded) -> None:
 
 
 def start(options: Options) -> Runtime:
-    """Configuration and events; nothing is opened for writing yet."""
+    """Load the configuration and create the bus. Nothing is opened for writing yet."""
     if options.profile is not None and options.profile not in policy.PROFILES:
         raise UsageError(f"there is no profile {options.profile!r}; there is: {', '.join(policy.PROFILES)}")
-    loaded, chosen = with_a_model(options)
+    loaded, chosen = load_with_model(options)
     if options.profile is not None and loaded.managed:
         _require_allowed(options.profile, loaded)
-    by_flag = loaded.origins.get("permissions.defaultMode") == FLAGS  # which is the autonomy of this start
+    by_flag = loaded.origins.get("permissions.defaultMode") == FLAGS  # a flag sets the autonomy of this start
     if options.headless and options.profile is None and not by_flag:
         options = replace(options, profile=loaded.config.runtime.profile)
     clock, secrets, ids = SystemClock(), Secrets(), ids_with_runs(loaded.config.logging.run_id_pattern)
@@ -195,7 +197,7 @@ def start(options: Options) -> Runtime:
     bus.tell({"event_type": "workspace_path", "path": loaded.workspace, "reason": loaded.workspace_reason})
     bus.tell({"event_type": "startup", "version": __version__, "pid": os.getpid(), "profile": profile})
     bus.tell({"event_type": "config_path", "paths": list(loaded.files)})
-    for message in (*_to_be_said(loaded), *chosen):
+    for message in (*_new_warnings(loaded), *chosen):
         bus.tell({"event_type": "warning", "message": message})
     return runtime
 
@@ -208,7 +210,7 @@ def _log_file(path: str) -> "TextIO":
 
 
 def start_reading(options: Options) -> Runtime:
-    """The same for a command that only explains or shows: a run's settings, with nothing opened for writing."""
+    """Start a command that only shows things, with the same settings as a run."""
     runtime = start(options)
     before, runtime.loaded = runtime.loaded, with_operators_own(runtime.loaded)
     if runtime.loaded is not before:
@@ -217,21 +219,21 @@ def start_reading(options: Options) -> Runtime:
 
 
 def with_operators_own(loaded: config.Loaded) -> config.Loaded:
-    """The settings with the operator's own `effective` row in force, as each run has them."""
+    """The settings with the operator's own `effective` row applied, as in each run."""
     own = _operators_row(loaded.config.memory.path)
     return loaded if own is None else config.with_snapshot(loaded, own)
 
 
 def start_agent(options: Options) -> Runtime:
-    """The same for a conversation of the command line, which the operator may have switched off."""
+    """Start a conversation on the command line; raises if that channel is switched off."""
     runtime = start(options)
     if not runtime.config.channels.cli.enabled:
         raise UsageError("the command line is switched off as a channel (channels.cli.enabled = false)")
     return runtime
 
 
-def _to_be_said(loaded: config.Loaded) -> tuple[str, ...]:
-    """All warnings, but for those that need to be read once only and were."""
+def _new_warnings(loaded: config.Loaded) -> tuple[str, ...]:
+    """The warnings, without notes that were already shown once."""
     if not loaded.notes:
         return loaded.warnings
     from adderclaw.config import shown_once
@@ -245,7 +247,7 @@ def _load(options: Options, overrides: Json) -> config.Loaded:
 
 
 def loaded_by(options: Options, workspace: str | None, overrides: Json, *, here: bool = False) -> config.Loaded:
-    """The configuration as the options have it, in one workspace."""
+    """Load the configuration for a workspace with the options applied."""
     loaded = config.load(
         config_file=options.config_file,
         workspace=workspace,
@@ -268,17 +270,17 @@ def loaded_by(options: Options, workspace: str | None, overrides: Json, *, here:
     return loaded
 
 
-def with_a_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
-    """The configuration of a run, and what is to be said of its model.
+def load_with_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
+    """The configuration of a run, and notes about its model.
 
-    Where nothing chooses a model, a key in the environment does; where one is needed, a run without is refused.
+    If no model is configured, a key in the environment chooses one; raises NoModel if one is needed and none is found.
     """
     loaded = _load(options, options.overrides)
     now = loaded.config
     name = (
         options.provider or providers.choice(options.model or now.default_provider, now, now.default_provider).provider
     )
-    if options.asks == "no" or not _may_be_unscripted(now, name):
+    if options.asks == "no" or not _asks_nobody(now, name):
         return loaded, ()
     from adderclaw.config.model_facts import found_keys
 
@@ -287,31 +289,31 @@ def with_a_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
     if options.provider is None and "model_config" in (_operators_row(now.memory.path) or {}):
         return loaded, ()
     keys = found_keys.undeclined(config.home())
-    if options.provider is not None:  # which names an entry that plays no script, or a provider whose key is there
-        keys = [found for found in keys if found.kind == options.provider]
+    if options.provider is not None:  # the option names an entry with a real model, or a provider with a key
+        keys = [key for key in keys if key.kind == options.provider]
     elif keys and options.choose is not None:
-        if options.choose(keys) is not None:  # and it is the operator's configuration from now on
+        if options.choose(keys) is not None:  # which was stored in the operator's configuration
             return _load(options, options.overrides), ()
         keys = []
-    found = found_keys.the_only(keys)
-    if found is None and options.asks == "must" and name in now.providers.models:
+    key = found_keys.the_only(keys)
+    if key is None and options.asks == "must" and name in now.providers.models:
         raise NoModel(found_keys.NO_MODEL)
-    if found is None:
+    if key is None:
         return loaded, ()
-    overrides, used = found_keys.with_key(options.overrides, found, now)
+    overrides, used = found_keys.with_key(options.overrides, key, now)
     why = f"no model is chosen, so {used} is used; `adderclaw onboard` chooses one for good"
     return _load(options, overrides), (why,) if options.provider is None else ()
 
 
 def _operators_row(path: str) -> Json | None:
-    """The operator's own row of settings; it is laid over the files once a run has begun."""
+    """The operator's own row of settings, which overrides the files once a run has begun."""
     from adderclaw.storage import Store, settings
 
     if not Store.exists(path):
         return None
     try:
         store = Store.open(path, read_only=True)
-    except StoreError:  # whoever opens it to write says what is wrong
+    except StoreError:  # reported when it is opened for writing
         return None
     try:
         return settings.operator_settings(store)
@@ -319,13 +321,13 @@ def _operators_row(path: str) -> Json | None:
         store.close()
 
 
-def _may_be_unscripted(now: Config, name: str) -> bool:
+def _asks_nobody(now: Config, name: str) -> bool:
     entry = now.providers.models.get(name)
     return entry is None or BY_NAME[entry.kind].asks_nobody
 
 
 def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock: Clock) -> Sources:
-    """Where keys come from; those in the environment are known to the redaction from here on."""
+    """The sources of keys. Keys in the environment are registered for redaction."""
     home = config.home()
     sources = Sources(
         secrets,
@@ -349,7 +351,7 @@ def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock
 
 
 def helpers_path(loaded: config.Loaded) -> str:
-    """PATH for programs of the operator's that run outside of the sandbox."""
+    """The PATH for the operator's programs that run outside of the sandbox."""
     from adderclaw.agent.run.configured_hooks import roots_of
     from adderclaw.sandbox.programs import search_path
 
@@ -357,9 +359,9 @@ def helpers_path(loaded: config.Loaded) -> str:
 
 
 def operators_own(options: Options, loaded: config.Loaded, key: str) -> bool:
-    """Whether a setting is a default or the operator's word: of the command line, or of a file of theirs."""
-    given = options.config_file and os.path.abspath(os.path.expanduser(options.config_file))
-    own = (given, os.path.expanduser("~/.config/adderclaw/agent.yaml"), "default", FLAGS)
+    """Whether a setting is a default, or set by the operator: on the command line or in a file of theirs."""
+    config_file = options.config_file and os.path.abspath(os.path.expanduser(options.config_file))
+    own = (config_file, os.path.expanduser("~/.config/adderclaw/agent.yaml"), "default", FLAGS)
     origin = loaded.origins.get(key, "default")
     return origin in own or os.path.dirname(origin) == config.home()
 

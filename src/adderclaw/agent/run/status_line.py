@@ -43,8 +43,8 @@ def files(runtime: Runtime) -> tuple[str, ...]:
     if not command or not _is_operators(runtime):
         return ()
     root = followed(runtime.loaded.workspace)
-    found = (_home(word) for word in _WORD.findall(command))
-    return tuple(path for path in dict.fromkeys(found) if _is_program(path) and not beneath(followed(path), root))
+    paths = (_home(word) for word in _WORD.findall(command))
+    return tuple(path for path in dict.fromkeys(paths) if _is_program(path) and not beneath(followed(path), root))
 
 
 def _is_operators(runtime: Runtime) -> bool:
@@ -54,8 +54,10 @@ def _is_operators(runtime: Runtime) -> bool:
 
 
 def _is_program(path: str) -> bool:
-    found = stat_target(path)
-    return found is not None and stat.S_ISREG(found.st_mode) and (bool(found.st_mode & 0o111) or path.endswith(SCRIPT))
+    status = stat_target(path)
+    return (
+        status is not None and stat.S_ISREG(status.st_mode) and (bool(status.st_mode & 0o111) or path.endswith(SCRIPT))
+    )
 
 
 async def run(runtime: Runtime, session: "Session", stdin: bytes, columns: int, lines: int) -> Printed:
@@ -63,15 +65,15 @@ async def run(runtime: Runtime, session: "Session", stdin: bytes, columns: int, 
     from adderclaw.core.errors import AdderClawError
     from adderclaw.sandbox import process
 
-    place, kit = session.scene.context.workspace, session.scene.kit
-    roots = (place.root, *place.extra)
+    workspace, kit = session.environment.context.workspace, session.environment.kit
+    roots = (workspace.root, *workspace.extra)
     more = {**kit.env, "COLUMNS": str(columns), "LINES": str(lines)}
     # the home in there is another one: the operator means theirs
     command = _WORD.sub(lambda word: _home(word[0]), runtime.config.statusLine.command)
     try:
         done = await process.run(
             ("/bin/sh", "-c", command),
-            cwd=place.root,
+            cwd=workspace.root,
             env=process.environment(more, workspace_roots=roots),
             timeout=SECONDS,
             max_bytes=MOST_BYTES,

@@ -1,4 +1,4 @@
-"""The scene that a call is judged in: tools, policy, sandbox."""
+"""Builds the environment that tool calls are judged in: tools, policy, sandbox."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from adderclaw import policy as gate
 from adderclaw import tools
 from adderclaw.agent.session.limits import Pace
 from adderclaw.agent.session.policy_inputs import policy_of
-from adderclaw.agent.session.session import InForce, Planning, ToolEnvironment
+from adderclaw.agent.session.session import ActivePolicy, Planning, ToolEnvironment
 from adderclaw.config.paths import followed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
@@ -31,14 +31,14 @@ from adderclaw.sandbox.workspace import is_directory, stat_target
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.long_outputs import LongOutputs
 
-UNWALLED = (
+NO_SANDBOX = (
     "a server opens no session without a sandbox: its commands could read your key, make themselves a token and answer "
     "their own questions. Choose another profile than `permissive`; `adderclaw doctor` says which sandbox starts here"
 )
 
 
 def workspace_of(runtime: Runtime) -> Workspace:
-    """Where the session may write, with links followed."""
+    """The folders that the session may write to, with links resolved."""
     settings = runtime.config
     extra = (*settings.security.additional_directories, *settings.permissions.additionalDirectories)
     return Workspace(followed(runtime.loaded.workspace), tuple(map(followed, extra)))
@@ -52,32 +52,32 @@ def tool_environment(
     *,
     policies: tuple[Json, ...] | None = None,
 ) -> ToolEnvironment:
-    """All that a call is judged in. Without a store nothing can run, but everything can be explained.
+    """Build the environment that calls are judged in. Without a store, calls can be explained but not run.
 
-    `policies` stand in place of the policy.toml files that were found.
+    `policies` replace the policy.toml files that were found.
     """
     settings_now = runtime.config
     confinement = _confinement(runtime)
     workspace = workspace_of(runtime)
-    keep = LongOutputs(outputs(runtime, session_id), runtime.secrets.scrub)
-    made_of = _made_of(runtime, workspace, confinement, keep.folder, policies)
-    in_force = InForce(policy_of(settings_now, made_of))
-    furniture = WorkspaceContents(runtime, confinement, workspace, in_force) if confinement != "none" else None
-    ways = SessionNetwork(runtime, in_force, confinement)
-    start = None if furniture is None else Starter(runtime, confinement, furniture, ways)
+    keep = LongOutputs(outputs_folder(runtime, session_id), runtime.secrets.scrub)
+    policy_inputs = _policy_inputs(runtime, workspace, confinement, keep.folder, policies)
+    active_policy = ActivePolicy(policy_of(settings_now, policy_inputs))
+    contents = WorkspaceContents(runtime, confinement, workspace, active_policy) if confinement != "none" else None
+    network = SessionNetwork(runtime, active_policy, confinement)
+    start = None if contents is None else Starter(runtime, confinement, contents, network)
     tasks = None
     if store is not None:
         tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped, runtime.bus.mention)
     kit = tools.Kit(
-        _as_judged(settings_now, in_force.policy),
+        _with_policy_scope(settings_now, active_policy.policy),
         store,
         runtime.clock,
         start=start,
         has_look_room=confinement == "bubblewrap",
         begin=start.begin if start is not None else lambda: None,
         env=settings_now.env,
-        reach=ways.judge if ways.is_any else None,
-        refused=lambda: ways.refused,
+        reach=network.judge if network.is_any else None,
+        refused=lambda: network.refused,
         tasks=tasks,
         home=runtime.home,
         project=workspace.root,
@@ -87,18 +87,20 @@ def tool_environment(
         baseline=None if store is None else lambda root: _baseline(runtime, store, root),
         tmpdir={"none": os.environ.get("TMPDIR", ""), "bubblewrap": "/tmp"}.get(confinement),
     )
-    offered = _allowed({**tools.builtin_tools(kit), **_brought(runtime, kit)}, settings_now.channels.cli.tools_allow)
-    here = ToolEnvironment(
+    offered = _allowed(
+        {**tools.builtin_tools(kit), **_plugin_tools(runtime, kit)}, settings_now.channels.cli.tools_allow
+    )
+    environment = ToolEnvironment(
         tools=offered,
         kit=kit,
-        in_force=in_force,
+        active_policy=active_policy,
         context=ToolContext(
             conversation_id,
             session_id,
             workspace,
             free_reads=runtime.options.free_reads,
             kept=keep.folder,
-            shown=tuple(made_of["shown"]),
+            shown=tuple(policy_inputs["shown"]),
             keep=keep,
         ),
         stopped=runtime.stopped,
@@ -107,22 +109,22 @@ def tool_environment(
         confinement=confinement,
         pace=Pace(runtime.clock),
         background=tasks,
-        policy_inputs=made_of,
-        shortened=keep.shorten_result,
-        ways_out=ways,
-        later=runtime.later,
-        unmasked=lambda touch: is_unmasked(touch, in_force.policy, furniture),
+        policy_inputs=policy_inputs,
+        shorten=keep.shorten_result,
+        network=network,
+        later_changes=runtime.later,
+        unmasked=lambda touch: is_unmasked(touch, active_policy.policy, contents),
     )
-    here.hide()
+    environment.update_hidden()
     if _has_servers(runtime):
         from adderclaw.agent.run import servers
 
         beside: ServerStarter | None = None
-        if ways.is_sealed and start is not None:
-            own = WorkspaceContents(runtime, confinement, workspace, in_force, for_servers=True)
-            beside = ServerStarter(runtime, own, ways)
-        runtime.servers = servers.join(runtime, store, here, offered, beside)
-    return here
+        if network.is_sealed and start is not None:
+            own = WorkspaceContents(runtime, confinement, workspace, active_policy, for_servers=True)
+            beside = ServerStarter(runtime, own, network)
+        runtime.servers = servers.join(runtime, store, environment, offered, beside)
+    return environment
 
 
 def _has_servers(runtime: Runtime) -> bool:
@@ -130,17 +132,17 @@ def _has_servers(runtime: Runtime) -> bool:
     return bool(runtime.config.mcp_servers or runtime.options.own_servers) or brought
 
 
-def _as_judged(now: Config, policy: gate.Policy) -> Config:
-    """The configuration with the policy's word on the workspace: what the gate lets be read is what a tool opens."""
+def _with_policy_scope(now: Config, policy: gate.Policy) -> Config:
+    """The configuration with the policy's `workspace_only`, so that tools open exactly what the gate allows."""
     if now.security.workspace_only == policy.workspace_only:
         return now
     return replace(now, security=replace(now.security, workspace_only=policy.workspace_only))
 
 
-def _made_of(
-    runtime: Runtime, workspace: Workspace, confinement: str, kept: str, policies: tuple[Json, ...] | None
+def _policy_inputs(
+    runtime: Runtime, workspace: Workspace, confinement: str, outputs_path: str, policies: tuple[Json, ...] | None
 ) -> Json:
-    """What the policy is made of, beside the configuration: a replay makes the same one of it."""
+    """The inputs of the policy other than the configuration, from which a replay builds the same policy."""
     root = workspace.root
     return {
         "workspace": root,
@@ -149,12 +151,12 @@ def _made_of(
         "sandboxed": confinement != "none",
         "bubblewrap": confinement == "bubblewrap",
         "scratch": "/tmp" if confinement == "bubblewrap" else "",
-        "autonomy_set": not runtime.loaded.origins.get("security.autonomy", "default").startswith(UNCHOSEN),
+        "autonomy_set": not runtime.loaded.origins.get("security.autonomy", "default").startswith(DEFAULT_ORIGINS),
         "own_files": [
             *(runtime.key_path, locks.locks_folder(runtime.config.memory.path)),
             *(file["file"] for file in runtime.loaded.policies),
         ],
-        "kept": kept,
+        "kept": outputs_path,
         "shown": list(skill_folders(runtime, root)),
         "started": list(configured_hooks.files(runtime)),
         "hooked": list(configured_hooks.own_files(runtime)),
@@ -165,8 +167,8 @@ def _made_of(
     }
 
 
-UNCHOSEN = ("default", "permissions.defaultMode in ")
-"""How the origin of an autonomy begins that nobody chose beside the mode."""
+DEFAULT_ORIGINS = ("default", "permissions.defaultMode in ")
+"""Prefixes of the origin of an autonomy that nobody chose."""
 
 OWN_PACKAGE = (
     "adderclaw itself lies in the workspace, where the sandbox lets no command change it: {places}. "
@@ -178,7 +180,7 @@ SKILLS = (".adderclaw/skills", ".agents/skills", ".claude/skills", ".adderclaw/c
 
 
 def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
-    """The session's skills; where there is no folder of them nothing is imported and nothing is looked for."""
+    """The session's skills; None, without an import, if there is no folder of skills."""
     own = os.path.join(root, os.path.expanduser(runtime.config.skills.dir))
     homes = (runtime.home, *runtime.foreign_homes)
     of_user = (os.path.join(home, name) for home in homes for name in (home_names.SKILLS, home_names.COMMANDS))
@@ -191,13 +193,13 @@ def _skills(runtime: Runtime, root: str) -> "tools.Skills | None":
     return Skills(runtime)
 
 
-def outputs(runtime: Runtime, session_id: str) -> str:
-    """Where a session's long outputs are kept; made with the first of them."""
+def outputs_folder(runtime: Runtime, session_id: str) -> str:
+    """The folder of a session's long outputs; created with the first of them."""
     return os.path.join(followed(runtime.home), home_names.OUTPUTS, session_id) if session_id else ""
 
 
 def _confinement(runtime: Runtime) -> str:
-    """What commands run in. Only the operator's own word turns it off: the flag, or the file at home."""
+    """The sandbox for commands. Only the operator can turn it off, by a flag or a file in the home."""
     from adderclaw.sandbox import confinement
 
     needed = runtime.config.security.sandbox_required
@@ -206,82 +208,84 @@ def _confinement(runtime: Runtime) -> str:
     accept = runtime.config.sandbox.accept
     roots = configured_hooks.roots(runtime)
     if runtime.options.walled and (profile == "permissive" or confinement.probe(roots) == "none"):
-        raise UsageError(UNWALLED)
+        raise UsageError(NO_SANDBOX)
     return confinement.choose_confinement(
         profile, lambda message: warn(runtime, message), roots, needed=needed, accept=accept
     )
 
 
-def is_unmasked(touch: Touch, policy: gate.Policy, furniture: WorkspaceContents | None) -> bool:
-    """Whether a denied read cannot be masked: git keeps its own copy, there are more files than can be hidden, or one
-    came while something runs in the sandbox."""
-    if not policy.bubblewrap or furniture is None or not gate.denies_reads(policy):
+def is_unmasked(touch: Touch, policy: gate.Policy, contents: WorkspaceContents | None) -> bool:
+    """Whether a command could read a denied file: git has a copy, there are too many files to hide, or one appeared
+    while something runs in the sandbox."""
+    if not policy.bubblewrap or contents is None or not gate.denies_reads(policy):
         return False
     from adderclaw.policy.legacy.looking import prints_kept
     from adderclaw.policy.legacy.shell.planner import Plan
 
-    return (isinstance(touch.command, Plan) and prints_kept(touch.command)) or furniture.is_unmasked()
+    return (isinstance(touch.command, Plan) and prints_kept(touch.command)) or contents.is_unmasked()
 
 
 class Starter:
-    """Starts commands in the session's sandbox, which is made once and follows rules and directories."""
+    """Starts commands in the session's sandbox, which is created once and follows changes of rules and directories."""
 
-    def __init__(self, runtime: Runtime, kind: str, furniture: WorkspaceContents, ways: SessionNetwork) -> None:
-        self._runtime, self._kind, self._furniture, self._ways = runtime, kind, furniture, ways
+    def __init__(self, runtime: Runtime, kind: str, contents: WorkspaceContents, network: SessionNetwork) -> None:
+        self._runtime, self._kind, self._contents, self._network = runtime, kind, contents, network
         self._is_first = True
 
     def __call__(self, order: "ProcessRequest") -> "RunningProcess":
         if self._is_first:
             self._is_first = False
-            _tell_of_own_package(self._runtime, self._furniture.roots)
-        return self._box().start(order, self._furniture)
+            _warn_of_own_package(self._runtime, self._contents.roots)
+        return self._box().start(order, self._contents)
 
     def begin(self) -> None:
-        """Let the sandbox start while nobody waits for it. Whatever is wrong with it, the first command says."""
+        """Start the sandbox in advance. Errors are reported by the first command."""
         with suppress(AdderClawError, OSError):
-            self._box().prestart(self._furniture)
+            self._box().prestart(self._contents)
 
     def _box(self) -> "Box":
         runtime = self._runtime
         if runtime.box is None:
-            runtime.box = box_of(runtime, self._kind, self._furniture.outline(), self._ways)
+            runtime.box = make_box(runtime, self._kind, self._contents.outline(), self._network)
         return runtime.box
 
 
 class ServerStarter:
-    """Starts servers that are fetched, in a sandbox beside the commands': what one has fetched no command changes."""
+    """Starts fetched MCP servers in a sandbox of their own, so that commands cannot change what was fetched."""
 
-    def __init__(self, runtime: Runtime, furniture: WorkspaceContents, ways: SessionNetwork) -> None:
-        self._runtime, self._furniture, self._ways = runtime, furniture, ways
+    def __init__(self, runtime: Runtime, contents: WorkspaceContents, network: SessionNetwork) -> None:
+        self._runtime, self._contents, self._network = runtime, contents, network
 
     def __call__(self, order: "ProcessRequest") -> "RunningProcess":
         runtime = self._runtime
         if runtime.server_box is None:
-            runtime.server_box = box_of(runtime, "bubblewrap", self._furniture.outline(), self._ways, beside=True)
-        return runtime.server_box.start(order, self._furniture)
+            runtime.server_box = make_box(runtime, "bubblewrap", self._contents.outline(), self._network, beside=True)
+        return runtime.server_box.start(order, self._contents)
 
 
-def _tell_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
+def _warn_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
     from adderclaw.sandbox import seen
 
     if places := seen.own_program_paths(roots):
         warn(runtime, OWN_PACKAGE.format(places=", ".join(places)))
 
 
-def box_of(
-    runtime: Runtime, kind: str, room: "SandboxSpec", ways: SessionNetwork | None, *, beside: bool = False
+def make_box(
+    runtime: Runtime, kind: str, room: "SandboxSpec", network: SessionNetwork | None, *, beside: bool = False
 ) -> "Box":
-    """`beside` that of the commands, which looks at the workspace and tells what changed."""
+    """Create a sandbox. `beside`: not the one for commands, so it does not report changes of the workspace."""
     from adderclaw.sandbox import confinement
     from adderclaw.sandbox.proxy import Proxy
 
     def tell(message: str) -> None:
         warn(runtime, message)
 
-    def kept_from(place: str, why: str) -> None:
-        warn(runtime, f"a command in the sandbox was kept from {place}: {why}")
+    def kept_from(host: str, why: str) -> None:
+        warn(runtime, f"a command in the sandbox was kept from {host}: {why}")
 
-    proxy = Proxy(ways.judge, tell=kept_from, named=ways.is_named) if ways is not None and ways.is_any else None
+    proxy = (
+        Proxy(network.judge, tell=kept_from, named=network.is_named) if network is not None and network.is_any else None
+    )
     if beside:
         return confinement.create_box(kind, room, proxy=proxy, tell=tell)
     return confinement.create_box(kind, room, proxy=proxy, tell=tell, recorder=runtime.later, surveyor=runtime.surveyor)
@@ -290,12 +294,12 @@ def box_of(
 def _allowed(everything: Mapping[str, Tool[Any]], names: list[str]) -> dict[str, Tool[Any]]:
     if "*" in names:
         return dict(everything)
-    wanted = {found[0].name for name in names if (found := tools.find_tool(everything, name)) is not None}
-    return {name: tool for name, tool in everything.items() if name in wanted}
+    allowed = {match[0].name for name in names if (match := tools.find_tool(everything, name)) is not None}
+    return {name: tool for name, tool in everything.items() if name in allowed}
 
 
-def _brought(runtime: Runtime, kit: tools.Kit) -> dict[str, Tool[Any]]:
-    """The tools of plugins; nothing is imported for them where no plugin brings any."""
+def _plugin_tools(runtime: Runtime, kit: tools.Kit) -> dict[str, Tool[Any]]:
+    """The tools of plugins. Nothing is imported if there are none."""
     if not any(plugin.manifest.tools for plugin in kit.plugins):
         return {}
     from adderclaw.tools.plugins import plugin_tools
@@ -318,12 +322,12 @@ def _planning(store: Store | None, conversation_id: str) -> Planning:
 
 
 def _identities(runtime: Runtime) -> frozenset[tuple[int, int]]:
-    """What our own files are on disk, so that another name of one of them is still refused."""
+    """The inodes of AdderClaw's own files, so that they are protected under every name."""
     now = runtime.config
     ours = [now.memory.path, now.receipts.path, *(os.path.join(runtime.home, name) for name in home_names.PROTECTED)]
     ours += [file["file"] for file in runtime.loaded.policies]
-    found: set[tuple[int, int]] = set()
+    identities: set[tuple[int, int]] = set()
     for path in ours:
         if (status := stat_target(path)) is not None:
-            found.add((status.st_dev, status.st_ino))
-    return frozenset(found)
+            identities.add((status.st_dev, status.st_ino))
+    return frozenset(identities)

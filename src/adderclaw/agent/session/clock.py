@@ -1,4 +1,4 @@
-"""The real clock and the real source of ids; a replay brings its own."""
+"""The system clock and random ids; a replay uses its own clock and ids."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ def random_ids(kind: str) -> str:
 
 
 def ids_with_runs(pattern: str) -> Callable[[str], str]:
-    """Fresh ids of every kind; a run's has its date, by default first, so that folders of runs sort by time."""
+    """A source of random ids. Run ids contain the date, by default first, so that run folders sort by time."""
 
     def made(kind: str) -> str:
         if kind != "run":

@@ -1,23 +1,23 @@
-"""Waiting for a model or a tool with an eye on what ends the wait: the emergency stop, the time."""
+"""Waits for a model or a tool while polling for a reason to stop, such as the emergency stop or a time limit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 POLL = 0.25
-"""Seconds between looks while something runs."""
+"""Seconds between polls."""
 
 
-async def attended[T, Why](work: Awaitable[T], look: Callable[[], Why | None]) -> T | Why:
-    """What the work comes to, or why it was not waited for: then it is cancelled, whatever it says to that.
+async def wait_unless[T, Why](work: Awaitable[T], look: Callable[[], Why | None]) -> T | Why:
+    """The result of the work, or the reason that `look` returned first; then the work is cancelled.
 
-    It goes on in the task that waits: there is no other one to be started, and to be told of its end.
+    The work runs in the waiting task itself, so that no second task is needed.
     """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
     why: Why | None = None
 
     def poll(again: Callable[..., None]) -> None:
-        """`again` is itself: by its name it would be a cycle, with all that is waited for in it."""
+        """`again` is this function; passing it avoids a reference cycle that would keep the work alive."""
         nonlocal why, timer
         why = look()
         if why is None:
@@ -32,7 +32,7 @@ async def attended[T, Why](work: Awaitable[T], look: Callable[[], Why | None]) -
     except BaseException as error:
         if why is None:
             raise
-        again = task.uncancel() > cancelled  # somebody else wants the whole task to end, too
+        again = task.uncancel() > cancelled  # the whole task was cancelled, too
         if again or not isinstance(error, Exception | asyncio.CancelledError):
             raise
         return why

@@ -1,4 +1,4 @@
-"""Files that hooks want to hear about, and the shell's directory: looked at between steps, by their stat."""
+"""Checks, between steps, the files that hooks watch and the shell's directory for changes."""
 
 import os
 from collections.abc import Iterable
@@ -8,44 +8,44 @@ from adderclaw.agent.session.session import Session
 from adderclaw.core.hook_outcome import Merged
 from adderclaw.sandbox import workspace
 
-MOST = 1000
-"""Paths that are looked at, at most."""
+MAX_PATHS = 1000
+"""The maximum number of watched paths."""
 
 
-def watch(session: Session, paths: Iterable[str]) -> None:
-    """Look at these from now on; relative ones are seen from the shell's directory."""
-    cwd = session.scene.context.workspace.cwd
-    for given in paths:
-        path = os.path.normpath(os.path.join(cwd, os.path.expanduser(given)))
-        if len(session.state.watched) < MOST and "\0" not in path:
-            session.state.watched.setdefault(path, stamp(path))
+def watch_paths(session: Session, paths: Iterable[str]) -> None:
+    """Watch these paths from now on; relative ones start at the shell's directory."""
+    cwd = session.environment.context.workspace.cwd
+    for relative in paths:
+        path = os.path.normpath(os.path.join(cwd, os.path.expanduser(relative)))
+        if len(session.state.watched_paths) < MAX_PATHS and "\0" not in path:
+            session.state.watched_paths.setdefault(path, path_stamp(path))
 
 
-def heard(session: Session, merged: Merged) -> None:
-    """What a hook's answer says of paths to watch."""
-    wanted = merged.specific.get("watchPaths")
-    if isinstance(wanted, list):
-        watch(session, [path for path in cast(list[Any], wanted) if isinstance(path, str)])
+def watch_from_hook(session: Session, merged: Merged) -> None:
+    """Watch the paths that a hook's answer names."""
+    hook_paths = merged.specific.get("watchPaths")
+    if isinstance(hook_paths, list):
+        watch_paths(session, [path for path in cast(list[Any], hook_paths) if isinstance(path, str)])
 
 
 async def check_watched_files(session: Session) -> None:
-    """Tell the hooks of what changed since the last look; where nobody listens, nothing is looked at."""
+    """Run the hooks for files and directories that changed since the last check."""
     if not session.hooks:
         return
-    cwd = session.scene.context.workspace.cwd
-    old, session.state.watched_from = session.state.watched_from or session.scene.context.workspace.root, cwd
+    cwd = session.environment.context.workspace.cwd
+    old, session.state.watched_from = session.state.watched_from or session.environment.context.workspace.root, cwd
     if old != cwd:
-        heard(session, await session.fire("CwdChanged", {"old_cwd": old, "new_cwd": cwd}))
-    for path, before in list(session.state.watched.items()):
-        now = stamp(path)
+        watch_from_hook(session, await session.fire("CwdChanged", {"old_cwd": old, "new_cwd": cwd}))
+    for path, before in list(session.state.watched_paths.items()):
+        now = path_stamp(path)
         if now == before:
             continue
-        session.state.watched[path] = now
+        session.state.watched_paths[path] = now
         event = "add" if before is None else "unlink" if now is None else "change"
-        heard(session, await session.fire("FileChanged", {"file_path": path, "event": event}))
+        watch_from_hook(session, await session.fire("FileChanged", {"file_path": path, "event": event}))
 
 
-def stamp(path: str) -> tuple[int, int, int] | None:
-    """What a file looks like from outside; None where there is none."""
+def path_stamp(path: str) -> tuple[int, int, int] | None:
+    """A file's inode, modification time and size; None if it does not exist."""
     status = workspace.stat_target(path)
     return None if status is None else (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -1,8 +1,7 @@
-"""Instruction files: AGENTS.md and CLAUDE.md of the user and of the project, for the model to follow.
+"""Loads instruction files: AGENTS.md and CLAUDE.md of the user and of the project.
 
-They are text that somebody wrote, in a repository often somebody unknown: they tell the model how to work, and never
-decide what is allowed. Those of the user and of the workspace stand in the prompt; one that lies deeper is told when a
-file beside it is first read.
+They tell the model how to work, and never decide what is allowed, since their author is often unknown. Files of the
+user and of the workspace's root are in the prompt. A deeper one is sent when a file next to it is first read.
 """
 
 import os
@@ -33,18 +32,18 @@ NAMES: tuple[tuple[str, Scope], ...] = (
     ("CLAUDE.local.md", "Local"),
 )
 MAX_BYTES = 32_768
-"""Of one file; the rest is left out, and said to be."""
+"""Size of one file; the rest is cut, with a note."""
 MAX_TOTAL = 131_072
 MAX_FILES = 32
 MAX_DEPTH = 5
 """How deep a file that is imported may import others."""
 MAX_ANCESTORS = 32
 MAX_IMPORTED = 500
-"""Of the files that may be imported, how many are looked at for changes."""
+"""The maximum number of imported files that are checked for changes."""
 
 RULES = ".claude/rules"
 """A folder of instruction files, some of them only for files of certain names."""
-# Compiled when the first file is read: most sessions ask before they come upon one.
+# Compiled on first use: many sessions have no such file.
 _COMMENT = r"(?s)<!--.*?(-->|\Z)"
 _FENCE = r"(?sm)^ {0,3}(```|~~~).*?(^ {0,3}\1|\Z)"
 _SPAN = r"`[^`\n]*`"
@@ -70,21 +69,21 @@ class File(NamedTuple):
     parent: str = ""
     """The file that imports it."""
     trigger: str = ""
-    """The file whose reading brought it."""
+    """The file whose reading caused this one to be loaded."""
     globs: tuple[str, ...] = ()
-    """Of a rule: the names of the files that it is about."""
+    """The patterns of a rule: the files that it applies to."""
     outside: bool = False
-    """Whether a run changed it, or the file that imports it, and nobody has approved that."""
+    """Whether a run changed it, or the file that imports it, without an approval."""
 
     def fields(self) -> Json:
-        """What an InstructionsLoaded hook is told."""
-        told: Json = {"file_path": self.path, "memory_type": self.scope, "load_reason": self.reason}
+        """The fields for InstructionsLoaded hooks."""
+        fields: Json = {"file_path": self.path, "memory_type": self.scope, "load_reason": self.reason}
         more = {"globs": list(self.globs), "trigger_file_path": self.trigger, "parent_file_path": self.parent}
-        return told | {name: value for name, value in more.items() if value}
+        return fields | {name: value for name, value in more.items() if value}
 
 
 class Rule(NamedTuple):
-    """An instruction file that waits for a file which it is about."""
+    """An instruction file that is loaded when a file that it applies to is read."""
 
     path: str
     scope: Scope
@@ -93,7 +92,7 @@ class Rule(NamedTuple):
 
 
 class Instructions:
-    """The instruction files of one session: what stands in its prompt, and what was told later."""
+    """The instruction files of one session: those in its prompt, and those that were sent later."""
 
     def __init__(
         self,
@@ -102,7 +101,7 @@ class Instructions:
         hidden: Callable[[str], bool],
         unapproved: Callable[[], Container[str]] = frozenset[str],
     ) -> None:
-        """`unapproved`: the paths of files that a run changed and nobody has approved."""
+        """`unapproved`: the paths of files that a run changed without an approval."""
         self._root, self._hidden, self._unapproved = followed(root), hidden, unapproved
         self._seen: set[tuple[int, int]] = set()
         self._room = MAX_TOTAL
@@ -110,17 +109,17 @@ class Instructions:
         self._looked_at = 0
         self.files: list[File] = []
         self.unannounced: list[File] = []
-        """Those of which no hook has been told yet."""
+        """Files for which no InstructionsLoaded hook ran yet."""
         self._rules: list[Rule] = []
         self.imported: set[str] = set()
-        """Every file that was read or would be, though it may not be there yet: what a file imports, a rule, a link."""
+        """Every file that was or would be read, also if it does not exist yet: imports, rules, links."""
         self._forgotten: set[str] = set()
-        """Told once, and lost with what was compacted."""
+        """Files that were sent once and then removed by a compaction."""
         self._started: frozenset[tuple[int, int]] = frozenset()
         user, above = followed(os.path.expanduser("~")), _ancestors(self._root)
         self._bounds = (above[0], user)
-        """Nothing outside of these is read, whatever a file imports."""
-        for path in _of_the_user(home, user):
+        """No file outside of these folders is read, whatever a file imports."""
+        for path in _user_files(home, user):
             self._load(path, "User", "session_start", user)
         self._load_rules(user, "User")
         for folder in above:
@@ -131,27 +130,27 @@ class Instructions:
 
     @property
     def text(self) -> str:
-        """What stands in the prompt; empty where there are none."""
+        """The text for the prompt; empty if there are no files."""
         started = [file for file in self.files if not file.trigger]
-        return told(started) if started else ""
+        return instructions_text(started) if started else ""
 
-    def of_child(self) -> "Instructions":
-        """The same files for a child session, which has read nothing yet."""
+    def for_child(self) -> "Instructions":
+        """A copy for a child session, which has not read any files yet."""
         child = copy(self)
         child.files = [file for file in self.files if not file.trigger]
         child.unannounced, child._folders, child._seen = [], {self._root}, set(self._started)
         child._looked_at, child._forgotten = 0, set()
         return child
 
-    def nested(self, files_read: dict[str, str]) -> list[File]:
-        """What lies beside files that were read since the last look."""
+    def load_nested(self, files_read: dict[str, str]) -> list[File]:
+        """Load the instruction files next to files that were read since the last call."""
         if len(files_read) < self._looked_at:
             self._looked_at = 0
         new = list(islice(files_read, self._looked_at, None))
         self._looked_at = len(files_read)
         before = len(self.files)
         for path in new:
-            for folder in self._between(path):
+            for folder in self._unseen_folders(path):
                 for name, scope in NAMES:
                     self._load(os.path.join(folder, name), scope, "nested_traversal", self._root, trigger=path)
             for rule in self._rules:
@@ -160,7 +159,7 @@ class Instructions:
         return self.files[before:]
 
     def _load_rules(self, folder: str, scope: Scope) -> None:
-        """Those that are about everything now, the others when a file is read that they are about."""
+        """Load rules without patterns now; the others are loaded when a file that they apply to is read."""
         for path in _rule_files(folder):
             globs = _globs(path, folder)
             if globs:
@@ -171,11 +170,11 @@ class Instructions:
 
     @property
     def told_later(self) -> set[str]:
-        """Those that do not stand in the prompt."""
+        """The files that are not in the prompt."""
         return {file.path for file in self.files if file.trigger}
 
-    def compacted(self, paths: Iterable[str]) -> None:
-        """What was told of these is gone: they are told again with the next result, if they still count."""
+    def forget(self, paths: Iterable[str]) -> None:
+        """Forget files that a compaction removed; they are sent again with the next result if they still apply."""
         gone = set(paths)
         self._room += sum(len(file.text) for file in self.files if file.path in gone)
         self.files = [file for file in self.files if file.path not in gone]
@@ -183,20 +182,20 @@ class Instructions:
         self._folders, self._looked_at = {self._root}, 0
         self._forgotten |= gone
 
-    def heard(self, paths: Iterable[str]) -> None:
-        """These were told before the session was resumed."""
+    def mark_told(self, paths: Iterable[str]) -> None:
+        """Mark files as sent, since they were before the session was resumed."""
         self._seen |= {identity for path in paths if (identity := self._identity(path)) is not None}
 
     def _identity(self, path: str) -> tuple[int, int] | None:
-        found = next(filter(None, (_opened(path, within) for within in self._bounds)), None)
-        if found is None:
+        opened = next(filter(None, (_open_regular(path, within) for within in self._bounds)), None)
+        if opened is None:
             return None
-        status = os.fstat(found.fd)
-        os.close(found.fd)
+        status = os.fstat(opened.fd)
+        os.close(opened.fd)
         return status.st_dev, status.st_ino
 
-    def _between(self, path: str) -> Iterator[str]:
-        """The folders from the workspace down to a file that were not looked at yet; none of installed packages."""
+    def _unseen_folders(self, path: str) -> Iterator[str]:
+        """The folders from the workspace down to a file that were not checked yet; none of installed packages."""
         from adderclaw.config.run_later_names import INSTALLED_TREES  # not needed before the first request
 
         folder = os.path.dirname(path)
@@ -229,26 +228,26 @@ class Instructions:
         self.imported.add(path)
         again = path in self._forgotten and bool(trigger)
         outside = any(file.path == parent and file.outside for file in self.files)
-        outside = outside or any(one in self._unapproved() for one in (path, followed(path)))
+        outside = outside or any(candidate in self._unapproved() for candidate in (path, followed(path)))
         file = File(path, scope, "compact" if again else reason, text, parent, trigger, globs, outside)
         self._room -= len(text)
         self.files.append(file)
         self.unannounced.append(file)
         for candidates in _imports(text, path) if depth < MAX_DEPTH else ():
             self.imported.update(candidates[: MAX_IMPORTED - len(self.imported)])
-            imported = next((one for one in candidates if _is_there(one, within)), None)
+            imported = next((candidate for candidate in candidates if _is_there(candidate, within)), None)
             if imported is not None:
                 self._load(imported, scope, "include", within, parent=path, trigger=trigger, depth=depth + 1)
 
     def _read(self, path: str, within: str) -> str | None:
-        """A plain file's text, once, if it really lies where it may; None else."""
-        found = _opened(path, within)
-        if found is None:
+        """The text of a regular file within the folder; None if it is not one, or was read before."""
+        opened = _open_regular(path, within)
+        if opened is None:
             return None
-        with os.fdopen(found.fd, "rb") as source:
-            status = os.fstat(found.fd)
+        with os.fdopen(opened.fd, "rb") as source:
+            status = os.fstat(opened.fd)
             identity = (status.st_dev, status.st_ino)
-            if identity in self._seen or self._hidden(found.place.text):
+            if identity in self._seen or self._hidden(opened.place.text):
                 return None
             data = source.read(MAX_BYTES + 1)
         self._seen.add(identity)
@@ -263,68 +262,68 @@ class Instructions:
 
 
 class _Open(NamedTuple):
-    """A regular file that was opened, and where it really lies."""
+    """An opened regular file and its real location."""
 
     place: WorkspacePath
     fd: int
 
 
-def _opened(path: str, within: str) -> _Open | None:
-    """A regular file by a path that may lead through links, as long as they end within a folder; None else.
+def _open_regular(path: str, within: str) -> _Open | None:
+    """Open a regular file by a path whose links end within a folder; None if that fails.
 
-    Where the links lead is found out first, and what is opened is that place, through no link at all.
+    Links are resolved first, and the resolved path is opened without following any link.
     """
     for way in (path, ""):
-        place = workspace.within_roots(way or followed(path), (within,))
-        if place is None:
+        resolved = workspace.within_roots(way or followed(path), (within,))
+        if resolved is None:
             continue
         try:
-            return _Open(place, workspace.open_file(place))
+            return _Open(resolved, workspace.open_file(resolved))
         except Refused:
-            continue  # a link is on the way, or it is no regular file
+            continue  # the path contains a link, or is not a regular file
         except (OSError, ValueError):
             return None
     return None
 
 
 def _is_there(path: str, within: str) -> bool:
-    found = _opened(path, within)
-    if found is not None:
-        os.close(found.fd)
-    return found is not None
+    opened = _open_regular(path, within)
+    if opened is not None:
+        os.close(opened.fd)
+    return opened is not None
 
 
 # ------------------------------------------------------------------ rules
 
 
 def _rule_files(folder: str) -> list[str]:
-    """The Markdown files of the rules in a folder, in order; no more than would be read anyway."""
+    """The Markdown files of a folder's rules, in order; at most as many as would be read."""
     named = os.path.join(folder, RULES)
     top = workspace.within_roots(named, (folder,))
     if top is not None and not workspace.is_folder(top):
         top = workspace.within_roots(followed(named), (folder,)) if _is_linked(top) else None
     if top is None:
         return []
-    found: list[str] = []
-    for place in _documents(top):
-        found.append(named + place.relative.removeprefix(top.relative))
-        if len(found) >= MAX_FILES:
+    paths: list[str] = []
+    for document in _markdown_files(top):
+        paths.append(named + document.relative.removeprefix(top.relative))
+        if len(paths) >= MAX_FILES:
             break
-    return found
+    return paths
 
 
-def _is_linked(place: WorkspacePath) -> bool:
-    """Whether a link may be on the way there: else nothing is there at all."""
+def _is_linked(path: WorkspacePath) -> bool:
+    """Whether the path may contain a link; else nothing is there."""
     try:
-        return workspace.Entry(place, workspace.status(place)).is_link
+        return workspace.Entry(path, workspace.status(path)).is_link
     except Refused:
         return True
     except OSError:
         return False
 
 
-def _documents(top: WorkspacePath) -> Iterator[WorkspacePath]:
-    """Markdown files of a folder, then those of the folders in it."""
+def _markdown_files(top: WorkspacePath) -> Iterator[WorkspacePath]:
+    """The Markdown files of a folder, then those of its subfolders."""
     waiting = [top]
     while waiting:
         try:
@@ -336,14 +335,14 @@ def _documents(top: WorkspacePath) -> Iterator[WorkspacePath]:
 
 
 def _globs(path: str, within: str) -> tuple[str, ...]:
-    """The `paths` of a rule's head; none where it has no such head, or one that cannot be read."""
+    """The `paths` in a rule's frontmatter; empty if it has none, or it cannot be read."""
     from adderclaw.config.foreign import frontmatter
 
-    found = _opened(path, within)
-    if found is None:
+    opened = _open_regular(path, within)
+    if opened is None:
         return ()
     try:
-        with os.fdopen(found.fd, "rb") as source:
+        with os.fdopen(opened.fd, "rb") as source:
             value: Any = frontmatter.parse(source.read(MAX_BYTES)).fields.get("paths")
     except (OSError, frontmatter.Malformed):
         return ()
@@ -353,25 +352,25 @@ def _globs(path: str, within: str) -> tuple[str, ...]:
 
 
 def _is_bounded(pattern: str) -> bool:
-    """Braces multiply: a pattern that could become hundreds is none."""
+    """Whether a pattern expands to a bounded number of patterns; each pair of braces multiplies them."""
     from adderclaw.sandbox.workspace import globs
 
     return 0 < len(pattern) < 200 and pattern.count("{") <= 2 and ".." not in pattern and globs.is_bounded(pattern)
 
 
 def _is_about(rule: Rule, path: str, root: str) -> bool:
-    """Names are those from the folder that has the rules on; of a rule of the user's, from the workspace on."""
+    """Whether a rule applies to a path. Patterns start at the rules' folder; those of the user at the workspace."""
     from adderclaw.sandbox.workspace import globs
 
     base = root if rule.scope == "User" else rule.within
-    return path.startswith(f"{base}/") and any(globs.matches(one, path[len(base) + 1 :]) for one in rule.globs)
+    return path.startswith(f"{base}/") and any(globs.matches(pattern, path[len(base) + 1 :]) for pattern in rule.globs)
 
 
 # ------------------------------------------------------------------ as text
 
 
-def told(files: list[File]) -> str:
-    """The text for the model: whose each file is, and that it decides nothing."""
+def instructions_text(files: list[File]) -> str:
+    """The text for the model, which names each file's owner and says that files grant nothing."""
     parts = [INTRODUCTION]
     for file in files:
         body = file.text.replace("</instructions", "<\\/instructions")
@@ -383,7 +382,7 @@ def told(files: list[File]) -> str:
     return "\n\n".join(parts)
 
 
-def _of_the_user(home: str, user: str) -> tuple[str, ...]:
+def _user_files(home: str, user: str) -> tuple[str, ...]:
     return (
         *(os.path.join(home, name) for name in home_names.INSTRUCTIONS),
         os.path.join(user, ".claude", "CLAUDE.md"),
@@ -391,14 +390,14 @@ def _of_the_user(home: str, user: str) -> tuple[str, ...]:
 
 
 def _ancestors(root: str) -> list[str]:
-    """From the nearest folder above that is a project's (or the root itself) down to the root."""
+    """The folders from the enclosing project down to the root; only the root if no project encloses it."""
     user = followed(os.path.expanduser("~"))
     chain = [root]
     folder = root
     while not _is_project(folder):
         folder = os.path.dirname(folder)
         if folder in ("/", user) or len(chain) > MAX_ANCESTORS:
-            return [root]  # no project around it: what lies above is none of its business
+            return [root]  # no project encloses it, so nothing above it is read
         chain.append(folder)
     return chain[::-1]
 
@@ -408,9 +407,9 @@ def _is_project(folder: str) -> bool:
 
 
 def _imports(text: str, path: str) -> Iterator[list[str]]:
-    """What a text may name by each `@path` outside of code, longest first: a name may have spaces."""
+    """For each `@path` outside of code, the paths that it may mean, longest first, since names may have spaces."""
     prose = re.sub(_SPAN, "", re.sub(_FENCE, "", text))
-    for found in re.finditer(_IMPORT, prose):
-        words = found[1].split(" ")
+    for match in re.finditer(_IMPORT, prose):
+        words = match[1].split(" ")
         named = (os.path.expanduser(" ".join(words[:count])) for count in range(len(words), 0, -1))
-        yield [os.path.normpath(os.path.join(os.path.dirname(path), one)) for one in named]
+        yield [os.path.normpath(os.path.join(os.path.dirname(path), name)) for name in named]

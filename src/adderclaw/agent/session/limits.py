@@ -1,4 +1,4 @@
-"""Budgets that are checked before the spending, and the detector of a model that goes in circles."""
+"""Budgets, which are checked before anything is spent, rate counters, and the detector of repeated calls."""
 
 from collections import deque
 from threading import Lock
@@ -11,27 +11,26 @@ from adderclaw.core.overseer import ALONE, Asking, RunSupervisor
 from adderclaw.core.types import Clock, ToolCall, ToolResult, Usage
 
 TYPICAL_ANSWER = 1_000
-"""Tokens that an answer is expected to take: its longest would refuse calls that nearly always fit."""
+"""Tokens that an answer is expected to take. Reserving the longest would refuse calls that nearly always fit."""
 LONG_ANSWER = 16_000
-"""Tokens of the longest answer of a model that nobody knows more of."""
+"""Tokens of the longest answer of a model whose limit is unknown."""
 OVERHEAD = 1_000
-"""Tokens that a provider may add to what it is sent."""
+"""Tokens that a provider may add to a request."""
 
 
 class Budget:
     """What a run and all its children may still spend. `0` means zero, not unlimited.
 
-    A model call is reserved before it is made and settled after: what is settled, what is reserved and what the next
-    call is expected to need must fit together. So children that run at once pass a limit by no more than what the last
-    call of each took beyond its estimate.
+    A model call is reserved before it is made and settled after. Settled, reserved and expected amounts together must
+    fit the limit. So parallel children exceed a limit at most by what the last call of each took beyond its estimate.
     """
 
     def __init__(
         self, limits: Limits, clock: Clock, prices: Prices, outer: RunSupervisor = ALONE, *, cost_set_in: str = ""
     ) -> None:
-        """`outer` has limits that the run shares with others; `cost_set_in` says where `limits.cost_usd` was set.
+        """`outer`: limits that the run shares with others. `cost_set_in`: where `limits.cost_usd` was set, if anywhere.
 
-        A cost limit that somebody set rejects models without a price; the default one does not count them.
+        A cost limit that was set rejects models without a price; the default limit ignores them.
         """
         self._limits, self._clock, self._outer = limits, clock, outer
         self.cost_set_in = cost_set_in
@@ -46,22 +45,22 @@ class Budget:
         self.tool_calls = 0
         self._calls_before = 0
         self.children = 0
-        """Child sessions that were begun."""
+        """The number of child sessions that were started."""
         self.spent = 0.0
-        """US dollars of the calls whose price is known."""
+        """US dollars spent on calls with a known price."""
         self.unpriced: set[str] = set()
-        """Models that were asked and have no known price."""
+        """Models that were used and have no known price."""
 
-    def begin(self) -> None:
-        """Somebody who keeps asking (a person at the REPL, an MCP client) asks again: time and tool calls count anew.
+    def restart_limits(self) -> None:
+        """Restart the limits on time and tool calls for a new message of a person or an MCP client.
 
-        Money and tokens go on counting: those are spent however long it was waited in between.
+        Tokens and cost are not reset.
         """
         self._began = self._clock.monotonic()
         self._calls_before = self.tool_calls
 
-    def waited(self, seconds: float) -> None:
-        """The operator lets it wait until the provider's quota begins anew: that is no time of work."""
+    def exclude_wait(self, seconds: float) -> None:
+        """Exclude a wait for the provider's quota from the time limit."""
         self._began += seconds
 
     @property
@@ -70,14 +69,13 @@ class Budget:
 
     @property
     def cost(self) -> float | None:
-        """US dollars, rounded to what matters; None when no call had a known price."""
+        """US dollars, rounded; None if no call had a known price."""
         return round(self.spent, 6) if self._priced or not self.unpriced else None
 
     @property
     def state(self) -> list[float]:
-        """What was used up so far: steps, tool calls, those before this message, seconds, tokens by kind, dollars;
-        then what counts and is in no report (tokens, dollars), child sessions, calls with a known price, and whether
-        a count is estimated."""
+        """What was used so far: steps, tool calls, those before this message, seconds, tokens by kind, dollars; then
+        unreported tokens and dollars, child sessions, calls with a known price, and whether a count is estimated."""
         seconds = round(self._clock.monotonic() - self._began, 4)
         counts = self.steps, self.tool_calls, self._calls_before, seconds
         used = self.usage
@@ -86,8 +84,8 @@ class Budget:
         return [*counts, *tokens, self.spent, *unreported, *([1] if used.estimated else [])]
 
     @property
-    def owed(self) -> list[float]:
-        """The same for whoever goes on if we are cut off now: calls that are under way count as expected."""
+    def state_if_interrupted(self) -> list[float]:
+        """The state for a process that resumes after a crash now: running calls count with their estimate."""
         with self._lock:
             state = self.state
             state[9] += self._held_tokens
@@ -95,7 +93,7 @@ class Budget:
         return state
 
     def restore(self, state: list[float]) -> None:
-        """Go on from there: in a replay, or because this run was interrupted there and is resumed."""
+        """Continue from a stored state, in a replay or a resumed run."""
         steps, tool_calls, before, seconds, *tokens = state[:8]
         self.steps, self.tool_calls, self._calls_before = int(steps), int(tool_calls), int(before)
         self.spent, lost_tokens, self._lost_cost, children, priced, estimated = [*state[8:], 0, 0.0, 0, 0, 0, 0][:6]
@@ -104,8 +102,8 @@ class Budget:
         self.usage = Usage(sent, received, read, written, bool(estimated))
         self._lost_tokens, self.children, self._priced = int(lost_tokens), int(children), int(priced)
 
-    def owe(self, state: list[float]) -> None:
-        """Go on with what another run left unfinished: what that one used up counts, and is not ours to report."""
+    def take_over(self, state: list[float]) -> None:
+        """Continue the unfinished work of another run: what that run used counts, but is not reported again."""
         earlier = Budget(self._limits, self._clock, self.prices)
         earlier.restore(state)
         self._began = earlier._began
@@ -115,33 +113,33 @@ class Budget:
         self.children = earlier.children
 
     def reserve(self, quote: Quote, input_tokens: int, *, cached: int = 0) -> "Reservation":
-        """Hold what a call is expected to take, or say which limit it would pass. `cached` input is cheaper."""
-        self._within_time()
+        """Reserve what a call is expected to take; raises LimitError if it does not fit. `cached` input is cheaper."""
+        self._require_time()
         cached = min(cached, input_tokens)
         answer = min(quote.max_tokens or TYPICAL_ANSWER, TYPICAL_ANSWER)
         expected = Usage(input_tokens - cached, answer, cached)
         price = cost(expected, quote.facts)
         with self._lock:
-            self._fits_tokens(expected.total)
+            self._require_tokens(expected.total)
             self._require_price(quote.unpriced)
-            self._fits_cost(price)
+            self._require_cost(price)
             self._held_tokens += expected.total
             self._held_cost += price or 0.0
         held = Reservation(self, expected, price)
         try:
-            held.outer, held.answer = self._outer.reserve(_at_most(quote, input_tokens, answer))
+            held.outer, held.answer = self._outer.reserve(_largest_call(quote, input_tokens, answer))
         except BaseException:
             held.release()
             raise
         return held
 
     def before_tool_call(self) -> None:
-        self._within_time()
+        self._require_time()
         if self.tool_calls - self._calls_before >= self._limits.tool_calls:
             raise LimitError(f"tool call limit reached: {self._limits.tool_calls} (limits.tool_calls)", "tool_calls")
 
-    def end(self, held: "Reservation", usage: Usage, price: float | None, *, answered: bool) -> None:
-        """A reservation becomes what was really spent."""
+    def end_reservation(self, held: "Reservation", usage: Usage, price: float | None, *, answered: bool) -> None:
+        """Replace a reservation by what was actually spent."""
         with self._lock:
             self._held_tokens -= held.expected.total
             self._held_cost -= held.price or 0.0
@@ -155,16 +153,16 @@ class Budget:
         if held.outer:
             self._outer.settle(held.outer, usage.total, price)
 
-    def _within_time(self) -> None:
+    def _require_time(self) -> None:
         if self.seconds_left <= 0:
             raise LimitError(f"time limit reached: {self._limits.seconds} s (limits.seconds)", "seconds")
 
-    def _fits_tokens(self, wanted: int) -> None:
+    def _require_tokens(self, needed: int) -> None:
         limit, spent = self._limits.tokens, self.usage.total + self._lost_tokens
-        if spent + self._held_tokens + wanted > limit:
+        if spent + self._held_tokens + needed > limit:
             held = f", {self._held_tokens:,} in calls under way" if self._held_tokens else ""
-            said = f"{spent:,} used{held}, the next call needs about {wanted:,}, of {limit:,}"
-            raise LimitError(f"token limit reached: {said} (limits.tokens)", "tokens")
+            amounts = f"{spent:,} used{held}, the next call needs about {needed:,}, of {limit:,}"
+            raise LimitError(f"token limit reached: {amounts} (limits.tokens)", "tokens")
 
     def _require_price(self, unpriced: str) -> None:
         limit = self._limits.cost_usd
@@ -177,18 +175,18 @@ class Budget:
         )
         raise LimitError(f"{why}; {fix}: limits.tokens still applies", "price")
 
-    def _fits_cost(self, price: float | None) -> None:
+    def _require_cost(self, price: float | None) -> None:
         if price is None:
             return
         limit, spent = self._limits.cost_usd, self.spent + self._lost_cost
         if spent + self._held_cost + price > limit:
             held = f", ${self._held_cost:.4f} in calls under way" if self._held_cost else ""
-            said = f"${spent:.4f} spent{held}, the next call costs about ${price:.4f}, of ${limit:g}"
-            raise LimitError(f"cost limit reached: {said} (limits.cost_usd)", "cost_usd")
+            amounts = f"${spent:.4f} spent{held}, the next call costs about ${price:.4f}, of ${limit:g}"
+            raise LimitError(f"cost limit reached: {amounts} (limits.cost_usd)", "cost_usd")
 
 
-def _at_most(quote: Quote, input_tokens: int, answer: int) -> Asking:
-    """What a call can take: twice the input that is expected (a token for two bytes), and the longest answer."""
+def _largest_call(quote: Quote, input_tokens: int, answer: int) -> Asking:
+    """The most that a call can take: twice the expected input, and the longest answer."""
     facts = quote.facts
     longest = quote.max_tokens or facts.max_output_tokens
     tokens = min(2 * input_tokens + OVERHEAD, max(facts.context_tokens or 2**31, input_tokens))
@@ -206,37 +204,37 @@ def _at_most(quote: Quote, input_tokens: int, answer: int) -> Asking:
 
 
 class Reservation:
-    """What one call is expected to take, held until one of the three is called."""
+    """The reserved estimate of one call, until it is settled, released or forfeited."""
 
     def __init__(self, budget: Budget, expected: Usage, price: float | None) -> None:
         self._budget = budget
         self.expected, self.price = expected, price
         self.open = True
         self.outer = ""
-        """What names it among the limits that are shared with others."""
+        """Its id among the limits that are shared with other runs."""
         self.answer: int | None = None
-        """Tokens of the answer that fit into those, where that is less than the longest."""
+        """The answer's tokens that fit the shared limits, if that is less than the longest answer."""
 
     def settle(self, usage: Usage, price: float | None) -> None:
-        """The call was answered and took this."""
+        """Settle a call that was answered, with its actual usage."""
         self._end(usage, price, answered=True)
 
     def release(self) -> None:
-        """The call was refused: nobody bills that."""
+        """Release the reservation of a call that was refused and is not billed."""
         self._end(Usage(), None, answered=False)
 
     def forfeit(self) -> None:
-        """The answer never came whole: what was expected counts against the limits, and in no report."""
+        """Count the estimate of an incomplete call against the limits; it is not reported."""
         self._end(self.expected, self.price, answered=False)
 
     def _end(self, usage: Usage, price: float | None, *, answered: bool) -> None:
         if self.open:
             self.open = False
-            self._budget.end(self, usage, price, answered=answered)
+            self._budget.end_reservation(self, usage, price, answered=answered)
 
 
 class Pace:
-    """How many calls of each kind ran within the last minute: what a rate limit looks at."""
+    """Counts the calls of each kind within the last minute, for rate limits."""
 
     MINUTE = 60.0
 
@@ -244,10 +242,10 @@ class Pace:
         self._clock = clock
         self._ran: dict[str, deque[float]] = {}
 
-    def ran(self, kind: str) -> None:
+    def add(self, kind: str) -> None:
         self._ran.setdefault(kind, deque()).append(self._clock.monotonic())
 
-    def recent(self, kind: str) -> int:
+    def recent_count(self, kind: str) -> int:
         times = self._ran.get(kind)
         while times and times[0] <= self._clock.monotonic() - self.MINUTE:
             times.popleft()
@@ -255,14 +253,14 @@ class Pace:
 
 
 class LoopDetector:
-    """Counts how often the same call gave the same result, one after the other."""
+    """Counts how often in a row the same call gave the same result."""
 
     def __init__(self, warn_at: int, stop_at: int) -> None:
         self._warn_at, self._stop_at = warn_at, stop_at
         self._last = ""
         self.repeats = 0
 
-    def saw(self, call: ToolCall, result: ToolResult) -> None:
+    def add(self, call: ToolCall, result: ToolResult) -> None:
         seen = digest([call.name, call.arguments if call.arguments is not None else call.raw, result.content])
         self.repeats = self.repeats + 1 if seen == self._last else 1
         self._last = seen

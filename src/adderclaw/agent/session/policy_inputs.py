@@ -1,4 +1,4 @@
-"""The policy of a session, made of the configuration and of what was found around it."""
+"""Builds the policy of a session from the configuration and the recorded inputs."""
 
 from adderclaw import policy, tools
 from adderclaw.config.paths import followed
@@ -7,14 +7,14 @@ from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import Json
 
 
-def policy_of(config: Config, made_of: Json) -> policy.Policy:
-    """The policy of what `made_of` names. Where links lead is noted in it, and taken from it when it is noted."""
-    given = dict(made_of)
-    known: dict[str, str] = given.pop("real")
+def policy_of(config: Config, policy_inputs: Json) -> policy.Policy:
+    """Build the policy from `policy_inputs`. Resolved links are recorded in it, and reused if already recorded."""
+    inputs = dict(policy_inputs)
+    known: dict[str, str] = inputs.pop("real")
 
     def real(path: str) -> str:
         if path not in known:
             known[path] = followed(path)
         return known[path]
 
-    return policy.policy_of(config, **given, aliases=tools.aliases(), known=NAMES, real=real)
+    return policy.policy_of(config, **inputs, aliases=tools.aliases(), known=NAMES, real=real)

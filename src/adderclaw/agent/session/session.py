@@ -1,4 +1,4 @@
-"""A session: everything that one line of work reaches, put together by the composition root."""
+"""A session: the state of one line of work and everything that it uses, assembled by `agent.run`."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from adderclaw.agent.session.instructions import Instructions
 from adderclaw.agent.session.limits import Budget, LoopDetector, Pace
 from adderclaw.agent.session.prompt import Prompt
-from adderclaw.agent.session.tape import UNTAPED, Tape
+from adderclaw.agent.session.tape import NO_TAPE, Tape
 from adderclaw.config.schema.settings import Config, Permissions
 from adderclaw.core.events import Bus
 from adderclaw.core.framing import tagged
@@ -60,36 +60,36 @@ if TYPE_CHECKING:
 
 
 class NetworkAccess(Protocol):
-    """What commands reach, for who is asked about them. `agent.run.sandbox_setup` has it."""
+    """Which hosts commands can reach, for approval questions. `agent.run.sandbox_setup` implements it."""
 
-    def offered(self, command: CommandFact | None) -> tuple[str, ...]: ...
-    def let_in(self, command: CommandFact | None) -> tuple[str, ...]: ...
-    def words(self, command: CommandFact | None) -> str: ...
+    def offered_registries(self, command: CommandFact | None) -> tuple[str, ...]: ...
+    def allow_registries(self, command: CommandFact | None) -> tuple[str, ...]: ...
+    def describe(self, command: CommandFact | None) -> str: ...
 
 
 class Planning(NamedTuple):
-    """Where the conversation stands in its workflow."""
+    """The phase of the conversation's workflow."""
 
     phase: Phase
     plan_approved: bool
 
 
-class InForce:
-    """The policy that counts now: rules that a skill lends are added to it until the turn ends."""
+class ActivePolicy:
+    """The current policy, with the allow rules that skills add until the turn ends."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self.lent: tuple[Rule, ...] = ()
-        """They lift no deny, no ask and no guard."""
+        self.lent_rules: tuple[Rule, ...] = ()
+        """Allow rules that a skill added. They do not override deny rules, ask rules or guards."""
         self.own = policy
-        """The policy without what is lent: a child session has this."""
-        self.begun = policy
+        """The policy without rules that were lent; a child session starts with it."""
+        self.initial = policy
         """The policy that the session began with."""
         self.effort: Effort | None = None
-        """How much a skill wants the model to think, until the turn ends."""
+        """The effort that a skill asks for, until the turn ends."""
 
     def lend(self, texts: Sequence[str], effort: Effort | None = None) -> list[str]:
-        """Let allow rules, and an effort, count until `take_back`; the rules that do."""
+        """Add allow rules and an effort until `end_loans`; returns the rules that were added."""
         self.effort = effort or self.effort
         if not texts:
             return []
@@ -98,73 +98,73 @@ class InForce:
         before = self.policy.rules.allow
         self.policy = gate.with_allowed(self.policy, texts)
         added = tuple(rule for rule in self.policy.rules.allow if rule not in before)
-        self.lent += added
+        self.lent_rules += added
         return [rule.text for rule in added]
 
     def update(self, permissions: Permissions, real: Callable[[str], str]) -> None:
-        """Let other permissions count from now on; what is lent stays so until `take_back`."""
+        """Replace the permissions from now on; lent rules stay until `end_loans`."""
         from adderclaw import policy as gate
 
-        self.own = gate.with_permissions(self.begun, permissions, real)
+        self.own = gate.with_permissions(self.initial, permissions, real)
         rules = self.own.rules
-        allow = tuple(dict.fromkeys((*rules.allow, *self.lent)))
+        allow = tuple(dict.fromkeys((*rules.allow, *self.lent_rules)))
         self.policy = replace(self.own, rules=rules._replace(allow=allow))
 
-    def take_back(self) -> None:
-        self.policy, self.lent, self.effort = self.own, (), None
+    def end_loans(self) -> None:
+        self.policy, self.lent_rules, self.effort = self.own, (), None
 
 
 @mutable_record
 class ToolEnvironment:
-    """What a call is judged in: enough to explain a verdict without running anything."""
+    """The environment that calls are judged in: enough to explain a verdict without running anything."""
 
     tools: Mapping[str, Tool[Any]]
     kit: Kit
-    """What its tools were made with: a child session's are made with the same."""
-    in_force: InForce
+    """What the tools were made with; a child session's tools are made with the same."""
+    active_policy: ActivePolicy
     context: ToolContext
     stopped: Callable[[], bool]
     planning: Callable[[], Planning]
     protected_ids: Callable[[], frozenset[tuple[int, int]]]
     confinement: str = "none"
-    """What holds a tool's children, as each receipt says."""
+    """The kind of sandbox that commands run in, as each receipt says."""
     at_terminal: bool = False
-    """Whether who answers is a person at the interactive terminal."""
+    """Whether the operator is a person at an interactive terminal."""
     unmasked: Callable[[Touch], bool] = lambda _touch: False
-    """Whether a command that only looks could see what a rule denies to Read."""
+    """Whether a command that only reads could see a file that a rule denies to Read."""
     pace: Pace | None = None
-    """How often tools ran of late; without one no rate limit is looked at."""
-    arrive: Callable[[str], Awaitable[str]] | None = None
-    """Waits, for as long as is sensible, for a tool of this name that comes late; says why it does not come, if so."""
-    connecting: Callable[[], Awaitable[str]] | None = None
-    """Waits briefly for servers that are still starting; says which are not there. None where none is configured."""
+    """Counts recent tool calls for rate limits; None: no rate limits."""
+    wait_for_tool: Callable[[str], Awaitable[str]] | None = None
+    """Waits for a tool of an MCP server that is still starting; returns why it is not available, or an empty text."""
+    wait_for_servers: Callable[[], Awaitable[str]] | None = None
+    """Waits briefly for MCP servers that are still starting; returns which are missing. None: none is configured."""
     background: Background | None = None
-    """What goes on beside the turns: the loop tells the model of each end."""
+    """Background tasks; the loop tells the model when one ends."""
     policy_inputs: Json = field(default_factory=dict[str, Any])
-    """What the policy was made of beside the configuration, so that it can be made again."""
-    shortened: Callable[[ToolResult], ToolResult] = lambda result: result
-    """Cuts a result that is too long to be shown, and keeps the whole; what was recorded is cut already."""
-    ways_out: "NetworkAccess | None" = None
-    """Which hosts its commands reach; None where nothing runs."""
-    later: "Changes | None" = None
-    """What the sandbox found changed of what other programs run later; None where nothing looks."""
+    """The inputs of the policy other than the configuration, so that a replay can build it again."""
+    shorten: Callable[[ToolResult], ToolResult] = lambda result: result
+    """Cuts a result that is too long for the model, and stores the whole in a file."""
+    network: "NetworkAccess | None" = None
+    """Which hosts commands can reach; None if nothing can run."""
+    later_changes: "Changes | None" = None
+    """Changes that the sandbox found in files that other programs run later; None if nothing checks for them."""
 
     @property
     def policy(self) -> Policy:
-        return self.in_force.policy
+        return self.active_policy.policy
 
-    def hide(self) -> None:
-        """Let searches pass over what may not be read: by the rules, and our own files under any other name."""
+    def update_hidden(self) -> None:
+        """Update which files searches skip: those that rules deny, and AdderClaw's own files under any name."""
         from adderclaw import policy as gate
 
         self.context.hidden = _hidden(gate.hidden_from_search(self.policy), self.protected_ids)
         self.context.unchanged = gate.kept_from_deletion(self.policy)
 
     @property
-    def offered(self) -> dict[str, Tool[Any]]:
-        """Those of its tools that the model is told of: one that is denied whatever the call says is not among them.
+    def offered_tools(self) -> dict[str, Tool[Any]]:
+        """The tools that the model is told about: not those that are denied whatever their input is.
 
-        A driver's own tools, by which it learns how its work ended, are no policy's.
+        A driver's own tools are always offered.
         """
         from adderclaw import policy as gate
 
@@ -179,7 +179,7 @@ def _hidden(denied: Callable[[str], bool], own: Callable[[], frozenset[tuple[int
 
     def hidden(path: str) -> bool:
         nonlocal last
-        if path != last[0]:  # a search names a file once for each line
+        if path != last[0]:  # a search asks about the same file once for each line
             last = (path, denied(path) or _is_linked(path, own))
         return last[1]
 
@@ -187,7 +187,7 @@ def _hidden(denied: Callable[[str], bool], own: Callable[[], frozenset[tuple[int
 
 
 def _is_linked(path: str, own: Callable[[], frozenset[tuple[int, int]]]) -> bool:
-    """Whether it is a second name of one of these files."""
+    """Whether the path is a hard link to one of these files."""
     from adderclaw.sandbox import workspace
 
     status = workspace.stat_target(path)
@@ -195,60 +195,62 @@ def _is_linked(path: str, own: Callable[[], frozenset[tuple[int, int]]]) -> bool
 
 
 type Rows = list[Callable[[Cursor], None]]
-"""What is to be written in one transaction with something else."""
+"""Functions that write rows in the transaction of something else."""
 type Chain = Callable[["Session", Json, Rows | None], Awaitable[Merged]]
 """The hooks of one event, ready to run."""
 
 
 @mutable_record
 class State:
-    """What one line of work has for itself, and changes as it goes: a child session begins with a new one."""
+    """The changing state of a session; a child session begins with a new one."""
 
     loops: LoopDetector
     history: History = field(default_factory=History)
     unfinished: tuple[ToolCall, ...] = ()
-    """Calls of the last reply that never began: a resumed turn starts with them."""
+    """Calls of the last reply that never began; a resumed turn starts with them."""
     asks_again: set[str] = field(default_factory=set[str])
-    """Ids of those that had begun to ask a person: their intent is in the store."""
-    answered: tuple[Block, ...] = ()
-    """Results of the other calls of that reply, which the model hears together with them."""
-    lost: tuple[TaskEnd, ...] = ()
-    """Background tasks that an interruption took along: the model is told at its next step."""
+    """Ids of unfinished calls that had begun to ask a person; their intent is in the store."""
+    answered_blocks: tuple[Block, ...] = ()
+    """Results of the other calls of that reply, which are sent together with theirs."""
+    lost_tasks: tuple[TaskEnd, ...] = ()
+    """Background tasks that an interruption ended; the model is told at its next step."""
     cached_tokens: int = 0
-    """How much of the last request the provider keeps, so that reading it again is cheaper."""
-    kept_cwd: str = ""
+    """Tokens of the last request that the provider has cached."""
+    stored_cwd: str = ""
     turn_id: str = ""
-    """Of the turn that goes on; empty in one that was resumed."""
+    """The id of the current turn; empty in a resumed turn."""
     rounds: int = 0
-    """Rounds of tool calls of the turn that goes on, those before an interruption included."""
-    watched: dict[str, tuple[int, int, int] | None] = field(default_factory=dict[str, tuple[int, int, int] | None])
-    """Paths that hooks want to hear about, with what each looked like at the last look."""
+    """Rounds of tool calls in the current turn, including those before an interruption."""
+    watched_paths: dict[str, tuple[int, int, int] | None] = field(
+        default_factory=dict[str, tuple[int, int, int] | None]
+    )
+    """Path that hooks watch → its stamp at the last check."""
     watched_from: str = ""
-    """The directory that the shell was in then."""
+    """The shell's directory at the last check."""
     hooks_calling: set[int] = field(default_factory=set[int])
-    """Ordinals of those that wait for a server's tool."""
-    beside: set["Task[None]"] = field(default_factory=set["Task[None]"])
-    """Hooks that run beside the turn."""
-    due: list[str] = field(default_factory=list[str])
-    """What the model is told with the user's next message."""
+    """Ordinals of hooks that wait for an MCP server's tool."""
+    background_hooks: set["Task[None]"] = field(default_factory=set["Task[None]"])
+    """Hooks that run in the background."""
+    due_texts: list[str] = field(default_factory=list[str])
+    """Texts that are sent with the user's next message."""
     stays: bool = False
-    """A question about a call stays open where nobody is there to answer it: a driver's own call, which waits."""
+    """Whether a question about a driver's own call stays open if nobody can answer it now."""
     goal: str = ""
-    """What is to be reached before a turn ends; `goals` sets it."""
+    """The condition that must hold before a turn ends; set by `goals`."""
     configured: Permissions | None = None
-    """The permissions that it began with, once an update has changed them."""
-    worked_in: PermissionMode | None = "plan"
-    """The mode of the last turn outside plan mode: an approved plan goes on in it. `plan` before there was one."""
+    """The initial permissions; None until an update changes them."""
+    last_work_mode: PermissionMode | None = "plan"
+    """The mode of the last turn outside of plan mode, which an approved plan continues in; `plan` if there was none."""
     planning: Literal["", "mode", "phase"] = ""
-    """Whether the model was last told that nothing may be changed: by plan mode, or by the phase planning."""
+    """The last notice to the model that nothing may be changed: by plan mode, by the planning phase, or none."""
 
 
 @mutable_record
 class Session:
-    """What a line of work reaches. A child has the same but for what `replace` is given."""
+    """Everything that a line of work uses. A child session is a copy with some fields replaced."""
 
     config: Config
-    scene: ToolEnvironment
+    environment: ToolEnvironment
     store: Store
     ledger: Ledger | None
     bus: Bus
@@ -264,126 +266,128 @@ class Session:
     thinking: Thinking = DEFAULT_THINKING
     """How much the model thinks; it may change between two calls."""
     home: str = ""
-    """AdderClaw's own folder, where the operator's file is."""
+    """AdderClaw's home folder, with the operator's own files."""
     managed: Json = field(default_factory=dict[str, Any])
-    """What the administrator of this machine says: it bounds what changes while the session runs, too."""
-    overseer: RunSupervisor = NO_OVERSEER
-    """Who watches the run from outside of its process; a child session is given its parent's."""
-    keep_body: Callable[[str, Json], None] | None = None
-    """Keeps a whole request or answer in the run folder, where somebody asked for that (logging.debug_llm_bodies)."""
+    """The administrator's settings, which also limit changes while the session runs."""
+    supervisor: RunSupervisor = NO_OVERSEER
+    """Supervises the run from outside of its process, in a fleet; a child session has its parent's."""
+    save_body: Callable[[str, Json], None] | None = None
+    """Saves a whole request or answer in the run folder (logging.debug_llm_bodies); None if that is off."""
     warm: Callable[[], None] = lambda: None
     """Imports what the next step needs, while the model thinks."""
     hooks: Mapping[str, Chain] = field(default_factory=dict[str, "Chain"])
-    """Event → its hooks. A child session is given its parent's."""
+    """Event → its hooks. A child session has its parent's."""
     instructions: Instructions | None = None
-    """The instruction files of the user and the project; None where none are wanted."""
+    """The instruction files of the user and the project; None if they are switched off."""
     checkpoints: Checkpoints | None = None
-    """Keeps what calls change on disk; a child session is given its parent's. None: nothing is kept."""
+    """Records what calls change on disk; a child session has its parent's. None: no checkpoints."""
     agent_id: str = ""
-    """Of a child session: which agent it is, and of which kind."""
+    """The agent's id and, below, its type; empty in a session that is not a child."""
     agent_type: str = ""
     depth: int = 0
-    """How many sessions stand above it: 0 for the one that a person or a driver began."""
+    """The number of sessions above it: 0 for a session that a person or a driver began."""
     hooks_ran: set[int] = field(default_factory=set[int])
-    """Ordinals of the hooks that ran in it."""
-    began: str = "startup"
-    """How it begins, for SessionStart; empty once that was told."""
-    setup: str = ""
-    """Why Setup is told before that, if it is: the project is new, or the operator wants maintenance."""
-    ends_with: str = "other"
-    """How it ends, for SessionEnd; empty once that was told."""
+    """Ordinals of the hooks that ran in this session."""
+    start_source: str = "startup"
+    """The source of the SessionStart event; empty once its hooks ran."""
+    setup_trigger: str = ""
+    """The trigger of the Setup event, which comes first: a new project, or maintenance; empty for no event."""
+    end_reason: str = "other"
+    """The reason of the SessionEnd event; empty once its hooks ran."""
     call_back: "CallBack | None" = None
-    """Calls a hook of the program that embeds us."""
+    """Calls a hook function of the program that embeds AdderClaw."""
     settings_files: dict[str, tuple[str, tuple[int, int] | None]] = field(
         default_factory=dict[str, tuple[str, tuple[int, int] | None]]
     )
-    """Path → whose settings it has, and what it looked like: for ConfigChange hooks, where there are any."""
+    """Path → the source of its settings and its stamp, for ConfigChange hooks."""
 
-    tape: Tape = UNTAPED
-    """What reaches it from outside passes through here."""
+    tape: Tape = NO_TAPE
+    """Records or replays everything that reaches the session from outside."""
     host: Host = NOBODY
-    """What its tools see of it; `hosted` sets it, once for each session."""
+    """The session as its tools see it; set once by `set_host`."""
 
-    def hosted(self, host: Host) -> None:
-        self.host = self.scene.context.host = host
+    def set_host(self, host: Host) -> None:
+        self.host = self.environment.context.host = host
 
     async def fire(self, event: str, fields: Json, rows: Rows | None = None) -> Merged:
-        """Run an event's hooks; where there are none this costs a look into a table.
+        """Run the hooks of an event, if there are any.
 
-        Their own rows are committed at once, or left in `rows` for the caller's transaction.
+        Their rows are committed at once, or appended to `rows` for the caller's transaction.
         """
         chain = self.hooks.get(event)
         if chain is None:
             return NO_HOOKS
         return await chain(self, fields, rows)
 
-    def look(self, of: str, given: Json, look: Callable[[], Json]) -> Json:
-        """What a driver looks up outside of the session: noted, so that a replay finds the same."""
-        return self.tape.looked(self, of, given, look)
+    def read_outside(self, of: str, query: Json, look: Callable[[], Json]) -> Json:
+        """Read external state for a driver through the tape, so that a replay sees the same value."""
+        return self.tape.read_outside(self, of, query, look)
 
-    async def ask(self, of: str, given: Json, asking: Awaitable[Json]) -> Json:
-        """The same, where the answer has to be waited for."""
-        return await self.tape.found(self, of, given, asking)
+    async def await_outside(self, of: str, query: Json, asking: Awaitable[Json]) -> Json:
+        """Await external state for a driver through the tape, so that a replay sees the same value."""
+        return await self.tape.await_outside(self, of, query, asking)
 
-    async def finished(self, place: str) -> None:
-        """A part of the work is stored that whoever resumes the run does not repeat."""
-        if self.overseer is not NO_OVERSEER:
-            self._complete()
-            await self.overseer.unit(place)
+    async def unit_finished(self, unit: str) -> None:
+        """Report a stored unit of work, which a resumed run does not repeat, to the supervisor."""
+        if self.supervisor is not NO_OVERSEER:
+            self._flush()
+            await self.supervisor.unit(unit)
 
-    async def called(self, call: ToolCall) -> None:
-        """A call is recorded with its result."""
-        if self.overseer.ended(call):
-            self._complete()
-            await self.overseer.put_away()
+    async def call_recorded(self, call: ToolCall) -> None:
+        """Report to the supervisor that a call and its result are recorded."""
+        if self.supervisor.ended(call):
+            self._flush()
+            await self.supervisor.put_away()
 
-    def _complete(self) -> None:
-        """All that was told and noted so far is in the store: a copy of it is whole."""
+    def _flush(self) -> None:
+        """Write all pending events and tape items, so that a copy of the store is complete."""
         self.bus.catch_up()
         with self.store.write():
             pass
 
-    def keep_place(self, cursor: Cursor) -> None:
-        """Remember the directory that the shell is in, for whoever resumes; where a child is, is its own affair."""
-        cwd = self.scene.context.workspace.cwd
-        if cwd != self.state.kept_cwd and not self.depth:
-            self.state.kept_cwd = cwd
+    def store_directory(self, cursor: Cursor) -> None:
+        """Store the shell's directory for a resumed session; not that of a child session."""
+        cwd = self.environment.context.workspace.cwd
+        if cwd != self.state.stored_cwd and not self.depth:
+            self.state.stored_cwd = cwd
             cursor.execute(
                 "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, 'cwd', ?)",
                 (self.conversation_id, cwd),
             )
 
-    def keep_spent(self, cursor: Cursor) -> None:
-        """What the run has used up, with the rows of what used it: its limits hold when it is resumed."""
-        runs.record_usage(cursor, self.bus.run_id, self.budget.owed, None if self.depth else self.state.rounds)
+    def store_spent(self, cursor: Cursor) -> None:
+        """Store what the run has used up, so that its limits also hold after it is resumed."""
+        runs.record_usage(
+            cursor, self.bus.run_id, self.budget.state_if_interrupted, None if self.depth else self.state.rounds
+        )
 
     @property
     def conversation_id(self) -> str:
-        return self.scene.context.conversation_id
+        return self.environment.context.conversation_id
 
     @property
     def session_id(self) -> str:
-        return self.scene.context.session_id
+        return self.environment.context.session_id
 
 
-def told(event: str, texts: Sequence[str]) -> str:
-    """What hooks say to the model, marked as theirs."""
+def hook_text(event: str, texts: Sequence[str]) -> str:
+    """The texts of hooks for the model, tagged with their event."""
     return tagged("hook", "\n".join(texts), f' event="{event}"')
 
 
-def is_told(text: str) -> bool:
+def is_hook_text(text: str) -> bool:
     return re.match(r'<hook(?:-\w{16})? event="', text) is not None
 
 
 class Attached(NamedTuple):
-    """What a message has beside its words."""
+    """What is attached to a message."""
 
     texts: tuple[str, ...] = ()
     media: tuple[MediaBlock, ...] = ()
 
 
-ALONE = Attached()
-"""A message of words alone."""
+NO_ATTACHMENTS = Attached()
+"""A message without attachments."""
 
 
 class TurnResult(NamedTuple):
@@ -391,7 +395,7 @@ class TurnResult(NamedTuple):
     answer: str
     reason: str = ""
     details: Json | None = None
-    """What else a program may want to know of it."""
+    """Further fields for programs."""
     signal: int = 0
-    """The signal that ended it."""
+    """The number of the signal that ended the run; 0 if none did."""
     ended_by: EndedBy = ""

@@ -1,6 +1,6 @@
-"""Where a session meets what is outside of it: each edge passes through here, so that it can be recorded and replayed.
+"""The interface through which everything external reaches a session, so that it can be recorded and replayed.
 
-This one passes everything on. `agent.replay.recorder` notes it, `agent.replay.checking` compares it.
+`Tape` passes everything on; `agent.replay.recorder` records it and `agent.replay.checking` compares it.
 """
 
 from asyncio import Future, ensure_future, wait
@@ -18,91 +18,91 @@ if TYPE_CHECKING:
 
 
 class Tape:
-    """The edges of a session that nobody records."""
+    """The tape of a session that is not recorded."""
 
     records = False
-    """Whether child sessions get a tape, too."""
+    """Whether child sessions are recorded, too."""
 
     # -------------------------------------------------------------- the turns
 
-    def turn(self, session: "Session", message: str | None, *, single: bool, attached: "Attached") -> None:
+    def begin_turn(self, session: "Session", message: str | None, *, single: bool, attached: "Attached") -> None:
         """A turn begins."""
 
-    def drives(self, session: "Session", driver: str, given: Json) -> None:
-        """A driver begins: its turns and calls follow from what it is given here, and from what it looks up."""
+    def begin_driver(self, session: "Session", driver: str, inputs: Json) -> None:
+        """A driver begins. Its inputs and what it reads outside determine its turns and calls."""
 
-    def ended(self, outcome: str) -> None:
-        """A turn ended; a message that a hook refused never reached the model."""
+    def end_turn(self, outcome: str) -> None:
+        """A turn ended; the outcome is empty if it raised an error."""
 
-    def began(self, kind: str, body: Json) -> None:
-        """Something else than a turn, which a person asked for: a compaction, a rewind, a goal."""
+    def begin_operation(self, kind: str, body: Json) -> None:
+        """A person asked for an operation other than a turn: a compaction, a rewind, a goal."""
 
     # -------------------------------------------------------------- a driver
 
-    def looked(self, session: "Session", of: str, given: Json, look: Callable[[], Json]) -> Json:  # noqa: ARG002
-        """What a driver found outside."""
+    def read_outside(self, session: "Session", of: str, query: Json, look: Callable[[], Json]) -> Json:  # noqa: ARG002
+        """Read external state for a driver."""
         return look()
 
-    async def found(self, session: "Session", of: str, given: Json, asking: Awaitable[Json]) -> Json:  # noqa: ARG002
-        """The same, where the answer has to be waited for."""
+    async def await_outside(self, session: "Session", of: str, query: Json, asking: Awaitable[Json]) -> Json:  # noqa: ARG002
+        """Await external state for a driver."""
         return await asking
 
-    def offered(self, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
-        """The tools that a driver lets the model have from here on."""
+    def offer_tools(self, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
+        """The tools that a driver offers the model from now on."""
         return tools
 
     # -------------------------------------------------------------- the model, the operator
 
-    async def asked(self, session: "Session", asking: Awaitable[ChatResponse]) -> ChatResponse:  # noqa: ARG002
-        """The model's reply."""
+    async def ask_model(self, session: "Session", asking: Awaitable[ChatResponse]) -> ChatResponse:  # noqa: ARG002
+        """Wait for the model's reply."""
         return await asking
 
-    async def answered(self, session: "Session", asking: Awaitable[Answer]) -> Answer:  # noqa: ARG002
-        """What the operator says."""
+    async def ask_operator(self, session: "Session", asking: Awaitable[Answer]) -> Answer:  # noqa: ARG002
+        """Wait for the operator's answer."""
         return await asking
 
     # -------------------------------------------------------------- calls
 
-    def considered(self, session: "Session", found: "PreparedCall") -> "PreparedCall":  # noqa: ARG002
-        """A call as it was judged: the facts, and the verdict."""
-        return found
+    def record_judgement(self, session: "Session", prepared_call: "PreparedCall") -> "PreparedCall":  # noqa: ARG002
+        """A call was judged: record the facts and the verdict."""
+        return prepared_call
 
-    def arrived(self, why_not: str) -> None:
-        """A tool that came late, or why it did not."""
+    def record_tool_arrival(self, why_not: str) -> None:
+        """A late tool became available, or `why_not`."""
 
-    def started[T](self, run: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
-        """One of several calls that run at the same time."""
+    def start_call[T](self, run: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
+        """Start one of several calls that run in parallel."""
         return ensure_future(run())
 
-    async def settled(self, session: "Session", running: Awaitable[Any]) -> None:  # noqa: ARG002
-        """Wait until such a call has ended. Whoever interrupts the wait leaves the call as it is."""
+    async def wait_for_call(self, session: "Session", running: Awaitable[Any]) -> None:  # noqa: ARG002
+        """Wait until a parallel call has ended. Cancelling the wait does not cancel the call."""
         if isinstance(running, Future):
             await wait([running])
 
-    def ran(self, session: "Session", result: ToolResult) -> None:
-        """A tool's result."""
+    def record_tool_result(self, session: "Session", result: ToolResult) -> None:
+        """A tool returned its result."""
 
-    def cut_off(self, kind: str, session: "Session") -> None:
-        """A tool or a question that was interrupted."""
+    def record_interruption(self, kind: str, session: "Session") -> None:
+        """A tool or a question was interrupted."""
 
-    def inside(self) -> AbstractContextManager[None]:
-        """What begins in here belongs to a tool or a hook: its result counts, and not its steps."""
+    def inside_tool(self) -> AbstractContextManager[None]:
+        """Everything inside belongs to a tool or a hook: its result is recorded, not its steps."""
         return nullcontext()
 
-    # -------------------------------------------------------------- beside the turns
+    # -------------------------------------------------------------- outside of the turns
 
-    def news(self, ended: list[TaskEnd]) -> None:
-        """Background tasks that have ended."""
+    def record_task_ends(self, ended: list[TaskEnd]) -> None:
+        """Background tasks ended."""
 
-    def waited(self, how: str) -> None:
-        """The answer waited for a background task: `ended`, or `timeout`."""
+    def record_wait(self, how: str) -> None:
+        """The turn waited for a background task: `ended` or `timeout`."""
 
-    def nested(self, files: "list[File]") -> None:
-        """Instruction files that were met on the way."""
+    def record_instructions(self, files: "list[File]") -> None:
+        """Nested instruction files were loaded."""
 
-    def notice(self, told: str) -> str:
-        """What the model is told beside the messages, such as calls that an earlier process had begun."""
-        return told
+    def record_notice(self, text: str) -> str:
+        """A notice for the model outside of the messages, such as calls that an earlier process began."""
+        return text
 
 
-UNTAPED = Tape()
+NO_TAPE = Tape()

@@ -1,4 +1,4 @@
-"""Child sessions: the one way to make and run one, whoever wants it (Agent, personas, hooks of the kind agent)."""
+"""Creates and runs child sessions, for the Agent tool, personas and hooks of type agent."""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,12 +9,18 @@ from adderclaw import policy as gate
 from adderclaw import tools
 from adderclaw.agent.loop import resume
 from adderclaw.agent.loop.loop import run_turn
-from adderclaw.agent.run.session_setup import NoModelProvider, SessionHost, chosen_by, open_provider, scrubbed
+from adderclaw.agent.run.session_setup import (
+    NoModelProvider,
+    SessionHost,
+    chosen_model,
+    open_provider,
+    scrubbed_instructions,
+)
 from adderclaw.agent.run.start import Runtime
 from adderclaw.agent.session import prompt
 from adderclaw.agent.session.limits import LoopDetector
-from adderclaw.agent.session.session import InForce, Session, State, ToolEnvironment, TurnResult
-from adderclaw.agent.session.tape import UNTAPED
+from adderclaw.agent.session.session import ActivePolicy, Session, State, ToolEnvironment, TurnResult
+from adderclaw.agent.session.tape import NO_TAPE
 from adderclaw.core.child import Child, ChildReport
 from adderclaw.core.errors import AdderClawError, LimitError
 from adderclaw.core.hook_outcome import NO_HOOKS, Merged
@@ -28,11 +34,11 @@ if TYPE_CHECKING:
     from adderclaw.agent.subagents.isolated_child import IsolatedChild
 
 STOP_HOOK_CAP = 8
-"""How often a SubagentStop hook may send a child back to work."""
+"""How often a SubagentStop hook may make a child continue."""
 
 
 class Unattended:
-    """Stands behind a child that nobody waits for: what it would ask is denied."""
+    """The operator of a background child: denies every request."""
 
     async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
         return Answer(approved=False, by="no_operator", comment="a background subagent can ask nobody")
@@ -41,48 +47,48 @@ class Unattended:
         return replied(None)
 
 
-async def run(runtime: Runtime, parent: Session, order: Child) -> ChildReport:
-    """Make a child, run its turn and record how it ended; its rows are there before it is told to anybody."""
-    # a child that waited for room among those that wait for it would wait for ever
-    await _room(runtime, parent, waits=order.waits and not parent.depth)
+async def run_child(runtime: Runtime, parent: Session, order: Child) -> ChildReport:
+    """Create a child, run its turn and store how it ended, before the result is reported."""
+    # A child must not wait for a slot held by its own ancestors (deadlock).
+    await _require_slot(runtime, parent, waits=order.waits and not parent.depth)
     runtime.children += 1
     parent.budget.children += 1
     try:
-        return await _lived(runtime, parent, order)
+        return await _run_counted_child(runtime, parent, order)
     finally:
         runtime.children -= 1
         if runtime.child_ended is not None:
             runtime.child_ended.set()
 
 
-async def _lived(runtime: Runtime, parent: Session, order: Child) -> ChildReport:
-    await _arrived(parent, order)
-    child, own_provider, apart = make(runtime, parent, order)
-    begin(child, parent, order)
+async def _run_counted_child(runtime: Runtime, parent: Session, order: Child) -> ChildReport:
+    await _start_servers_of(parent, order)
+    child, own_provider, apart = make_child(runtime, parent, order)
+    begin_child(child, parent, order)
     try:
         result = await _turns(parent, child, order)
     except asyncio.CancelledError:
-        finish(child, TurnResult("stopped", "", subagents.INTERRUPTED))
+        finish_child(child, TurnResult("stopped", "", subagents.INTERRUPTED))
         raise
     except AdderClawError as error:
         result = TurnResult("error", "", str(error))
     finally:
-        if child.scene.kit.tasks is not None:
-            await child.scene.kit.tasks.close()
-            child.scene.kit.tasks.release()
+        if child.environment.kit.tasks is not None:
+            await child.environment.kit.tasks.close()
+            child.environment.kit.tasks.release()
         if apart is not None:
             await apart.close()
         if own_provider is not None:
             await own_provider.close()
-    finish(child, result)
+    finish_child(child, result)
     tokens, calls = subagents.token_and_call_counts(child.store, child.session_id)
     return ChildReport(
         child.session_id, result.outcome, result.answer, result.reason, child.model, tokens, calls, result.ended_by
     )
 
 
-async def _room(runtime: Runtime, parent: Session, *, waits: bool) -> None:
-    """There is room for one more now; nothing is awaited between this and its being counted."""
+async def _require_slot(runtime: Runtime, parent: Session, *, waits: bool) -> None:
+    """Wait for a free slot or raise. The caller counts the child without an await in between."""
     allowed = runtime.config.subagents
     if parent.depth >= allowed.max_depth:
         raise LimitError(
@@ -92,7 +98,7 @@ async def _room(runtime: Runtime, parent: Session, *, waits: bool) -> None:
         runtime.child_ended = runtime.child_ended or asyncio.Event()
         runtime.child_ended.clear()
         await runtime.child_ended.wait()
-    if parent.scene.stopped():
+    if parent.environment.stopped():
         raise AdderClawError("the emergency stop is set; `adderclaw estop --clear` removes it")
     if runtime.children >= allowed.max_concurrent:
         most = allowed.max_concurrent
@@ -101,58 +107,61 @@ async def _room(runtime: Runtime, parent: Session, *, waits: bool) -> None:
         raise LimitError(f"this run has begun {allowed.max_total} subagents already (subagents.max_total)")
 
 
-async def _arrived(parent: Session, order: Child) -> None:
-    """Tools of MCP servers that the order names and nobody has asked for yet: their servers are started now."""
-    arrive = parent.scene.arrive if order.apart is None else None  # which starts those of its own
+async def _start_servers_of(parent: Session, order: Child) -> None:
+    """Start the MCP servers whose tools the order names and which have not been started yet."""
+    arrive = parent.environment.wait_for_tool if order.apart is None else None  # an isolated child starts its own
     for name in order.tools or ():
-        if arrive is not None and name.startswith("mcp__") and not named(parent.scene.tools, (name,)):
+        if arrive is not None and name.startswith("mcp__") and not tools_by_name(parent.environment.tools, (name,)):
             await arrive(name if "__" in name[5:] else f"{name}__*")
 
 
-def make(runtime: Runtime, parent: Session, order: Child) -> "tuple[Session, Provider | None, IsolatedChild | None]":
-    """A child that runs beside its parent: own id, context, prompt and history; the same store, ledger, budget, box.
+def make_child(
+    runtime: Runtime, parent: Session, order: Child
+) -> "tuple[Session, Provider | None, IsolatedChild | None]":
+    """Create a child with its own id, context, prompt and history, and its parent's store, ledger, budget and sandbox.
 
-    It never may more than its parent. The provider and the sandbox come with it where they are not the parent's, to be
-    closed.
+    It is never allowed more than its parent. A provider or sandbox of its own is returned too, to be closed.
     """
     session_id = order.again or runtime.ids("session")
     chosen = _model(runtime, parent, order)
     own = None if chosen.provider == parent.provider.name else open_provider(runtime, chosen.provider)
-    here, apart = _scene(runtime, parent, order, session_id)
+    environment, apart = _child_environment(runtime, parent, order, session_id)
     allowed = parent.config.subagents.max_tool_rounds
     rounds = allowed if order.max_rounds is None else min(order.max_rounds, allowed)
     config = replace(
         parent.config,
         runtime=replace(parent.config.runtime, max_tool_rounds=rounds),
-        permissions=replace(parent.config.permissions, defaultMode=here.policy.mode, deny=_denied(parent, apart)),
+        permissions=replace(
+            parent.config.permissions, defaultMode=environment.policy.mode, deny=_denied(parent, apart)
+        ),
     )
-    files = parent.instructions.of_child() if parent.instructions is not None and apart is None else None
+    files = parent.instructions.for_child() if parent.instructions is not None and apart is None else None
     child = replace(
         parent,
         config=config,
-        scene=here,
+        environment=environment,
         bus=parent.bus.of_session(session_id),
         provider=own or parent.provider,
         model=chosen.model,
         thinking=order.thinking.over(parent.thinking),
-        prompt=prompt.compose(
-            here.context.workspace.root,
+        prompt=prompt.compose_prompt(
+            environment.context.workspace.root,
             "",
-            here.offered.values(),
+            environment.offered_tools.values(),
             system=order.system,
             persona=order.persona,
-            instructions=scrubbed(runtime, files if order.system is None else None),
+            instructions=scrubbed_instructions(runtime, files if order.system is None else None),
         ),
         instructions=files,
         operator=operator_of(parent, order, session_id),
         state=State(LoopDetector(config.runtime.loop_warn_at, config.runtime.loop_stop_at)),
-        checkpoints=parent.checkpoints if apart is None else None,  # there is nothing that it could change
+        checkpoints=parent.checkpoints if apart is None else None,  # an isolated child cannot change files
         agent_id=session_id,
         agent_type=order.agent_type,
         depth=parent.depth + 1,
-        tape=UNTAPED,
+        tape=NO_TAPE,
     )
-    child.hosted(SessionHost(runtime, child))
+    child.set_host(SessionHost(runtime, child))
     if parent.tape.records and runtime.recording is not None:
         runtime.recording.attach(child, "child")
     return child, own, apart
@@ -165,24 +174,24 @@ def _denied(parent: Session, apart: "IsolatedChild | None") -> list[str]:
 def _model(runtime: Runtime, parent: Session, order: Child) -> providers.Choice:
     own = providers.Choice(parent.provider.name, parent.model)
     if isinstance(parent.provider, NoModelProvider):
-        own = chosen_by(runtime.options, runtime.config)
+        own = chosen_model(runtime.options, runtime.config)
     return providers.wanted(order.model or "", parent.config, own)
 
 
-def _scene(
+def _child_environment(
     runtime: Runtime, parent: Session, order: Child, session_id: str
 ) -> "tuple[ToolEnvironment, IsolatedChild | None]":
     if order.apart is not None:
         from adderclaw.agent.subagents import isolated_child as apart
 
         return apart.isolated_environment(runtime, parent, order, order.apart, session_id)
-    above = parent.scene
-    policy = gate.with_stricter_mode(above.in_force.own, order.mode)
-    place = above.context.workspace
+    above = parent.environment
+    policy = gate.with_stricter_mode(above.active_policy.own, order.mode)
+    workspace = above.context.workspace
     context = ToolContext(
         parent.conversation_id,
         session_id,
-        Workspace(place.root, place.extra, order.cwd),
+        Workspace(workspace.root, workspace.extra, order.cwd),
         kept=above.context.kept,
         shown=above.context.shown,
         keep=above.context.keep,
@@ -190,26 +199,32 @@ def _scene(
     tasks = above.kit.tasks and above.kit.tasks.for_child()
     kit = replace(above.kit, tasks=tasks)
     own = tools.builtin_tools(kit)
-    given = _tools({name: own.get(name, tool) for name, tool in above.tools.items()}, parent, order)
-    here = replace(above, tools=given, kit=kit, in_force=InForce(policy), context=context, background=tasks)
-    here.hide()
-    _let_arrive(above, here, given, parent, order)
-    return here, None
+    child_tools = _tools({name: own.get(name, tool) for name, tool in above.tools.items()}, parent, order)
+    environment = replace(
+        above, tools=child_tools, kit=kit, active_policy=ActivePolicy(policy), context=context, background=tasks
+    )
+    environment.update_hidden()
+    _share_late_tools(above, environment, child_tools, parent, order)
+    return environment, None
 
 
-def _let_arrive(
-    above: ToolEnvironment, here: ToolEnvironment, given: dict[str, Tool[Any]], parent: Session, order: Child
+def _share_late_tools(
+    above: ToolEnvironment,
+    environment: ToolEnvironment,
+    child_tools: dict[str, Tool[Any]],
+    parent: Session,
+    order: Child,
 ) -> None:
-    """What comes late to the parent (tools of MCP servers) comes to the child as well, if it may have it."""
+    """Give the child the tools of MCP servers that the parent gets later, if it may have them."""
     known = set(above.tools)
-    arrive, connecting = above.arrive, above.connecting
+    arrive, connecting = above.wait_for_tool, above.wait_for_servers
     if arrive is None or connecting is None:
         return
 
     def take() -> None:
         late = {name: tool for name, tool in above.tools.items() if name not in known}
         known.update(late)
-        given.update(_chosen(late, parent, order))
+        child_tools.update(_child_tools(late, parent, order))
 
     async def arrived(name: str) -> str:
         why_not = await arrive(name)
@@ -217,43 +232,43 @@ def _let_arrive(
         return why_not
 
     async def connected() -> str:
-        said = await connecting()
+        message = await connecting()
         take()
-        return said
+        return message
 
-    here.arrive, here.connecting = arrived, connected
+    environment.wait_for_tool, environment.wait_for_servers = arrived, connected
 
 
 def _tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:
-    """Those of the parent's tools that the child has."""
-    kept = _chosen(above, parent, order)
-    if order.tools and not kept:
+    """The parent's tools that the child gets, and the order's own."""
+    chosen = _child_tools(above, parent, order)
+    if order.tools and not chosen:
         raise AdderClawError(f"none of the tools of {order.agent_type!r} is there: {', '.join(order.tools)}")
-    return kept | {tool.name: tool for tool in order.extra}
+    return chosen | {tool.name: tool for tool in order.extra}
 
 
-def _chosen(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:
-    """Tools that it is given by name stand in its prompt; of all others the rare ones wait behind ToolSearch."""
+def _child_tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:
+    """Select the child's tools. Tools that the order names are in its prompt; others may be deferred."""
     deepest = parent.depth + 1 >= parent.config.subagents.max_depth
     left_out = {
         tool.name
         for tool in TOOLS
         if not tool.for_children or (tool.asks and order.background) or (tool.nests and deepest)
     }
-    left_out |= named(above, order.without)
+    left_out |= tools_by_name(above, order.without)
     if order.tools is None or "*" in order.tools:
         return {name: tool for name, tool in above.items() if name not in left_out}
-    kept = named(above, order.tools) - left_out
-    return {name: replace(tool, deferred=False) for name, tool in above.items() if name in kept}
+    names = tools_by_name(above, order.tools) - left_out
+    return {name: replace(tool, deferred=False) for name, tool in above.items() if name in names}
 
 
-def named(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
-    """By name or alias; `mcp__SERVER` and `mcp__SERVER__*` are all tools of a server."""
+def tools_by_name(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
+    """The names of tools, by name or alias; `mcp__SERVER` and `mcp__SERVER__*` stand for all tools of a server."""
     if "*" in names:
         return set(above)
     servers = tuple(f"{name.removesuffix('__*')}__" for name in names if name.startswith("mcp__"))
-    found = {found[0].name for name in names if (found := tools.find_tool(above, name)) is not None}
-    return found | ({name for name in above if name.startswith(servers)} if servers else set())
+    matched = {matched[0].name for name in names if (matched := tools.find_tool(above, name)) is not None}
+    return matched | ({name for name in above if name.startswith(servers)} if servers else set())
 
 
 def operator_of(parent: Session, order: Child, session_id: str) -> Operator:
@@ -268,16 +283,16 @@ def operator_of(parent: Session, order: Child, session_id: str) -> Operator:
     )
 
 
-# ------------------------------------------------------------------ its life
+# ------------------------------------------------------------------ the child's turns
 
 
-def begin(child: Session, parent: Session, order: Child) -> None:
+def begin_child(child: Session, parent: Session, order: Child) -> None:
     with child.store.write() as cursor:
         transcript.begin(
             cursor,
             conversation_id=child.conversation_id,
             session_id=child.session_id,
-            project_dir=child.scene.context.workspace.root,
+            project_dir=child.environment.context.workspace.root,
         )
         if order.again:
             subagents.resume(cursor, order.again)
@@ -304,26 +319,26 @@ def begin(child: Session, parent: Session, order: Child) -> None:
 
 
 async def _turns(parent: Session, child: Session, order: Child) -> TurnResult:
-    """Its turn, one more if whoever wanted it misses something, and more while a hook sends it back to work."""
+    """Run the child's turn, and further ones while the order or a SubagentStop hook requires it."""
     who = {"agent_id": child.agent_id, "agent_type": child.agent_type}
-    fire = _unheard if order.unhooked else parent.fire
+    fire = _fire_no_hooks if order.unhooked else parent.fire
     begun = await fire("SubagentStart", who)
     message: str | None = "\n\n".join((order.prompt, *begun.context))
     if order.again:
-        resume.restore(child, go_on=True)
+        resume.restore_session(child, go_on=True)
         child.state.rounds = order.rounds
         message = None if child.state.history.messages else message
     for again in range(STOP_HOOK_CAP + 1):
         result = await _turn(child, order, message)
         last = {"stop_hook_active": again > 0, "last_assistant_message": result.answer}
-        said = await fire("SubagentStop", {**who, **last})
-        if result.outcome != "completed":  # it has ended all the same, but nothing sends it on
+        merged = await fire("SubagentStop", {**who, **last})
+        if result.outcome != "completed":  # a failed child does not continue, whatever its hooks say
             return result
-        if order.background and not said.blocked:  # its work is done, and nobody has taken it yet
-            said = await fire("TeammateIdle", {"teammate_name": order.description, "team_name": ""})
-        if not said.blocked or said.stop is not None or again == STOP_HOOK_CAP:
+        if order.background and not merged.blocked:  # nobody waits for it
+            merged = await fire("TeammateIdle", {"teammate_name": order.description, "team_name": ""})
+        if not merged.blocked or merged.stop is not None or again == STOP_HOOK_CAP:
             return result
-        message = said.reason or "Go on."
+        message = merged.reason or "Go on."
     raise AssertionError("unreachable")
 
 
@@ -337,12 +352,12 @@ async def _turn(child: Session, order: Child, message: str | None) -> TurnResult
     return result
 
 
-async def _unheard(_event: str, _fields: Json) -> Merged:
-    """Of a hook's own agent no hook hears: it would call for itself without end."""
+async def _fire_no_hooks(_event: str, _fields: Json) -> Merged:
+    """Fires no hooks: an agent hook that fires hooks would call itself without end."""
     return NO_HOOKS
 
 
-def finish(child: Session, result: TurnResult) -> None:
+def finish_child(child: Session, result: TurnResult) -> None:
     with child.store.write() as cursor:
         subagents.finish(cursor, child.session_id, result.outcome, result.answer, result.reason)
     child.bus.tell(

@@ -1,4 +1,4 @@
-"""A child session that sees nothing of the others' work: a sandbox, servers, tools and a policy of its own."""
+"""An isolated child session, with a sandbox, MCP servers, tools and a policy of its own."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -7,9 +7,9 @@ from adderclaw import policy, tools
 from adderclaw.agent.run import servers
 from adderclaw.agent.run.sandbox_setup import SessionNetwork, WorkspaceContents, hidden_apart
 from adderclaw.agent.run.start import Runtime
-from adderclaw.agent.run.tool_environment import box_of, is_unmasked, outputs
+from adderclaw.agent.run.tool_environment import is_unmasked, make_box, outputs_folder
 from adderclaw.agent.session.policy_inputs import policy_of
-from adderclaw.agent.session.session import InForce, Session, ToolEnvironment
+from adderclaw.agent.session.session import ActivePolicy, Session, ToolEnvironment
 from adderclaw.core.child import Apart, Child
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.tool_traits import EDIT, READ
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.process import ProcessRequest, RunningProcess
 
-NEEDS = "a session apart needs bubblewrap, and commands run in {kind!r} here: `adderclaw doctor` says why"
-CLOSED = "a session apart needs a closed list of tools and a system prompt of its own"
+NEEDS_BUBBLEWRAP = "a session apart needs bubblewrap, but commands run in {kind!r} here: `adderclaw doctor` says why"
+NEEDS_CLOSED_TOOLS = "a session apart needs a closed list of tools and a system prompt of its own"
 SCRATCH = "/tmp"
 
 
 class IsolatedChild:
-    """Where a child apart lives; nothing of it outlasts the child."""
+    """The sandbox and servers of an isolated child, which end with it."""
 
     def __init__(
-        self, runtime: Runtime, furniture: WorkspaceContents, ways: SessionNetwork | None, denied: tuple[str, ...]
+        self, runtime: Runtime, contents: WorkspaceContents, network: SessionNetwork | None, denied: tuple[str, ...]
     ) -> None:
-        self._runtime, self._furniture, self._ways = runtime, furniture, ways
+        self._runtime, self._contents, self._network = runtime, contents, network
         self.denied = denied
-        """Rules that keep from its tools what its sandbox hides."""
+        """Rules that deny its tools what its sandbox hides."""
         self.servers: Servers | None = None
         self._box: Box | None = None
 
     def start(self, order: "ProcessRequest") -> "RunningProcess":
         if self._box is None:
-            self._box = box_of(self._runtime, "bubblewrap", self._furniture.outline(), self._ways, beside=True)
-        return self._box.start(order, self._furniture)
+            self._box = make_box(self._runtime, "bubblewrap", self._contents.outline(), self._network, beside=True)
+        return self._box.start(order, self._contents)
 
     async def close(self) -> None:
-        """End its servers, and all that runs in its sandbox."""
+        """Stop its servers and everything that runs in its sandbox."""
         try:
             if self.servers is not None:
                 await self.servers.close()
@@ -58,117 +58,117 @@ class IsolatedChild:
 def isolated_environment(
     runtime: Runtime, parent: Session, order: Child, apart: Apart, session_id: str
 ) -> tuple[ToolEnvironment, IsolatedChild]:
-    """What it sees and may do. Raises AdderClawError where this cannot be held: nothing weaker takes its place."""
-    above = parent.scene
+    """Build the child's environment. Raises AdderClawError if it cannot be isolated; there is no weaker fallback."""
+    above = parent.environment
     if above.confinement != "bubblewrap":
-        raise AdderClawError(NEEDS.format(kind=above.confinement))
+        raise AdderClawError(NEEDS_BUBBLEWRAP.format(kind=above.confinement))
     if order.tools is None or "*" in order.tools or order.system is None:
-        raise AdderClawError(CLOSED)
-    place = above.context.workspace
-    keep = LongOutputs(outputs(runtime, session_id), runtime.secrets.scrub)
-    denied = _rules(hidden_apart(place, runtime.traces(place.root, *place.extra), apart))
-    made_of = {**above.policy_inputs, "kept": keep.folder, "real": dict(above.policy_inputs["real"])}
-    in_force = InForce(policy.with_stricter_mode(_policy(parent, made_of, denied), order.mode))
-    ways = above.ways_out if apart.network and isinstance(above.ways_out, SessionNetwork) else None
-    furniture = WorkspaceContents(runtime, above.confinement, place, in_force, apart=apart)
-    quarters = IsolatedChild(runtime, furniture, ways, denied)
+        raise AdderClawError(NEEDS_CLOSED_TOOLS)
+    workspace = above.context.workspace
+    keep = LongOutputs(outputs_folder(runtime, session_id), runtime.secrets.scrub)
+    denied = _deny_rules(hidden_apart(workspace, runtime.traces(workspace.root, *workspace.extra), apart))
+    policy_inputs = {**above.policy_inputs, "kept": keep.folder, "real": dict(above.policy_inputs["real"])}
+    active_policy = ActivePolicy(policy.with_stricter_mode(_policy(parent, policy_inputs, denied), order.mode))
+    network = above.network if apart.network and isinstance(above.network, SessionNetwork) else None
+    contents = WorkspaceContents(runtime, above.confinement, workspace, active_policy, apart=apart)
+    isolated = IsolatedChild(runtime, contents, network, denied)
     tasks = Tasks(runtime.clock, runtime.ids, keep, parent.store, runtime.stopped, runtime.bus.mention)
     kit = replace(
         above.kit,
-        start=quarters.start,
+        start=isolated.start,
         begin=lambda: None,
-        reach=ways.judge if ways is not None and ways.is_any else None,
-        refused=(lambda: ways.refused) if ways is not None else lambda: 0,
+        reach=network.judge if network is not None and network.is_any else None,
+        refused=(lambda: network.refused) if network is not None else lambda: 0,
         tasks=tasks,
         skills=None,
     )
-    given = _tools(tools.builtin_tools(kit), order)
+    child_tools = _tools(tools.builtin_tools(kit), order)
     context = ToolContext(
         parent.conversation_id,
         session_id,
-        Workspace(place.root, place.extra, order.cwd if apart.workspace == "read" else SCRATCH),
+        Workspace(workspace.root, workspace.extra, order.cwd if apart.workspace == "read" else SCRATCH),
         kept=keep.folder,
         keep=keep,
     )
 
     def unmasked(touch: Touch) -> bool:
-        return is_unmasked(touch, in_force.policy, furniture)
+        return is_unmasked(touch, active_policy.policy, contents)
 
-    here = replace(
+    environment = replace(
         above,
-        tools=given,
+        tools=child_tools,
         kit=kit,
-        in_force=in_force,
+        active_policy=active_policy,
         context=context,
         background=tasks,
-        made_of=made_of,
-        shortened=keep.shorten_result,
-        ways_out=ways,
-        later=None,
+        policy_inputs=policy_inputs,
+        shorten=keep.shorten_result,
+        network=network,
+        later_changes=None,
         unmasked=unmasked,
-        arrive=None,
-        connecting=None,
+        wait_for_tool=None,
+        wait_for_servers=None,
     )
-    here.hide()
+    environment.update_hidden()
     if apart.servers:
-        _join(runtime, parent, order, here, given, quarters)
-    return here, quarters
+        _start_servers(runtime, parent, order, environment, child_tools, isolated)
+    return environment, isolated
 
 
-def _rules(paths: tuple[str, ...]) -> tuple[str, ...]:
+def _deny_rules(paths: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{tool}(/{path}{end})" for path in paths for tool in (READ, EDIT) for end in ("", "/**"))
 
 
-def _policy(parent: Session, made_of: Json, denied: tuple[str, ...]) -> policy.Policy:
-    """Its parent's with more denied: made as a replay makes it, of its configuration and of what was found."""
+def _policy(parent: Session, policy_inputs: Json, denied: tuple[str, ...]) -> policy.Policy:
+    """The parent's policy with more denied, built from the same inputs that a replay uses."""
     permissions = replace(parent.config.permissions, deny=[*parent.config.permissions.deny, *denied])
-    made = policy_of(replace(parent.config, permissions=permissions), made_of)
-    own = parent.scene.in_force.own
-    return replace(made, autonomy=own.autonomy, autonomy_set=own.autonomy_set, mode=own.mode)
+    tightened = policy_of(replace(parent.config, permissions=permissions), policy_inputs)
+    own = parent.environment.active_policy.own
+    return replace(tightened, autonomy=own.autonomy, autonomy_set=own.autonomy_set, mode=own.mode)
 
 
 def _tools(built_in: dict[str, Tool[Any]], order: Child) -> dict[str, Tool[Any]]:
-    from adderclaw.agent.subagents.children import named
+    from adderclaw.agent.subagents.children import tools_by_name
 
-    wanted = named(built_in, order.tools or ())
-    found = {name: replace(tool, deferred=False) for name, tool in built_in.items() if name in wanted}
-    return {name: _wrapped(tool, order) for name, tool in found.items()} | {tool.name: tool for tool in order.extra}
+    names = tools_by_name(built_in, order.tools or ())
+    chosen = {name: replace(tool, deferred=False) for name, tool in built_in.items() if name in names}
+    return {name: _wrap_tool(tool, order) for name, tool in chosen.items()} | {tool.name: tool for tool in order.extra}
 
 
-def _wrapped(tool: Tool[Any], order: Child) -> Tool[Any]:
+def _wrap_tool(tool: Tool[Any], order: Child) -> Tool[Any]:
     return tool if order.wrap is None else order.wrap(tool)
 
 
-def _join(
+def _start_servers(
     runtime: Runtime,
     parent: Session,
     order: Child,
-    here: ToolEnvironment,
-    given: dict[str, Tool[Any]],
-    quarters: IsolatedChild,
+    environment: ToolEnvironment,
+    child_tools: dict[str, Tool[Any]],
+    isolated: IsolatedChild,
 ) -> None:
-    """Start servers anew in its sandbox: no page, cookie or file of another session's browser is in there."""
-    wanted = order.apart.servers if order.apart is not None else ()
-    entries = [entry for entry in servers.configured(runtime) if entry.name in wanted and not entry.server.disabled]
+    """Start MCP servers in the child's sandbox, without the pages, cookies or files of another session."""
+    names = order.apart.servers if order.apart is not None else ()
+    entries = [entry for entry in servers.configured(runtime) if entry.name in names and not entry.server.disabled]
     if not entries:
         return
 
     def offer(tool: Tool[Any]) -> None:
-        given[tool.name] = _wrapped(tool, order)
+        child_tools[tool.name] = _wrap_tool(tool, order)
 
-    place = here.context.workspace
+    workspace = environment.context.workspace
     wires = ConnectionSetup(
         clock=runtime.clock,
         secrets=runtime.secrets,
         tell=runtime.bus.tell,
-        roots=(place.root, *place.extra),
-        start=quarters.start,
-        env=here.kit.env,
+        roots=(workspace.root, *workspace.extra),
+        start=isolated.start,
+        env=environment.kit.env,
     )
-    made = quarters.servers = Servers(entries, wires, parent.store, offer)
-    here.arrive = made.start_server_of
+    servers_started = isolated.servers = Servers(entries, wires, parent.store, offer)
+    environment.wait_for_tool = servers_started.start_server_of
 
     async def connecting() -> str:
-        return "\n".join(await made.wait_for_starting())
+        return "\n".join(await servers_started.wait_for_starting())
 
-    here.connecting = connecting
+    environment.wait_for_servers = connecting

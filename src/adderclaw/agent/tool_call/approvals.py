@@ -1,4 +1,4 @@
-"""A question that is also a row: the operator here and another process may both answer, and the first one counts."""
+"""Stores each question as a row, so that the operator here or another process may answer; the first answer counts."""
 
 import asyncio
 import json
@@ -29,31 +29,31 @@ from adderclaw.core.types import Clock, Ids, Json
 from adderclaw.storage import Store, approvals
 
 POLL = 0.25
-"""Seconds between looks at the row while the operator thinks."""
+"""Seconds between checks of the row while waiting for an answer."""
 
-MOST_SHOWN = 200_000
-"""Characters of a request. A longer one is not asked about: nothing is approved that was not shown whole."""
-MOST_REPLIED = 64_000
-"""Characters of what is answered to questions."""
-ASKED = "somebody is asked something"
-"""Why a question with options is there."""
+MAX_SHOWN = 200_000
+"""Characters of a request. A longer one is denied: nothing is approved that was not shown whole."""
+MAX_REPLIES = 64_000
+"""Characters of all replies together."""
+QUESTION_REASON = "somebody is asked something"
+"""The reason in the row of a question with options."""
 
 
-class Shown(NamedTuple):
-    """A request as every operator sees it, whole: what could steer a terminal or deceive a reader is written out."""
+class DisplayedRequest(NamedTuple):
+    """A request as the operator sees it, whole, with control and misleading characters spelled out."""
 
     tool: str
     reason: str
     text: str
     lookalikes: list[str]
-    """Words with letters of several alphabets, those letters written out."""
+    """Words that mix alphabets, with the foreign letters spelled out."""
     risk: str = ""
     is_step: bool = False
-    """No tool call: a step of a workflow that waits for a person."""
+    """Whether it is a workflow step that waits for a person, not a tool call."""
 
     @property
     def head(self) -> str:
-        """What asks, and why, in one line."""
+        """The tool and the reason, in one line."""
         return f"{self.tool} asks: {self.reason}" if self.is_step else f"{self.tool} ({self.risk} risk: {self.reason})"
 
     @property
@@ -61,30 +61,32 @@ class Shown(NamedTuple):
         return [f"letters of several alphabets in one word: {word}" for word in self.lookalikes]
 
 
-def shown(asked: ApprovalRequest | approvals.Approval) -> Shown:
+def displayed_request(asked: ApprovalRequest | approvals.Approval) -> DisplayedRequest:
     def line(text: str) -> str:
         return visible(text, keep_newlines=False, directions=False)
 
     why = asked.why if isinstance(asked, ApprovalRequest) else asked.reason
     text = visible(asked.shown, directions=False)
-    return Shown(line(asked.tool), line(why), text, lookalikes(asked.shown), asked.risk, asked.kind == "step")
+    return DisplayedRequest(
+        line(asked.tool), line(why), text, lookalikes(asked.shown), asked.risk, asked.kind == "step"
+    )
 
 
-def too_long(asked: ApprovalRequest | approvals.Approval) -> str:
-    """Why nobody is asked about it; empty for a request that can be shown whole."""
+def too_long_to_show(asked: ApprovalRequest | approvals.Approval) -> str:
+    """Why the request is too long to show; empty if it can be shown whole."""
     count = len(asked.shown)
-    most = f"({count:,} characters; at most {MOST_SHOWN:,})"
-    return f"it is too long to be shown whole {most}: do it in smaller parts" if count > MOST_SHOWN else ""
+    most = f"({count:,} characters; at most {MAX_SHOWN:,})"
+    return f"it is too long to be shown whole {most}: do it in smaller parts" if count > MAX_SHOWN else ""
 
 
-def unaskable(request: ApprovalRequest) -> Answer | None:
-    """The no to a request that no operator is to be asked about."""
-    why = too_long(request)
+def refuse_unaskable(request: ApprovalRequest) -> Answer | None:
+    """The denial of a request that is too long to show; None if the operator can be asked."""
+    why = too_long_to_show(request)
     return Answer(approved=False, by="no_operator", comment=why) if why else None
 
 
-def by_agent(request: ApprovalRequest, database: str = "") -> Answer | None:
-    """What a plan or a step is answered in a process that a tool of an agent started, whoever types there."""
+def refuse_from_agent(request: ApprovalRequest, database: str = "") -> Answer | None:
+    """The denial of a plan or step in a process that an agent's tool started; None if the operator may be asked."""
     if request.kind == "call" and request.tool != EXIT_PLAN:
         return None
     from adderclaw.sandbox.operator_only import require_operator
@@ -97,7 +99,7 @@ def by_agent(request: ApprovalRequest, database: str = "") -> Answer | None:
 
 
 class PersistentApprovals:
-    """Writes the row, asks the operator, and takes whichever answer comes first; expiry and the stop deny."""
+    """Writes the row, asks the operator, and takes the first answer. Expiry and the emergency stop deny."""
 
     def __init__(
         self,
@@ -115,24 +117,24 @@ class PersistentApprovals:
         channel: str = "",
         spent: Callable[[str], bool] = lambda _id: False,
     ) -> None:
-        """`spent` says whether a receipt names a question: its answer was used, whatever its row has of that."""
+        """`spent`: whether a receipt names a question, so that its answer was already used, whatever its row says."""
         self._operator, self._store, self._session_id = operator, store, session_id
         self._clock, self._ids, self._scrub, self._stopped = clock, ids, scrub, stopped
         self._seconds, self._key, self._tell = seconds, key, tell
         self._channel, self._agent, self._spent = channel, "", spent
         self._asked: dict[str, approvals.Approval] = {}
-        """What each open question was when it was written down."""
+        """Id → the open question as it was stored."""
 
     def of_session(self, session_id: str, agent: str) -> "PersistentApprovals":
-        """The same for a child session, whose questions are rows of its own."""
+        """A view for a child session, which stores its questions under its own id."""
         view = object.__new__(PersistentApprovals)
         view.__dict__.update(self.__dict__)
         view._session_id, view._agent = session_id, agent
         return view
 
     async def approve(self, request: ApprovalRequest) -> Answer:
-        stays = request.stays and not too_long(request)
-        row = self._write(
+        stays = request.stays and not too_long_to_show(request)
+        row = self._write_row(
             self._ids("approval"),
             tool=request.tool,
             tool_use_id=request.tool_use_id,
@@ -146,60 +148,60 @@ class PersistentApprovals:
             kind=request.kind,
         )
         asked = replace(request, id=row.id)
-        return await self._settled(row, request.reason, lambda: self._by_operator(asked), stays=stays)
+        return await self._settle(row, request.reason, lambda: self._by_operator(asked), stays=stays)
 
     async def _by_operator(self, request: ApprovalRequest) -> Answer:
-        # a replay has what was answered then, whoever starts it
-        refused = await asyncio.to_thread(by_agent, request, self._store.path) if self._channel else None
+        # a replay has no channel: it takes the recorded answer
+        refused = await asyncio.to_thread(refuse_from_agent, request, self._store.path) if self._channel else None
         return refused or await self._operator.approve(request)
 
     async def ask(self, request: QuestionRequest) -> Answer:
-        """Questions with options are a row of the same kind; what is answered to them is in it."""
+        """Ask questions with options. The question and its replies are stored in a row."""
         questions = canonical(questions_json(request.questions, self._scrub))
-        row = self._write(
+        row = self._write_row(
             self._ids("question"),
             tool=request.asker,
             tool_use_id=request.tool_use_id,
             risk="low",
-            reason=ASKED,
-            shown=self._scrub(text_of(request.questions)),
+            reason=QUESTION_REASON,
+            shown=self._scrub(questions_text(request.questions)),
             plan_hash=digest(questions),
             questions=questions,
             seconds=self._seconds,
         )
-        return await self._settled(row, ASKED, lambda: self._operator.ask(replace(request, id=row.id)))
+        return await self._settle(row, QUESTION_REASON, lambda: self._operator.ask(replace(request, id=row.id)))
 
-    async def _settled(
+    async def _settle(
         self, row: approvals.Approval, reason: str, ask: Callable[[], Awaitable[Answer]], *, stays: bool = False
     ) -> Answer:
-        """Raises StaysOpen where a question stays, and nobody has answered it."""
+        """Wait for the answer; raises StaysOpen if the question stays open and nobody has answered it."""
         self._asked[row.id] = row
-        self._requested(row, reason)
+        self._publish_request(row, reason)
         try:
-            given = self._said(row) if row.answer is not None else await self._answer(row, ask, stays=stays)
+            answer = self._stored_answer(row) if row.answer is not None else await self._answer(row, ask, stays=stays)
         finally:
             del self._asked[row.id]
-        if stays and given.by == "no_operator":
-            raise StaysOpen(row.id, given.comment)
-        if self._channel:  # a replay has what was recorded
-            given = given._replace(approval_id=row.id)
-        self._answered(row, given)
-        return given
+        if stays and answer.by == "no_operator":
+            raise StaysOpen(row.id, answer.comment)
+        if self._channel:  # not in a replay
+            answer = answer._replace(approval_id=row.id)
+        self._publish_answer(row, answer)
+        return answer
 
     async def _answer(self, row: approvals.Approval, ask: Callable[[], Awaitable[Answer]], *, stays: bool) -> Answer:
         if stays and row.is_late(self._clock.now()):
-            return self._expired(row, stays=stays)
+            return self._expire(row, stays=stays)
         asking = asyncio.ensure_future(ask())
         try:
-            return await self._first(row.id, asking, stays=stays)
-        except OSError as error:  # the terminal or the line to the operator is gone: silence is no consent
+            return await self._first_answer(row.id, asking, stays=stays)
+        except OSError as error:  # the terminal or the connection to the operator is gone
             lost = Answer(approved=False, by="no_operator", comment=f"the operator cannot be reached: {error}")
             return lost if stays else self._claim(row.id, lost)
         except BaseException:
             if stays:
                 raise
-            given = self._claim(row.id, Answer(approved=False, by="interrupted"))
-            self._answered(row, given)
+            answer = self._claim(row.id, Answer(approved=False, by="interrupted"))
+            self._publish_answer(row, answer)
             raise
         finally:
             if not asking.done():
@@ -207,7 +209,7 @@ class PersistentApprovals:
                 with suppress(asyncio.CancelledError):
                     await asking
 
-    def _write(
+    def _write_row(
         self,
         id: str,
         *,
@@ -223,7 +225,7 @@ class PersistentApprovals:
         seconds: float | None = None,
         kind: Kind = "call",
     ) -> approvals.Approval:
-        """The row: a new one, or that of the same call, which a process that has ended left."""
+        """Write the row, or take over the row of the same call that an ended process left."""
         with self._store.write() as cursor:
             return approvals.ask(
                 cursor,
@@ -246,51 +248,51 @@ class PersistentApprovals:
                 kind=kind,
             )
 
-    async def _first(self, id: str, asking: "asyncio.Future[Answer]", *, stays: bool) -> Answer:
+    async def _first_answer(self, id: str, asking: "asyncio.Future[Answer]", *, stays: bool) -> Answer:
         while True:
             await asyncio.wait({asking}, timeout=POLL)
             if asking.done():
-                given = asking.result()
-                return given if stays and given.by == "no_operator" else self._claim(id, given)
+                answer = asking.result()
+                return answer if stays and answer.by == "no_operator" else self._claim(id, answer)
             row = approvals.get(self._store, id)
             if row is None or row.answer is not None:
-                return self._said(row)
+                return self._stored_answer(row)
             if self._stopped() and stays:
                 raise Stopped("the emergency stop was set; `adderclaw estop --clear` removes it")
             if self._stopped():
                 return self._claim(id, Answer(approved=False, by="estop", comment="the emergency stop is set"))
             if row.state(self._clock.now()) == "expired":
-                return self._expired(row, stays=stays)
+                return self._expire(row, stays=stays)
 
-    def _expired(self, row: approvals.Approval, *, stays: bool) -> Answer:
+    def _expire(self, row: approvals.Approval, *, stays: bool) -> Answer:
         late = f"no answer until {row.expires_at}"
         if self._seconds and not stays:
             late = f"no answer within {self._seconds:g} s"
         return self._claim(row.id, Answer(approved=False, by="timeout", comment=late))
 
-    def _claim(self, id: str, given: Answer) -> Answer:
-        """The answer given here, if it is the first; else the one that was."""
-        word: approvals.Answer = "yes" if given.approved else "no"
-        comment, now = self._scrub(given.comment), self._clock.now()
-        if given.by == "operator" and self._channel:
-            given = given._replace(who=given.who or person(self._channel))
+    def _claim(self, id: str, answer: Answer) -> Answer:
+        """Store this answer if it is the first one; else return the stored answer."""
+        word: approvals.Answer = "yes" if answer.approved else "no"
+        comment, now = self._scrub(answer.comment), self._clock.now()
+        if answer.by == "operator" and self._channel:
+            answer = answer._replace(who=answer.who or person_answering(self._channel))
         replies = ""
-        if given.replies and self._asked[id].is_resumable:  # what a server asked for is between it and the person
-            clean = {self._scrub(question): self._scrub(reply) for question, reply in given.replies.items()}
+        if answer.replies and self._asked[id].is_resumable:  # the replies to an MCP server are not stored
+            clean = {self._scrub(question): self._scrub(reply) for question, reply in answer.replies.items()}
             replies = canonical(clean)
         with self._store.write() as cursor:
             first = approvals.answer(
-                cursor, id, word, by=given.by, comment=comment, now=now, who=given.who, used=True, replies=replies
+                cursor, id, word, by=answer.by, comment=comment, now=now, who=answer.who, used=True, replies=replies
             )
         if first:
-            return given
+            return answer
         row = approvals.get(self._store, id)
-        if row is not None and row.answer is None:  # a yes that came too late
+        if row is not None and row.answer is None:  # the question expired before this yes
             return self._claim(id, Answer(approved=False, by="timeout", comment="the answer came too late"))
-        return self._said(row)
+        return self._stored_answer(row)
 
-    def _said(self, row: approvals.Approval | None) -> Answer:
-        """What the row says; one that somebody removed says no, and so does a yes that nobody signed."""
+    def _stored_answer(self, row: approvals.Approval | None) -> Answer:
+        """The stored answer. A removed row, or a yes without a valid signature, counts as no."""
         if row is None:
             return Answer(approved=False, by="no_operator", comment="the question was removed from the database")
         with self._store.write() as cursor:
@@ -308,9 +310,9 @@ class PersistentApprovals:
         replies = row.reply_values if row.answer == "yes" else None
         return Answer(row.answer == "yes", by, row.comment or "", who=who, replies=replies)
 
-    # ------------------------------------------------------------------ told
+    # ------------------------------------------------------------------ events
 
-    def _requested(self, row: approvals.Approval, reason: str) -> None:
+    def _publish_request(self, row: approvals.Approval, reason: str) -> None:
         self._tell(
             {
                 "event_type": "approval_requested",
@@ -324,8 +326,8 @@ class PersistentApprovals:
             }
         )
 
-    def _answered(self, row: approvals.Approval, given: Answer) -> None:
-        if given.by == "timeout":
+    def _publish_answer(self, row: approvals.Approval, answer: Answer) -> None:
+        if answer.by == "timeout":
             self._tell(
                 {
                     "event_type": "approval_expired",
@@ -341,15 +343,15 @@ class PersistentApprovals:
                 "approval_id": row.id,
                 "tool": row.tool,
                 "tool_use_id": row.tool_use_id,
-                "approved": given.approved,
-                "by": given.by,
-                "comment": given.comment,
+                "approved": answer.approved,
+                "by": answer.by,
+                "comment": answer.comment,
             }
         )
 
 
-def person(channel: str) -> str:
-    """Who answers here: the user that this process belongs to, and on which channel."""
+def person_answering(channel: str) -> str:
+    """The name of who answers here: the user of this process, and the channel."""
     import pwd
 
     try:
@@ -360,15 +362,15 @@ def person(channel: str) -> str:
 
 
 BY_ROW = "operator (approvals answer)"
-"""Who answered a question that another process asked."""
+"""`answered_by` of an answer that another process gave."""
 
 
-class NotCounted(AdderClawError):
-    """An answer that does not count, and why."""
+class AnswerRejected(AdderClawError):
+    """The answer does not count, for the reason in the message."""
 
 
-class AlreadyAnswered(NotCounted):
-    """Another answer was first."""
+class AlreadyAnswered(AnswerRejected):
+    """The question was answered before."""
 
 
 def answer_row(
@@ -380,16 +382,16 @@ def answer_row(
     *,
     at_terminal: bool = False,
 ) -> approvals.Approval:
-    """Answer a question that any process asked, also one that has ended: the process that resumes its call finds it.
+    """Answer a question of any process. If that has ended, the process that resumes the call uses the answer.
 
-    With `plan`, only if the question is about the call with that hash. `at_terminal`: a person typed it there.
+    With `plan`, only if the question is about the call with that hash. `at_terminal`: a person typed it in a terminal.
     """
     now, word = time.time(), "yes" if answer.approved else "no"
     if plan and plan != asked.plan_hash:
-        raise NotCounted(f"{asked.id}: it is about another call (plan {asked.plan_hash}), so it was not answered")
-    if word == "yes" and (why := _barred(asked, now, at_terminal=at_terminal)):
-        raise NotCounted(f"{asked.id}: {why}")
-    replies = canonical(fitting(asked, answer.replies)) if asked.questions and word == "yes" else ""
+        raise AnswerRejected(f"{asked.id}: it is about another call (plan {asked.plan_hash}), so it was not answered")
+    if word == "yes" and (why := _reason_not_to_approve(asked, now, at_terminal=at_terminal)):
+        raise AnswerRejected(f"{asked.id}: {why}")
+    replies = canonical(matching_replies(asked, answer.replies)) if asked.questions and word == "yes" else ""
     mac = approvals.sign(key(), asked, answer.by, answer.who, replies) if word == "yes" else None
     with store.write() as cursor:
         first = approvals.answer(
@@ -407,14 +409,14 @@ def answer_row(
     if first and after is not None:
         return after
     if after is None or after.answer is None:
-        raise NotCounted(f"{asked.id}: too late, it expired at {asked.expires_at} and counts as no")
+        raise AnswerRejected(f"{asked.id}: too late, it expired at {asked.expires_at} and counts as no")
     by = after.answered_who or after.answered_by
     raise AlreadyAnswered(f"{asked.id}: {by} answered {after.answer} at {after.answered_at}: that counts")
 
 
-def _barred(asked: approvals.Approval, now: float, *, at_terminal: bool) -> str:
-    """Why nobody may answer yes here; empty where somebody may."""
-    if why := too_long(asked):
+def _reason_not_to_approve(asked: approvals.Approval, now: float, *, at_terminal: bool) -> str:
+    """Why the question cannot be approved here; empty if it can."""
+    if why := too_long_to_show(asked):
         return f"nobody may say yes to it: {why}"
     if asked.terminal and not at_terminal:
         return "only a person at a terminal may answer yes: run `adderclaw approvals answer` there, with nothing piped"
@@ -424,20 +426,20 @@ def _barred(asked: approvals.Approval, now: float, *, at_terminal: bool) -> str:
 
 
 def questions_json(questions: Sequence[Question], shown: Callable[[str], str] = visible) -> list[Json]:
-    """The questions for a program; each text as `shown` has it."""
+    """The questions as JSON; `shown` converts each text."""
     return [
         {
-            "question": shown(one.question),
-            "header": shown(one.header),
-            "options": [{"label": shown(by.label), "description": shown(by.description)} for by in one.options],
-            "multi": one.multi,
+            "question": shown(question.question),
+            "header": shown(question.header),
+            "options": [{"label": shown(by.label), "description": shown(by.description)} for by in question.options],
+            "multi": question.multi,
         }
-        for one in questions
+        for question in questions
     ]
 
 
 def questions_of(asked: approvals.Approval) -> list[Question]:
-    """The questions of a row; none where a yes is asked for."""
+    """The questions of a row; empty if it asks for a yes or no."""
     rows: list[Json] = json.loads(asked.questions) if asked.questions else []
     return [
         Question(
@@ -450,28 +452,28 @@ def questions_of(asked: approvals.Approval) -> list[Question]:
     ]
 
 
-def text_of(questions: Sequence[Question]) -> str:
-    """The questions with their options, as a person reads them in a list."""
+def questions_text(questions: Sequence[Question]) -> str:
+    """The questions with their options, as text for a person."""
     lines: list[str] = []
-    for one in questions:
-        lines.append(one.question + (" (several may be chosen)" if one.multi else ""))
-        for number, option in enumerate(one.options, 1):
+    for question in questions:
+        lines.append(question.question + (" (several may be chosen)" if question.multi else ""))
+        for number, option in enumerate(question.options, 1):
             lines.append(f"  {number}. {option.label}" + (f": {option.description}" if option.description else ""))
     return "\n".join(lines)
 
 
-def fitting(asked: approvals.Approval, replies: Replies | None) -> Replies:
-    """One reply to each question, and none to another."""
-    wanted, given = [one.question for one in questions_of(asked)], replies or {}
-    if set(given) != set(wanted) or not all(reply.strip() for reply in given.values()):
-        raise UsageError(f"{asked.id}: give one reply to each of its {len(wanted)} questions, and to nothing else")
-    if sum(map(len, given.values())) > MOST_REPLIED:
-        raise UsageError(f"{asked.id}: the replies have more than {MOST_REPLIED:,} characters")
-    return {question: given[question] for question in wanted}
+def matching_replies(asked: approvals.Approval, replies: Replies | None) -> Replies:
+    """The replies in the order of the questions; raises UsageError unless each question has exactly one."""
+    expected, by_question = [asked_question.question for asked_question in questions_of(asked)], replies or {}
+    if set(by_question) != set(expected) or not all(reply.strip() for reply in by_question.values()):
+        raise UsageError(f"{asked.id}: give one reply to each of its {len(expected)} questions, and to nothing else")
+    if sum(map(len, by_question.values())) > MAX_REPLIES:
+        raise UsageError(f"{asked.id}: the replies have more than {MAX_REPLIES:,} characters")
+    return {question: by_question[question] for question in expected}
 
 
-class Nobody:
-    """No operator is here. Where the operator set a time to answer in, another process may; else it is no at once."""
+class NoOperator:
+    """The operator of a process without one: denies at once, or waits for another process to answer if `waits`."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
@@ -479,8 +481,8 @@ class Nobody:
     async def approve(self, request: ApprovalRequest) -> Answer:
         if self._waits and not request.stays:
             await asyncio.Event().wait()
-        said = "" if request.stays else "nobody is here to ask"
-        return Answer(approved=False, by="no_operator", comment=said)
+        comment = "" if request.stays else "nobody is here to ask"
+        return Answer(approved=False, by="no_operator", comment=comment)
 
     async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
         if self._waits:

@@ -1,138 +1,139 @@
-"""The calls of one reply: judged one by one; those that only read run at the same time, and are recorded in order."""
+"""Runs the calls of one reply: judges them one by one, runs those that only read in parallel, records all in order."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
 
 from adderclaw.agent.session.session import Session
 from adderclaw.agent.tool_call import call as lifecycle
-from adderclaw.agent.tool_call.call import ApprovedCall, Ran
+from adderclaw.agent.tool_call.call import ApprovedCall, TimedResult
 from adderclaw.agent.tool_call.hooks import CallRecord
 from adderclaw.agent.tool_call.permission_check import PreparedCall
-from adderclaw.agent.tool_call.result import Done
+from adderclaw.agent.tool_call.result import FinishedCall
 from adderclaw.core.types import ToolCall
 
-WAITED = "Not run: the turn was interrupted before this call began"
+NOT_RUN_WHILE_WAITING = "Not run: the turn was interrupted before this call began"
 
 
 class Batch:
-    """Takes the calls of a reply in their order. `lives` has what became of each that was taken, from the first on."""
+    """Takes the calls of a reply in order. `records` has one entry for each call that was added."""
 
     def __init__(self, session: Session) -> None:
-        self._session, self._most = session, session.config.runtime.parallel_calls
+        self._session, self._max_parallel = session, session.config.runtime.parallel_calls
         self._waiting: list[ApprovedCall] = []
-        self.lives: list[CallRecord] = []
+        self.records: list[CallRecord] = []
 
     @property
-    def done(self) -> list[Done]:
+    def finished(self) -> list[FinishedCall]:
         """The calls that are recorded."""
-        return [life.done for life in self.lives if life.done is not None]
+        return [record.finished for record in self.records if record.finished is not None]
 
     async def add(self, call: ToolCall, refusal: str | None) -> None:
-        """Judge a call. One that only reads waits for others like it; any other waits for all before it, and runs."""
+        """Judge a call. One that only reads is queued to run in parallel; any other runs after the queue."""
         session, waiting = self._session, self._waiting
-        life = CallRecord(
-            earlier=lambda: _abandon(session, waiting)
-        )  # not by way of us: a cycle, with the results in it
-        self.lives.append(life)
-        judged = await lifecycle.judge(session, call, life, refusal)
-        if not _overlaps(judged.considered):
-            if await self._run_before(*judged):
-                judged = lifecycle.judged_again(session, judged)
-            await lifecycle.execute(session, await lifecycle.rule(session, judged))
+        # not through self, which would be a reference cycle that keeps the results alive
+        record = CallRecord(record_earlier=lambda: _record_waiting_as_not_run(session, waiting))
+        self.records.append(record)
+        gated_call = await lifecycle.judge(session, call, record, refusal)
+        if not _may_overlap(gated_call.prepared_call):
+            if await self._run_before(*gated_call):
+                gated_call = lifecycle.rejudge(session, gated_call)
+            await lifecycle.execute(session, await lifecycle.request_approval(session, gated_call))
             return
-        ruling = await lifecycle.rule(session, judged)
-        if ruling.message or not _overlaps(ruling.considered):
-            if await self._run_before(ruling.considered, ruling.life):
-                ruling = lifecycle.ruled_again(session, ruling)
-            await lifecycle.execute(session, ruling)
+        approved_call = await lifecycle.request_approval(session, gated_call)
+        if approved_call.message or not _may_overlap(approved_call.prepared_call):
+            if await self._run_before(approved_call.prepared_call, approved_call.record):
+                approved_call = lifecycle.recheck_approval(session, approved_call)
+            await lifecycle.execute(session, approved_call)
             return
-        lifecycle.admit(session, ruling)
-        self._waiting.append(ruling)
-        if len(self._waiting) >= self._most:
+        lifecycle.count_call(session, approved_call)
+        self._waiting.append(approved_call)
+        if len(self._waiting) >= self._max_parallel:
             await self.run()
 
     async def run(self) -> None:
-        """Run the calls that wait, all at the same time; each is recorded as soon as all before it are."""
+        """Run the queued calls in parallel; each is recorded as soon as all before it are."""
         session, group = self._session, list(self._waiting)
         self._waiting.clear()
         if not group:
             return
-        if session.scene.stopped():
-            await self._stop(group)
+        if session.environment.stopped():
+            await self._deny_all(group)
             return
-        lifecycle.begin(session, group)
+        lifecycle.commit_intent(session, group)
         if len(group) == 1:
-            await lifecycle.finish(session, group[0], lambda: lifecycle.run(session, group[0]))
+            await lifecycle.finish_call(session, group[0], lambda: lifecycle.run_prepared(session, group[0]))
         else:
-            await self._together(group)
+            await self._run_together(group)
 
-    async def _together(self, group: Sequence[ApprovedCall]) -> None:
+    async def _run_together(self, group: Sequence[ApprovedCall]) -> None:
         session = self._session
-        running = [_started(session, ruling) for ruling in group]
+        running = [_start_call(session, approved_call) for approved_call in group]
         left = list(zip(group, running, strict=True))
         try:
-            for ruling, ran in tuple(left):
-                await session.tape.settled(session, ran)
+            for approved_call, ran in tuple(left):
+                await session.tape.wait_for_call(session, ran)
                 del left[0]
-                await lifecycle.finish(session, ruling, lambda ran=ran: ran)
+                await lifecycle.finish_call(session, approved_call, lambda ran=ran: ran)
         except asyncio.CancelledError:
-            for ruling, ran in left:
-                await lifecycle.record_interrupted(session, ruling, ran)
+            for approved_call, ran in left:
+                await lifecycle.record_interrupted(session, approved_call, ran)
             raise
         finally:
-            await _ended(running)
+            await _cancel_running(running)
 
-    async def _stop(self, group: Sequence[ApprovedCall]) -> None:
-        """The emergency stop was set while they waited: none of them runs."""
+    async def _deny_all(self, group: Sequence[ApprovedCall]) -> None:
+        """Deny the queued calls, because the emergency stop was set."""
         session, left = self._session, list(group)
         session.budget.tool_calls -= len(group)
         try:
-            for ruling in group:
+            for approved_call in group:
                 del left[0]
-                await lifecycle.execute(session, lifecycle.stopped(session, ruling))
+                await lifecycle.execute(session, lifecycle.deny_stopped(session, approved_call))
         except asyncio.CancelledError:
-            for ruling in left:
-                lifecycle.not_run(session, ruling.considered, ruling.life, WAITED)
+            for approved_call in left:
+                lifecycle.record_not_run(
+                    session, approved_call.prepared_call, approved_call.record, NOT_RUN_WHILE_WAITING
+                )
             raise
 
-    async def _run_before(self, considered: PreparedCall, life: CallRecord) -> bool:
-        """Run what waits before a call that has to be alone; whether anything did."""
+    async def _run_before(self, prepared_call: PreparedCall, record: CallRecord) -> bool:
+        """Run the queue before a call that must run alone; False if the queue was empty."""
         if not self._waiting:
             return False
         try:
             await self.run()
         except asyncio.CancelledError:
-            lifecycle.not_run(self._session, considered, life, WAITED)
+            lifecycle.record_not_run(self._session, prepared_call, record, NOT_RUN_WHILE_WAITING)
             raise
         return True
 
 
-def _abandon(session: Session, waiting: list[ApprovedCall]) -> None:
-    """Record the calls that wait as not run: an interruption came before they began."""
+def _record_waiting_as_not_run(session: Session, waiting: list[ApprovedCall]) -> None:
+    """Record the queued calls as not run, after an interruption."""
     group = list(waiting)
     waiting.clear()
     session.budget.tool_calls -= len(group)
-    for one in group:
-        lifecycle.not_run(session, one.considered, one.life, WAITED)
+    for call in group:
+        lifecycle.record_not_run(session, call.prepared_call, call.record, NOT_RUN_WHILE_WAITING)
 
 
-def _overlaps(considered: PreparedCall) -> bool:
-    """Whether a call may run beside others: nothing denies it so far, and by what was prepared it only reads."""
-    prepared = considered.prepared
-    if prepared is None or not prepared.overlaps or considered.error is not None:
+def _may_overlap(prepared_call: PreparedCall) -> bool:
+    """Whether a call may run in parallel: it is not denied, and it only reads."""
+    prepared = prepared_call.prepared
+    if prepared is None or not prepared.overlaps or prepared_call.error is not None:
         return False
     from adderclaw.policy.legacy.looking import reach
 
-    return considered.decision.verdict != "deny" and reach(prepared.touch) == "nothing"
+    return prepared_call.decision.verdict != "deny" and reach(prepared.touch) == "nothing"
 
 
-def _started(session: Session, ruling: ApprovedCall) -> Awaitable[Ran]:
-    return session.tape.started(lambda: lifecycle.run(session, ruling))
+def _start_call(session: Session, approved_call: ApprovedCall) -> Awaitable[TimedResult]:
+    return session.tape.start_call(lambda: lifecycle.run_prepared(session, approved_call))
 
 
-async def _ended(running: Sequence[Awaitable[Ran]]) -> None:
-    """Cancel what still runs, and wait until it has ended: nothing of it goes on."""
-    tasks = [one for one in running if isinstance(one, asyncio.Future) and not one.done()]
+async def _cancel_running(running: Sequence[Awaitable[TimedResult]]) -> None:
+    """Cancel the calls that still run, and wait until they have ended."""
+    tasks = [call for call in running if isinstance(call, asyncio.Future) and not call.done()]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The lifecycle of one tool call: found, decoded, judged, asked about, run, recorded."""
+"""Runs one tool call through its steps: find the tool, decode, judge, ask for approval, run, record."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw.agent.legacy import later_report
 from adderclaw.agent.legacy.later_report import with_changes
-from adderclaw.agent.session.event_wait import attended
+from adderclaw.agent.session.event_wait import wait_unless
 from adderclaw.agent.session.session import Session
 from adderclaw.agent.tool_call import hooks
-from adderclaw.agent.tool_call.hooks import CallRecord, Keep
-from adderclaw.agent.tool_call.permission_check import PreparedCall, considered_in, unfit
-from adderclaw.agent.tool_call.result import Done, intent, record_result
+from adderclaw.agent.tool_call.hooks import CallRecord, SaveOutcome
+from adderclaw.agent.tool_call.permission_check import PreparedCall, judge_in_session, unfit_call
+from adderclaw.agent.tool_call.result import FinishedCall, record_result, write_intent
 from adderclaw.core.errors import AdderClawError, LimitError
 from adderclaw.core.json_text import canonical, digest
 from adderclaw.core.overseer import ALONE, Begun
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.legacy.checkpoints.tracker import Watch
 
 
-ASKED = "Not run: interrupted while the operator or a hook was asked"
+NOT_RUN_WHILE_ASKED = "Not run: interrupted while the operator or a hook was asked"
 
 SHOWN = 400
-"""Characters of a call's input that are shown of one whose outcome nobody knows."""
+"""Characters of a call's input that a person is shown if its outcome is unknown."""
 
 
 # ------------------------------------------------------------------ the lifecycle
@@ -41,39 +41,38 @@ async def run_call(
     call: ToolCall,
     *,
     refusal: str | None = None,
-    keep: Keep | None = None,
+    keep: SaveOutcome | None = None,
     seconds: float | None = None,
-) -> Done:
+) -> FinishedCall:
     """Run one tool call from its request to its record. With `refusal` it is denied for that reason.
 
-    What became of it is for `keep`, unless it was interrupted: that is for whoever resumes to say. With `seconds` it
-    may run no longer than that.
+    `keep` stores the outcome in the same transaction, unless the call was interrupted. `seconds` limits its time.
     """
-    life = CallRecord(keep, seconds=seconds)
-    return await execute(session, await rule(session, await judge(session, call, life, refusal)))
+    record = CallRecord(keep, seconds=seconds)
+    return await execute(session, await request_approval(session, await judge(session, call, record, refusal)))
 
 
 class GatedCall(NamedTuple):
-    """A call after PreToolUse hooks and the gate; what hooks said of it goes on with it."""
+    """A call after the PreToolUse hooks and the gate, with the output of the hooks."""
 
-    considered: PreparedCall
-    life: CallRecord
+    prepared_call: PreparedCall
+    record: CallRecord
 
 
 class ApprovedCall(NamedTuple):
-    """What is to become of a call, after everybody was asked: it runs, unless `message` says why not."""
+    """The decision on a call after all questions were asked: it runs, unless `message` says why not."""
 
-    considered: PreparedCall
-    life: CallRecord
+    prepared_call: PreparedCall
+    record: CallRecord
     how: Json
     """Who or what decided, and why: the receipt's `decision`."""
     message: str = ""
-    told: bool = False
-    """Hooks are told of the denial."""
+    tell_hooks: bool = False
+    """Whether the PermissionDenied hooks run."""
 
 
-async def judge(session: Session, call: ToolCall, life: CallRecord, refusal: str | None = None) -> GatedCall:
-    """Find, decode and judge a call, with what hooks say of it."""
+async def judge(session: Session, call: ToolCall, record: CallRecord, refusal: str | None = None) -> GatedCall:
+    """Find the tool of a call, decode its input, run the PreToolUse hooks and judge it."""
     call = unwrap_call(call)
     session.bus.mention(
         {
@@ -84,170 +83,193 @@ async def judge(session: Session, call: ToolCall, life: CallRecord, refusal: str
             "summary": canonical(call.arguments)[:200] if call.arguments is not None else call.raw[:200],
         }
     )
-    considered = considered_in(session, call)
+    prepared_call = judge_in_session(session, call)
     try:
-        if considered.tool is None and session.scene.arrive is not None:
-            why_not = await session.scene.arrive(call.name)
-            session.tape.arrived(why_not)
-            considered = unfit(call, None, why_not) if why_not else considered_in(session, call)
+        if prepared_call.tool is None and session.environment.wait_for_tool is not None:
+            why_not = await session.environment.wait_for_tool(call.name)
+            session.tape.record_tool_arrival(why_not)
+            prepared_call = unfit_call(call, None, why_not) if why_not else judge_in_session(session, call)
         if refusal is not None:
-            considered = _denied(considered, refusal)
-        elif considered.error is None:
-            considered = await hooks.before(session, considered, life)
+            prepared_call = _deny(prepared_call, refusal)
+        elif prepared_call.error is None:
+            prepared_call = await hooks.run_before_hooks(session, prepared_call, record)
     except asyncio.CancelledError:
-        not_run(session, considered, life)
+        record_not_run(session, prepared_call, record)
         raise
-    return GatedCall(considered, life)
+    return GatedCall(prepared_call, record)
 
 
-async def rule(session: Session, judged: GatedCall) -> ApprovedCall:
-    """Ask whoever is to be asked, and see whether the limits still allow it. Nothing has begun yet."""
-    considered, life = judged
-    if considered.error is None and considered.fails:
-        considered = _failed(considered)
-    if considered.error is not None:
-        return ApprovedCall(considered, life, decision_record(session, considered, None), considered.error)
+async def request_approval(session: Session, gated_call: GatedCall) -> ApprovedCall:
+    """Ask hooks and the operator if the gate requires it, and check the limits again. Nothing runs yet."""
+    prepared_call, record = gated_call
+    if prepared_call.error is None and prepared_call.fails:
+        prepared_call = _deny_failing(prepared_call)
+    if prepared_call.error is not None:
+        return ApprovedCall(prepared_call, record, decision_record(session, prepared_call, None), prepared_call.error)
     try:
-        considered, answer = await _answer(session, considered, life)
+        prepared_call, answer = await _get_answer(session, prepared_call, record)
     except asyncio.CancelledError:
-        not_run(session, considered, life)
+        record_not_run(session, prepared_call, record)
         raise
     if answer is not None and answer.approved:
-        considered = hooks.as_answered(session, considered, answer)
-        if considered.error is not None:
-            return ApprovedCall(considered, life, decision_record(session, considered, None), considered.error)
-        considered = _again(session, considered)
-    how = decision_record(session, considered, answer if considered.decision.verdict == "ask" else None)
-    if answer is not None and answer.approved and answer.remember and considered.decision.verdict == "ask":
-        how |= _remember(session, considered, answer)
-    if considered.decision.verdict == "deny" or (answer is not None and not answer.approved):
-        asked = answer if considered.decision.verdict == "ask" else None
-        return ApprovedCall(considered, life, how, _denial(considered, asked), told=True)
-    if (spent := limit_of(session)) is not None:  # others of the run may have used it up meanwhile
-        considered = _denied(considered, str(spent))
-        return ApprovedCall(considered, life, decision_record(session, considered, None), _denial(considered, None))
-    return ApprovedCall(considered, life, how)
+        prepared_call = hooks.apply_answer(session, prepared_call, answer)
+        if prepared_call.error is not None:
+            return ApprovedCall(
+                prepared_call, record, decision_record(session, prepared_call, None), prepared_call.error
+            )
+        prepared_call = _rejudge_approved(session, prepared_call)
+    how = decision_record(session, prepared_call, answer if prepared_call.decision.verdict == "ask" else None)
+    if answer is not None and answer.approved and answer.remember and prepared_call.decision.verdict == "ask":
+        how |= _grant_always(session, prepared_call, answer)
+    if prepared_call.decision.verdict == "deny" or (answer is not None and not answer.approved):
+        asked = answer if prepared_call.decision.verdict == "ask" else None
+        return ApprovedCall(prepared_call, record, how, _denial_text(prepared_call, asked), tell_hooks=True)
+    if (spent := reached_limit(session)) is not None:  # other calls of the run may have used it up meanwhile
+        prepared_call = _deny(prepared_call, str(spent))
+        return ApprovedCall(
+            prepared_call, record, decision_record(session, prepared_call, None), _denial_text(prepared_call, None)
+        )
+    return ApprovedCall(prepared_call, record, how)
 
 
-async def execute(session: Session, ruling: ApprovedCall) -> Done:
-    """Run a call that nothing stands against any more, or say why not."""
-    if not ruling.message:
-        admit(session, ruling)
-        begin(session, (ruling,))
-        return await finish(session, ruling, lambda: run(session, ruling))
-    considered, life, how, message, told = ruling
-    if considered.error is not None:
-        return record_result(session, considered, rejected(message, "invalid"), "failed", how, life)
+async def execute(session: Session, approved_call: ApprovedCall) -> FinishedCall:
+    """Run an approved call, or record why it does not run."""
+    if not approved_call.message:
+        count_call(session, approved_call)
+        commit_intent(session, (approved_call,))
+        return await finish_call(session, approved_call, lambda: run_prepared(session, approved_call))
+    prepared_call, record, how, message, tell_hooks = approved_call
+    if prepared_call.error is not None:
+        return record_result(session, prepared_call, rejected(message, "invalid"), "failed", how, record)
     kind = DENIAL_KINDS.get(how["by"], "policy")
     try:
-        if told:
-            message += await hooks.denied(session, considered, how, life)
+        if tell_hooks:
+            message += await hooks.run_denied_hooks(session, prepared_call, how, record)
     except asyncio.CancelledError:
-        record_result(session, considered, refused(message, kind, how["reason"]), "denied", how, life)
+        record_result(session, prepared_call, refused(message, kind, how["reason"]), "denied", how, record)
         raise
-    return record_result(session, considered, refused(message, kind, how["reason"]), "denied", how, life)
+    return record_result(session, prepared_call, refused(message, kind, how["reason"]), "denied", how, record)
 
 
-def judged_again(session: Session, judged: GatedCall) -> GatedCall:
-    """Time has passed since a call was judged: the stop, a link or a file may have changed meanwhile."""
-    was = judged.considered
+def rejudge(session: Session, gated_call: GatedCall) -> GatedCall:
+    """Judge a call again after a wait: the emergency stop, a link or a file may have changed."""
+    was = gated_call.prepared_call
     if was.error is not None or was.decision.verdict == "deny":
-        return judged
+        return gated_call
     opinion = was.case.hook_opinion if was.case is not None else None
-    return judged._replace(considered=considered_in(session, was.call, opinion, rewritten=was.rewritten))
+    return gated_call._replace(prepared_call=judge_in_session(session, was.call, opinion, rewritten=was.rewritten))
 
 
-def ruled_again(session: Session, ruling: ApprovedCall) -> ApprovedCall:
-    """The same for a call that everybody was asked about."""
-    if ruling.message:
-        return ruling
-    now = _again(session, ruling.considered)
+def recheck_approval(session: Session, approved_call: ApprovedCall) -> ApprovedCall:
+    """Judge an approved call again after a wait."""
+    if approved_call.message:
+        return approved_call
+    now = _rejudge_approved(session, approved_call.prepared_call)
     if now.decision.verdict != "deny":
-        return ruling._replace(considered=now)
-    return ApprovedCall(now, ruling.life, decision_record(session, now, None), _denial(now, None), told=True)
-
-
-def _denied(considered: PreparedCall, why: str, by: str = "limit") -> PreparedCall:
-    return replace(considered, decision=Decision("deny", considered.decision.risk, why, by, ()))
-
-
-def _failed(considered: PreparedCall) -> PreparedCall:
-    """What can only fail is asked about by nobody: the model hears why, as it would after a yes."""
-    why = considered.fails
-    return replace(considered, decision=Decision("deny", considered.decision.risk, why, "input", ()), error=why)
-
-
-def not_run(session: Session, considered: PreparedCall, life: CallRecord, note: str = ASKED) -> Done:
-    """An interruption came before the call began."""
-    how = {**decision_record(session, considered, None), "verdict": "deny", "by": "interrupted"}
-    life.keep = None
-    return record_result(session, considered, rejected(note, "not_run"), "denied", how, life)
-
-
-def stopped(session: Session, ruling: ApprovedCall) -> ApprovedCall:
-    """The emergency stop was set after the call was judged."""
-    considered = _denied(ruling.considered, "the emergency stop is set; `adderclaw estop --clear` removes it", "estop")
+        return approved_call._replace(prepared_call=now)
     return ApprovedCall(
-        considered, ruling.life, decision_record(session, considered, None), _denial(considered, None), told=True
+        now, approved_call.record, decision_record(session, now, None), _denial_text(now, None), tell_hooks=True
+    )
+
+
+def _deny(prepared_call: PreparedCall, why: str, by: str = "limit") -> PreparedCall:
+    return replace(prepared_call, decision=Decision("deny", prepared_call.decision.risk, why, by, ()))
+
+
+def _deny_failing(prepared_call: PreparedCall) -> PreparedCall:
+    """Deny a call that would fail even if approved, with the reason, so that nobody is asked about it."""
+    why = prepared_call.fails
+    return replace(prepared_call, decision=Decision("deny", prepared_call.decision.risk, why, "input", ()), error=why)
+
+
+def record_not_run(
+    session: Session, prepared_call: PreparedCall, record: CallRecord, note: str = NOT_RUN_WHILE_ASKED
+) -> FinishedCall:
+    """Record a call that was interrupted before it began."""
+    how = {**decision_record(session, prepared_call, None), "verdict": "deny", "by": "interrupted"}
+    record.save_outcome = None
+    return record_result(session, prepared_call, rejected(note, "not_run"), "denied", how, record)
+
+
+def deny_stopped(session: Session, approved_call: ApprovedCall) -> ApprovedCall:
+    """Deny a call because the emergency stop was set after it was judged."""
+    prepared_call = _deny(
+        approved_call.prepared_call, "the emergency stop is set; `adderclaw estop --clear` removes it", "estop"
+    )
+    return ApprovedCall(
+        prepared_call,
+        approved_call.record,
+        decision_record(session, prepared_call, None),
+        _denial_text(prepared_call, None),
+        tell_hooks=True,
     )
 
 
 # ------------------------------------------------------------------ the run
 
 
-def admit(session: Session, ruling: ApprovedCall) -> None:
-    """Count a call before it runs: what is judged next finds its limits used up by it."""
+def count_call(session: Session, approved_call: ApprovedCall) -> None:
+    """Count a call before it runs, so that it counts against the limits of the next one."""
     session.budget.tool_calls += 1
-    tool = ruling.considered.tool
-    if session.scene.pace is not None and tool is not None:
-        session.scene.pace.ran(tool.traits.section_of or tool.name)
+    tool = approved_call.prepared_call.tool
+    if session.environment.pace is not None and tool is not None:
+        session.environment.pace.add(tool.traits.section_of or tool.name)
 
 
-def begin(session: Session, rulings: Sequence[ApprovedCall]) -> None:
-    """Commit the intent: from here on, a crash leaves calls whose outcome is unknown."""
+def commit_intent(session: Session, approved_calls: Sequence[ApprovedCall]) -> None:
+    """Commit the intent to run these calls. After this, a crash leaves them with an unknown outcome."""
     if session.ledger is not None:
-        session.ledger.require_ready(len(rulings))
-    if session.overseer is not ALONE:
-        session.overseer.begins([_shown(session, ruling.considered.call) for ruling in rulings])
+        session.ledger.require_ready(len(approved_calls))
+    if session.supervisor is not ALONE:
+        session.supervisor.begins(
+            [_begun_call(session, approved_call.prepared_call.call) for approved_call in approved_calls]
+        )
     with session.store.write() as cursor:
-        for ruling in rulings:
-            intent(session, cursor, ruling.considered, ruling.how)
-        session.keep_spent(cursor)
-    for considered, life, how, *_ in rulings:
-        life.begun = True
+        for approved_call in approved_calls:
+            write_intent(session, cursor, approved_call.prepared_call, approved_call.how)
+        session.store_spent(cursor)
+    for prepared_call, record, how, *_ in approved_calls:
+        record.begun = True
         session.bus.mention(
             {
                 "event_type": "tool_approved",
-                "tool": considered.call.name,
-                "tool_use_id": considered.call.id,
-                "risk": considered.decision.risk,
+                "tool": prepared_call.call.name,
+                "tool_use_id": prepared_call.call.id,
+                "risk": prepared_call.decision.risk,
                 "by": how["by"],
                 "reason": how["reason"],
             }
         )
 
 
-def _shown(session: Session, call: ToolCall) -> Begun:
-    said = canonical(call.arguments) if call.arguments is not None else call.raw
-    return Begun(call.id, call.name, session.secrets.shown(said)[:SHOWN])
+def _begun_call(session: Session, call: ToolCall) -> Begun:
+    text = canonical(call.arguments) if call.arguments is not None else call.raw
+    return Begun(call.id, call.name, session.secrets.shown(text)[:SHOWN])
 
 
-class Ran(NamedTuple):
+class TimedResult(NamedTuple):
     result: ToolResult
     took_ms: float
 
 
-async def finish(session: Session, ruling: ApprovedCall, run: Callable[[], Awaitable[Ran]]) -> Done:
-    """Wait for a call that has begun, and record it however it ends."""
-    considered, life, how = ruling.considered, ruling.life, ruling.how
+async def finish_call(
+    session: Session, approved_call: ApprovedCall, run: Callable[[], Awaitable[TimedResult]]
+) -> FinishedCall:
+    """Wait for a call that has begun, and record its result, also if it is interrupted."""
+    prepared_call, record, how = approved_call.prepared_call, approved_call.record, approved_call.how
     watch, took_ms = None, 0.0
     try:
-        watch = await _watched(session, considered)
-        if watch is None and session.checkpoints is not None and considered.touch.removes and not considered.touch.lost:
+        watch = await _begin_checkpoint(session, prepared_call)
+        if (
+            watch is None
+            and session.checkpoints is not None
+            and prepared_call.touch.removes
+            and not prepared_call.touch.lost
+        ):
             result = rejected("Nothing was deleted: no checkpoint could be kept, so it could not be undone. Try again.")
         else:
             result, took_ms = await run()
-            touch, asked = considered.touch, how.get("asked_by") and how["by"] == "operator"
+            touch, asked = prepared_call.touch, how.get("asked_by") and how["by"] == "operator"
             edited = (
                 [*dict.fromkeys(path for fact in touch.writes for path in (fact.path, fact.real))]
                 if touch.command is None
@@ -257,194 +279,204 @@ async def finish(session: Session, ruling: ApprovedCall, run: Callable[[], Await
     except asyncio.CancelledError:
         if watch is not None and session.checkpoints is not None:
             session.checkpoints.end_now(watch)
-        unknown(session, ruling)
+        record_unknown(session, approved_call)
         raise
-    session.tape.ran(session, result)
+    session.tape.record_tool_result(session, result)
     if watch is not None and session.checkpoints is not None:
-        wrote = {} if considered.touch.command is not None else session.scene.context.files_read
+        wrote = {} if prepared_call.touch.command is not None else session.environment.context.files_read
         await session.checkpoints.end(watch, wrote)
     if changed := result.metadata.get("changed_later"):
         how = {**how, "changed_later": session.secrets.clean(changed)}
-        later_report.tell(session, how["changed_later"], considered.call.id)
-    status, how = _ended_as(result, how)
+        later_report.tell(session, how["changed_later"], prepared_call.call.id)
+    status, how = _status_of(result, how)
     if answered := result.metadata.get("answered"):
         how = {**how, **session.secrets.clean(answered)}
     try:
-        result = await hooks.after(session, considered, result, life)
-    except asyncio.CancelledError:  # the tool has run: what it did is not lost
-        record_result(session, considered, result, status, how, life, took_ms)
+        result = await hooks.run_after_hooks(session, prepared_call, result, record)
+    except asyncio.CancelledError:  # the tool has run, so its result is recorded
+        record_result(session, prepared_call, result, status, how, record, took_ms)
         raise
-    done = record_result(session, considered, result, status, how, life, took_ms)
-    await session.called(considered.call)
+    done = record_result(session, prepared_call, result, status, how, record, took_ms)
+    await session.call_recorded(prepared_call.call)
     return done
 
 
-def _ended_as(result: ToolResult, how: Json) -> tuple[Status, Json]:
+def _status_of(result: ToolResult, how: Json) -> tuple[Status, Json]:
     if result.denial is not None:
         return "denied", {**how, "verdict": "deny", "by": "open", "reason": result.denial.reason}
-    if result.metadata.get("ran"):  # a test that fails is a command that ran: the tool has done its work
+    if result.metadata.get("ran"):  # a command that exits with an error is still a tool call that succeeded
         return "allowed", {**how, "exit_code": result.metadata["exit_code"]}
     return "failed" if result.is_error else "allowed", how
 
 
-async def record_interrupted(session: Session, ruling: ApprovedCall, running: Awaitable[Ran]) -> Done:
-    """Record a call that ran beside one that was interrupted: with its result if it had ended, without asking hooks.
+async def record_interrupted(
+    session: Session, approved_call: ApprovedCall, running: Awaitable[TimedResult]
+) -> FinishedCall:
+    """Record a call that ran at the same time as an interrupted one, without hooks; with its result if it has ended.
 
-    It waits for nothing, so that a second interruption finds everything recorded.
+    It does not wait, so that a second interruption cannot prevent the record.
     """
     try:
         if isinstance(running, asyncio.Future) and not running.done():
             raise asyncio.CancelledError
         result, took_ms = await running
     except asyncio.CancelledError:
-        return unknown(session, ruling)
-    session.tape.ran(session, result)
-    status, how = _ended_as(result, ruling.how)
-    return record_result(session, ruling.considered, result, status, how, ruling.life, took_ms)
+        return record_unknown(session, approved_call)
+    session.tape.record_tool_result(session, result)
+    status, how = _status_of(result, approved_call.how)
+    return record_result(session, approved_call.prepared_call, result, status, how, approved_call.record, took_ms)
 
 
-def unknown(session: Session, ruling: ApprovedCall) -> Done:
-    """A call that had begun was interrupted."""
-    session.tape.cut_off("run", session)
-    ruling.life.keep = None
+def record_unknown(session: Session, approved_call: ApprovedCall) -> FinishedCall:
+    """Record a call that was interrupted while it ran."""
+    session.tape.record_interruption("run", session)
+    approved_call.record.save_outcome = None
     result = rejected("interrupted before it ended; the outcome is unknown", "unknown")
-    return record_result(session, ruling.considered, result, "failed", ruling.how, ruling.life)
+    return record_result(
+        session, approved_call.prepared_call, result, "failed", approved_call.how, approved_call.record
+    )
 
 
-# ------------------------------------------------------------------ who is asked
+# ------------------------------------------------------------------ approval
 
 
-async def _answer(session: Session, considered: PreparedCall, life: CallRecord) -> tuple[PreparedCall, Answer | None]:
-    """The word of a hook or of the operator where the gate asks for it, else none; a hook may rewrite the call."""
-    if considered.decision.verdict != "ask":
-        return considered, None
-    considered, answer = await hooks.requested(session, considered, life)
-    if answer is not None or considered.decision.verdict != "ask":
-        return considered, answer
-    return considered, await _operators_word(session, considered)
+async def _get_answer(
+    session: Session, prepared_call: PreparedCall, record: CallRecord
+) -> tuple[PreparedCall, Answer | None]:
+    """The answer of a hook or of the operator, if the gate requires one. A hook may rewrite the call."""
+    if prepared_call.decision.verdict != "ask":
+        return prepared_call, None
+    prepared_call, answer = await hooks.run_permission_request_hooks(session, prepared_call, record)
+    if answer is not None or prepared_call.decision.verdict != "ask":
+        return prepared_call, answer
+    return prepared_call, await _ask_operator(session, prepared_call)
 
 
-async def _operators_word(session: Session, considered: PreparedCall) -> Answer:
+async def _ask_operator(session: Session, prepared_call: PreparedCall) -> Answer:
     from adderclaw.policy import grants
     from adderclaw.policy.verdict import sandbox_note, terminal_only
 
-    decision, case = considered.decision, considered.case
+    decision, case = prepared_call.decision, prepared_call.case
     session.store.flush()
     session.bus.catch_up()
-    command, ways = considered.touch.command, session.scene.ways_out
-    shown = command.shown if command is not None else canonical(considered.call.arguments)
+    command, ways = prepared_call.touch.command, session.environment.network
+    shown = command.shown if command is not None else canonical(prepared_call.call.arguments)
     request = ApprovalRequest(
-        considered.call.name,
+        prepared_call.call.name,
         decision.risk,
         decision.reason,
         shown,
-        considered.call.id,
-        plan_hash=_plan_hash(session, considered),
+        prepared_call.call.id,
+        plan_hash=_plan_hash(session, prepared_call),
         grants=grants.exact_rules(case) if case is not None else (),
         at_terminal=case is not None and terminal_only(case),
-        raw=hooks.is_raw(considered),
+        raw=hooks.is_raw_bash(prepared_call),
         room="; ".join(
-            filter(None, (sandbox_note(case) if case is not None else "", ways.words(command) if ways else ""))
+            filter(None, (sandbox_note(case) if case is not None else "", ways.describe(command) if ways else ""))
         ),
-        registries=ways.offered(command) if ways else (),
-        preview=_preview(considered),
-        touches=_touches(considered.touch, session.scene.context.workspace.root),
-        input=considered.call.input,
+        registries=ways.offered_registries(command) if ways else (),
+        preview=_preview(prepared_call),
+        touches=_describe_touches(prepared_call.touch, session.environment.context.workspace.root),
+        input=prepared_call.call.input,
         stays=session.state.stays,
     )
-    return await session.tape.answered(session, session.operator.approve(request))
+    return await session.tape.ask_operator(session, session.operator.approve(request))
 
 
-def _preview(considered: PreparedCall) -> str:
-    """What a file would look like; who is asked sees the input where nobody can say."""
+def _preview(prepared_call: PreparedCall) -> str:
+    """How a changed file would look; empty if that is unknown, and the operator sees the input instead."""
     try:
-        return considered.prepared.preview() if considered.prepared is not None else ""
+        return prepared_call.prepared.preview() if prepared_call.prepared is not None else ""
     except (ValueError, OSError):
         return ""
 
 
-def _touches(touch: Touch, root: str) -> tuple[str, ...]:
-    """In words, for who is asked."""
+def _describe_touches(touch: Touch, root: str) -> tuple[str, ...]:
+    """What a call reads, writes, removes and reaches, for the operator."""
     top = f"{root.rstrip('/')}/"
-    found = {
+    touched = {
         "reads": [fact.path.removeprefix(top) for fact in touch.reads],
         "writes": [fact.path.removeprefix(top) for fact in touch.writes],
         "removes": [fact.path.removeprefix(top) for fact in touch.removes],
-        "reaches": [f"{fact.host}:{fact.port}" for fact in touch.hosts] + [one.address for one in touch.remotes],
+        "reaches": [f"{fact.host}:{fact.port}" for fact in touch.hosts] + [remote.address for remote in touch.remotes],
     }
-    return tuple(f"{what}: {', '.join(dict.fromkeys(names))}" for what, names in found.items() if names)
+    return tuple(f"{what}: {', '.join(dict.fromkeys(names))}" for what, names in touched.items() if names)
 
 
-def _plan_hash(session: Session, considered: PreparedCall) -> str:
-    """Of exactly what is asked about: the tool, its input, where it would run and all that it would touch."""
-    name = considered.tool.name if considered.tool is not None else considered.call.name
-    place = session.scene.context.workspace
-    if session.overseer is not ALONE:  # it may be answered when the run is on another machine
+def _plan_hash(session: Session, prepared_call: PreparedCall) -> str:
+    """The hash of what the operator is asked about: tool, input, directory, and everything that it would touch."""
+    name = prepared_call.tool.name if prepared_call.tool is not None else prepared_call.call.name
+    workspace = session.environment.context.workspace
+    if session.supervisor is not ALONE:  # the answer may come when the run is on another machine
         from adderclaw.policy import facts
 
         return digest(
-            [name, considered.call.input, _unplaced([place.cwd, facts.touch_to_json(considered.touch)], place.root)]
+            [
+                name,
+                prepared_call.call.input,
+                _without_location([workspace.cwd, facts.touch_to_json(prepared_call.touch)], workspace.root),
+            ]
         )
-    # by name, without what is as it always is: a field that a later version adds changes no hash of an earlier one
+    # only fields that differ from their default, so that a field added later does not change existing hashes
     blank = vars(Touch())
-    touched = {key: repr(value) for key, value in vars(considered.touch).items() if value != blank[key]}
-    return digest([name, considered.call.input, place.cwd, touched])
+    touched = {key: repr(value) for key, value in vars(prepared_call.touch).items() if value != blank[key]}
+    return digest([name, prepared_call.call.input, workspace.cwd, touched])
 
 
-def _unplaced(value: Any, root: str) -> Any:
-    """Without where the workspace is, and which inodes its files have there."""
+def _without_location(value: Any, root: str) -> Any:
+    """The value without the workspace's location and its files' inodes, which differ between machines."""
     if isinstance(value, str):
         return value.replace(root, "<workspace>")
     if isinstance(value, list):
-        return [_unplaced(one, root) for one in cast(list[Any], value)]
+        return [_without_location(entry, root) for entry in cast(list[Any], value)]
     if isinstance(value, dict):
         named = cast(Json, value).items()
-        return {name: _unplaced(one, root) for name, one in named if name != "identity"}
+        return {name: _without_location(entry, root) for name, entry in named if name != "identity"}
     return value
 
 
-def _remember(session: Session, considered: PreparedCall, answer: Answer) -> Json:
-    """Grant what the operator was told that "always" grants, and no more; what the receipt says of it."""
+def _grant_always(session: Session, prepared_call: PreparedCall, answer: Answer) -> Json:
+    """Grant what the operator was shown for "always", and return what the receipt says about it."""
     if answer.remember == "registries":  # the comment says which
-        if session.scene.ways_out is not None:
-            session.scene.ways_out.let_in(considered.touch.command)
+        if session.environment.network is not None:
+            session.environment.network.allow_registries(prepared_call.touch.command)
         return {}
     from adderclaw.agent.tool_call import permission_updates
     from adderclaw.config import project_grants
     from adderclaw.config.permissions import grant
     from adderclaw.policy import grants
 
-    rules = grants.exact_rules(considered.case) if considered.case is not None else ()
+    rules = grants.exact_rules(prepared_call.case) if prepared_call.case is not None else ()
     destination = "userSettings" if answer.remember == "user" else "session"
     try:
-        place = permission_updates.apply(session, grant(rules, destination)) if rules else "nowhere"
+        stored_in = permission_updates.apply_update(session, grant(rules, destination)) if rules else "nowhere"
         if rules and answer.remember == "project":
-            root = session.scene.context.workspace.root
-            place = f"{project_grants.add(session.home, root, rules)} for {root}"
+            root = session.environment.context.workspace.root
+            stored_in = f"{project_grants.add(session.home, root, rules)} for {root}"
     except AdderClawError as error:
         session.bus.tell({"event_type": "warning", "message": f"'always' could not be kept: {error}"})
         return {}
-    return session.secrets.clean({"granted": list(rules), "granted_in": place})
+    return session.secrets.clean({"granted": list(rules), "granted_in": stored_in})
 
 
-def _again(session: Session, asked: PreparedCall) -> PreparedCall:
-    """What was approved is what is judged once more: the stop, a link or a file may have changed meanwhile."""
+def _rejudge_approved(session: Session, asked: PreparedCall) -> PreparedCall:
+    """Judge an approved call again: the stop, a link or a file may have changed while the operator was asked."""
     opinion = asked.case.hook_opinion if asked.case is not None else None
-    now = considered_in(session, asked.call, opinion, rewritten=asked.rewritten, approved=True)
+    now = judge_in_session(session, asked.call, opinion, rewritten=asked.rewritten, approved=True)
     if now.decision.verdict == "deny" or _plan_hash(session, now) == _plan_hash(session, asked):
         return now
     reason = "what the call touches changed while the operator was asked"
     return replace(now, decision=Decision("deny", now.decision.risk, reason, "changed", ()))
 
 
-def decision_record(session: Session, considered: PreparedCall, answer: Answer | None) -> Json:
+def decision_record(session: Session, prepared_call: PreparedCall, answer: Answer | None) -> Json:
     """Who or what decided, and why: the receipt's `decision`."""
-    decision = considered.decision
+    decision = prepared_call.decision
     how: Json = {
         "verdict": decision.verdict,
         "by": decision.by,
         "reason": decision.reason,
-        "sandbox": session.scene.confinement,
+        "sandbox": session.environment.confinement,
     }
     if answer is not None:
         how |= {"verdict": "allow" if answer.approved else "deny", "asked_by": decision.by, "by": answer.by}
@@ -455,64 +487,68 @@ def decision_record(session: Session, considered: PreparedCall, answer: Answer |
     return session.secrets.clean(how)
 
 
-def _denial(considered: PreparedCall, answer: Answer | None) -> str:
-    decision = considered.decision
+def _denial_text(prepared_call: PreparedCall, answer: Answer | None) -> str:
+    decision = prepared_call.decision
     if answer is None:
         return f"Denied by {decision.by}: {decision.reason}"
     comment = f": {answer.comment}" if answer.comment else ""
     return f"Denied by {answer.by}{comment} (asked because: {decision.reason})"
 
 
-async def _watched(session: Session, considered: PreparedCall) -> "Watch | None":
-    """Keep what the call may change; one that cannot write pays nothing."""
+async def _begin_checkpoint(session: Session, prepared_call: PreparedCall) -> "Watch | None":
+    """Begin a checkpoint of what the call may change; None if it cannot write."""
     if session.checkpoints is None:
         return None
     from adderclaw.policy.legacy.looking import reach
     from adderclaw.sandbox.legacy.checkpoints.tracker import Who
 
-    far = reach(considered.touch)
+    far = reach(prepared_call.touch)
     if far == "nothing":
         return None
-    place = session.scene.context.workspace
-    call = considered.call
+    workspace = session.environment.context.workspace
+    call = prepared_call.call
     who = Who(session.conversation_id, session.session_id, call.name, call.id)
-    # by both names: what a link leads to is written, or the link itself is exchanged
-    paths = dict.fromkeys(path for fact in considered.touch.writes for path in (fact.real, fact.path))
-    trees = [fact.real for fact in considered.touch.removes]
-    roots = (place.root, *place.extra)
+    # both names, since a call may write through a link or replace the link itself
+    paths = dict.fromkeys(path for fact in prepared_call.touch.writes for path in (fact.real, fact.path))
+    trees = [fact.real for fact in prepared_call.touch.removes]
+    roots = (workspace.root, *workspace.extra)
     return await session.checkpoints.begin(who, paths, roots, anything=far == "anything", trees=trees)
 
 
-async def run(session: Session, ruling: ApprovedCall) -> Ran:
-    """Run what was prepared under its time limit, looking out for the emergency stop."""
-    tool, prepared, began = ruling.considered.tool, ruling.considered.prepared, session.clock.monotonic()
+async def run_prepared(session: Session, approved_call: ApprovedCall) -> TimedResult:
+    """Run the prepared call until it ends, its time is up, or the emergency stop is set."""
+    tool, prepared, began = (
+        approved_call.prepared_call.tool,
+        approved_call.prepared_call.prepared,
+        session.clock.monotonic(),
+    )
     assert tool is not None
     assert prepared is not None
-    seconds = min(tool.timeout(ruling.considered.arguments), session.budget.seconds_left)
-    if ruling.life.seconds is not None:
-        seconds = min(seconds, ruling.life.seconds)
+    seconds = min(tool.timeout(approved_call.prepared_call.arguments), session.budget.seconds_left)
+    if approved_call.record.seconds is not None:
+        seconds = min(seconds, approved_call.record.seconds)
 
     def look() -> ToolResult | None:
-        if session.scene.stopped():
+        if session.environment.stopped():
             return rejected("stopped by the emergency stop while it ran; the outcome is unknown", "unknown")
         if session.clock.monotonic() >= began + seconds:
             return internal_failure(f"{tool.name} timed out after {seconds:g} s", "timed_out")
         return None
 
-    # what a tool does comes back as its result: the tape notes that, and not its steps
-    with session.tape.inside():
+    # the tape records the result of a tool, not its steps
+    with session.tape.inside_tool():
         try:
-            result = await attended(prepared.run(), look)
+            result = await wait_unless(prepared.run(), look)
         except Exception as error:  # noqa: BLE001 - a tool that fails is a result for the model, never the end of the turn
             kind = (
                 "" if isinstance(error, AdderClawError) else f"{type(error).__name__}: "
-            )  # ours are for people already
+            )  # AdderClaw's own errors are readable as they are
             result = internal_failure(f"{tool.name} failed: {kind}{error}", own=False)
-    return Ran(session.scene.shortened(result), (session.clock.monotonic() - began) * 1000)
+    return TimedResult(session.environment.shorten(result), (session.clock.monotonic() - began) * 1000)
 
 
-def limit_of(session: Session) -> LimitError | None:
-    """Why no further tool call may run, if so."""
+def reached_limit(session: Session) -> LimitError | None:
+    """The limit that prevents further tool calls; None if there is none."""
     try:
         session.budget.before_tool_call()
     except LimitError as error:

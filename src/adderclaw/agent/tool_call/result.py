@@ -1,4 +1,4 @@
-"""How a tool call leaves, whatever became of it: one result for the model, one receipt, in one transaction."""
+"""Records the end of a tool call: one result for the model and one receipt, in one transaction."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,15 +18,15 @@ from adderclaw.storage.ledger.chain import ReceiptDraft, Status
 from adderclaw.storage.text import plain
 
 
-class Done(NamedTuple):
+class FinishedCall(NamedTuple):
     result: ToolResult
     denied: bool
     stop: str | None = None
-    """A hook ends the turn, for this reason."""
+    """The reason if a hook ends the turn."""
 
 
-def intent(session: Session, cursor: Cursor, considered: PreparedCall, how: Json) -> None:
-    call = considered.call
+def write_intent(session: Session, cursor: Cursor, prepared_call: PreparedCall, how: Json) -> None:
+    call = prepared_call.call
     if call.id in session.state.asks_again:
         session.state.asks_again.discard(call.id)
     else:
@@ -34,7 +34,7 @@ def intent(session: Session, cursor: Cursor, considered: PreparedCall, how: Json
         transcript.append(cursor, session.session_id, "tool_use", use, call.id)
     if not session.config.security.audit_log and how["verdict"] == "allow":
         return
-    name = considered.tool.name if considered.tool else call.name
+    name = prepared_call.tool.name if prepared_call.tool else call.name
     permissions.log(
         cursor,
         session_id=session.session_id,
@@ -47,57 +47,59 @@ def intent(session: Session, cursor: Cursor, considered: PreparedCall, how: Json
 
 def record_result(
     session: Session,
-    considered: PreparedCall,
+    prepared_call: PreparedCall,
     result: ToolResult,
     status: Status,
     how: Json,
-    life: CallRecord,
+    record: CallRecord,
     took_ms: float | None = None,
-) -> Done:
-    """Record the call and its result, with its receipt and its hooks' rows, in one transaction; then tell."""
-    life.earlier()
-    call = considered.call
-    result = _scrubbed(session, result)
-    if took_ms is None:  # what ran is cut already, and its whole kept
-        result = clipped(result)
-    result = _warned(session, call, _scrubbed(session, life.with_hook_output(framed_in(session, result))))
-    ran = took_ms is not None or (status == "failed" and considered.error is None)
+) -> FinishedCall:
+    """Store the call's result, receipt and hook rows in one transaction, then publish the event."""
+    record.record_earlier()
+    call = prepared_call.call
+    result = _scrub_result(session, result)
+    if took_ms is None:  # the result of a call that ran is cut already
+        result = clip_result(result)
+    result = _warn_of_loop(
+        session, call, _scrub_result(session, record.with_hook_output(frame_result(session, result)))
+    )
+    ran = took_ms is not None or (status == "failed" and prepared_call.error is None)
 
     def rows(cursor: Cursor) -> None:
         if not ran:
-            intent(session, cursor, considered, how)
-        sequence = transcript.append(cursor, session.session_id, "tool_result", entry_of(call, result), call.id)
+            write_intent(session, cursor, prepared_call, how)
+        sequence = transcript.append(cursor, session.session_id, "tool_result", result_entry(call, result), call.id)
         if result.media:
             transcript.store_opaque(cursor, session.session_id, sequence, media_json(result.media))
-        session.keep_place(cursor)
-        session.keep_spent(cursor)
-        for write in life.rows:
+        session.store_directory(cursor)
+        session.store_spent(cursor)
+        for write in record.rows:
             write(cursor)
-        if life.keep is not None:
-            life.keep(cursor, result, status == "denied")
+        if record.save_outcome is not None:
+            record.save_outcome(cursor, result, status == "denied")
 
-    receipt_id = receipt(session, call, considered.decision.risk, result, status, how, rows)
-    _tell(session, considered, result, status, how, took_ms or 0.0)
-    life.done = Done(replace(result, receipt_id=receipt_id), status == "denied", life.stop)
-    return life.done
+    receipt_id = write_receipt(session, call, prepared_call.decision.risk, result, status, how, rows)
+    _publish_outcome(session, prepared_call, result, status, how, took_ms or 0.0)
+    record.finished = FinishedCall(replace(result, receipt_id=receipt_id), status == "denied", record.stop)
+    return record.finished
 
 
-def clipped(result: ToolResult) -> ToolResult:
-    """What was not run has its limit, too; no file keeps such words, so that a replay comes to the same."""
+def clip_result(result: ToolResult) -> ToolResult:
+    """Cut a long result without storing the whole in a file, so that a replay gives the same result."""
     content = cut(result.content)
     return result if content == result.content else replace(result, content=content)
 
 
-def framed_in(session: Session, result: ToolResult) -> ToolResult:
-    """What came from outside gets its mark; ids come out the same in a replay, and nobody outside knows the next."""
+def frame_result(session: Session, result: ToolResult) -> ToolResult:
+    """Frame a result from outside with a random mark, which is reproducible in a replay but cannot be guessed."""
     if result.own or not result.content:
         return result
     mark = session.ids("frame").rpartition("-")[2]
     return replace(result, frame=Frame(mark, len(result.content)))
 
 
-def entry_of(call: ToolCall, result: ToolResult) -> Json:
-    """A result as the transcript keeps it: bare, and how it is framed for the model."""
+def result_entry(call: ToolCall, result: ToolResult) -> Json:
+    """The transcript entry of a result: the bare content, and how it is framed for the model."""
     payload: Json = {"tool_use_id": call.id, "content": result.content, "is_error": result.is_error}
     payload["outcome"] = result.outcome
     if result.denial is not None:
@@ -107,9 +109,9 @@ def entry_of(call: ToolCall, result: ToolResult) -> Json:
     return payload if result.frame is None else {**payload, "frame": list(result.frame)}
 
 
-def _warned(session: Session, call: ToolCall, result: ToolResult) -> ToolResult:
-    """A model that goes in circles is told so, in the result that it sees and that is recorded."""
-    session.state.loops.saw(call, result)
+def _warn_of_loop(session: Session, call: ToolCall, result: ToolResult) -> ToolResult:
+    """Add a warning to the result if the model keeps repeating the same call with the same result."""
+    session.state.loops.add(call, result)
     if not session.state.loops.warns:
         return result
     repeats = session.state.loops.repeats
@@ -118,7 +120,7 @@ def _warned(session: Session, call: ToolCall, result: ToolResult) -> ToolResult:
     return replace(result, content=f"{result.content}\n{note}")
 
 
-def receipt(
+def write_receipt(
     session: Session,
     call: ToolCall,
     risk: Risk,
@@ -129,12 +131,12 @@ def receipt(
     *,
     after_crash: bool = False,
 ) -> str | None:
-    """Append the call's one receipt with the rows of its result; None where receipts are off."""
+    """Append the call's receipt with the rows of its result. Returns its id; None if receipts are off."""
     if session.ledger is None:
         with session.store.write() as cursor:
             rows(cursor)
         return None
-    content = plain(result.content)  # as the transcript keeps it, so that the two can be compared
+    content = plain(result.content)  # as in the transcript, so that the two can be compared
     draft = ReceiptDraft(
         conversation_id=session.conversation_id,
         session_id=session.session_id,
@@ -161,12 +163,12 @@ def receipt(
     return written.id
 
 
-def _tell(
-    session: Session, considered: PreparedCall, result: ToolResult, status: Status, how: Json, took_ms: float
+def _publish_outcome(
+    session: Session, prepared_call: PreparedCall, result: ToolResult, status: Status, how: Json, took_ms: float
 ) -> None:
-    name, use = considered.call.name, considered.call.id
+    name, use = prepared_call.call.name, prepared_call.call.id
     if status == "denied":
-        risk = considered.decision.risk
+        risk = prepared_call.decision.risk
         session.bus.tell(
             {
                 "event_type": "tool_denied",
@@ -203,7 +205,7 @@ def _tell(
         )
 
 
-def _scrubbed(session: Session, result: ToolResult) -> ToolResult:
+def _scrub_result(session: Session, result: ToolResult) -> ToolResult:
     content, diff = session.secrets.scrub(result.content), session.secrets.scrub(result.diff)
     unchanged = content == result.content and diff == result.diff
     return result if unchanged else replace(result, content=content, diff=diff)

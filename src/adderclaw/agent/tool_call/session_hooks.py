@@ -1,4 +1,4 @@
-"""A session's hooks: what they are told of it, what runs the kinds that need it, and where their rows go."""
+"""Runs hooks in a session: their input, the kinds of hooks that need the session, and their rows in the store."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sqlite3 import Cursor
 
 AGENT = "hook"
-"""The kind of agent that a hook of type agent is."""
+"""The agent type of a hook of type agent."""
 MODES: dict[Autonomy, PermissionMode] = {
     "readonly": "plan",
     "supervised": "default",
@@ -37,47 +37,49 @@ MODES: dict[Autonomy, PermissionMode] = {
 }
 
 
-def table(hooks: tuple[Hook, ...]) -> Mapping[str, Chain]:
+def hook_table(hooks: tuple[Hook, ...]) -> Mapping[str, Chain]:
     """Event → what `Session.fire` runs."""
     return {event: _chain(event, chain) for event, chain in hooks_by_event(hooks).items()}
 
 
 def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
     async def fire(session: Session, fields: Json, rows: Rows | None) -> Merged:
-        merged, _ = await run(event, hooks, session, fields, rows)
+        merged, _ = await run_hooks(event, hooks, session, fields, rows)
         return merged
 
     return fire
 
 
-async def run(
+async def run_hooks(
     event: str, hooks: tuple[Hook, ...], session: Session, fields: Json, rows: Rows | None
 ) -> tuple[Merged, list[rows_of.Invocation]]:
-    """What these hooks say of an event, and the rows that they leave."""
-    kept: list[rows_of.Invocation] = []
+    """Run these hooks for an event; returns their merged output and their rows."""
+    invocations: list[rows_of.Invocation] = []
 
     def write(cursor: "Cursor") -> None:
-        rows_of.record(cursor, session.session_id, session.conversation_id, kept)
+        rows_of.record(cursor, session.session_id, session.conversation_id, invocations)
 
     session.store.flush()  # hooks may read the store
     if event == "SubagentStop":
         fields = {"agent_transcript_path": "", **fields}  # the transcript is in the store
     try:
-        merged = await plane.run_hooks(hooks, event, fields, _place(session, kept, beside=event != "SessionEnd"))
+        merged = await plane.run_hooks(
+            hooks, event, fields, _hook_place(session, invocations, beside=event != "SessionEnd")
+        )
     finally:
-        if kept and rows is not None:
+        if invocations and rows is not None:
             rows.append(write)
-        elif kept:
+        elif invocations:
             with session.store.write() as cursor:
                 write(cursor)
     for message in merged.messages:
         session.bus.tell({"event_type": "hook_message", "hook_event": event, "message": message})
-    return merged, kept
+    return merged, invocations
 
 
-def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = True) -> plane.HookChain:
-    """Where nothing comes after it there is nothing to run beside: such a hook is waited for."""
-    policy = session.scene.policy
+def _hook_place(session: Session, invocations: list[rows_of.Invocation], *, beside: bool = True) -> plane.HookChain:
+    """How hooks run in this session. `beside`: hooks may run in the background; not at the end of the session."""
+    policy = session.environment.policy
 
     def told(hook: Hook, ran: HookRun, wrong: str, seconds: float) -> None:
         session.bus.tell(
@@ -96,58 +98,58 @@ def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = T
         session.bus.tell({"event_type": "warning", "message": message})
 
     return plane.HookChain(
-        base=base(session),
+        base=base_fields(session),
         kinds=_kinds(session),
-        time=lambda: _time(session),
-        keep=kept.append,
+        time=lambda: _timestamp(session),
+        keep=invocations.append,
         told=told,
         warn=warn,
-        stopped=session.scene.stopped,
+        stopped=session.environment.stopped,
         seconds_left=max(session.budget.seconds_left, 0.0),
-        # a row has what was printed, without secrets; who shows it makes it fit to be shown
+        # the row has the output without secrets; control characters are removed when it is shown
         clean=lambda text: without_shapes(session.secrets.scrub(text)),
         scrub=session.secrets.scrub_all,
-        applies=lambda rule, fields: applies(session.scene, warn, rule, fields),
+        applies=lambda rule, fields: condition_applies(session.environment, warn, rule, fields),
         aliases=policy.aliases,
-        beside=_beside(session) if beside else None,
+        beside=_background_hooks(session) if beside else None,
         ran=session.hooks_ran,
     )
 
 
-def _time(session: Session) -> str:
+def _timestamp(session: Session) -> str:
     return iso(session.clock.now()).replace("T", " ").removesuffix("Z")
 
 
-def base(session: Session) -> Json:
-    """What every hook is told (seed 003 §6)."""
-    policy = session.scene.policy
-    told: Json = {
+def base_fields(session: Session) -> Json:
+    """The fields that every hook gets. Their names are fixed by the hook protocol."""
+    policy = session.environment.policy
+    fields: Json = {
         "session_id": session.session_id,
         "conversation_id": session.conversation_id,
         "runtime_db_path": session.store.path,
-        **_places(session.scene),
+        **_folders(session.environment),
         "permission_mode": policy.mode or MODES[policy.autonomy],
     }
     if session.agent_id:
-        told |= {"agent_id": session.agent_id, "agent_type": session.agent_type}
-    return told
+        fields |= {"agent_id": session.agent_id, "agent_type": session.agent_type}
+    return fields
 
 
-def _places(scene: ToolEnvironment) -> Json:
-    """Hooks run in the project's root, wherever the model has gone: a path of theirs never leads into its folders."""
-    workspace = scene.context.workspace
+def _folders(environment: ToolEnvironment) -> Json:
+    """Hooks run in the project's root, so that their relative paths do not depend on the model's directory."""
+    workspace = environment.context.workspace
     return {"cwd": workspace.root, "session_cwd": workspace.cwd}
 
 
-def ground(scene: ToolEnvironment) -> HookWorkspace:
-    """Only mounts keep a file from everything that runs meanwhile; of the rest a copy is run."""
-    workspace, policy = scene.context.workspace, scene.policy
-    fixed = frozenset(policy.started) if scene.confinement == "bubblewrap" else frozenset[str]()
+def ground(environment: ToolEnvironment) -> HookWorkspace:
+    """Which hook scripts are protected by mounts. Of all others in the workspace a copy is run."""
+    workspace, policy = environment.context.workspace, environment.policy
+    fixed = frozenset(policy.started) if environment.confinement == "bubblewrap" else frozenset[str]()
     return HookWorkspace((workspace.root, *workspace.extra), fixed, os.path.join(policy.home, "hook-copies"))
 
 
 def variables(database: str, project: str) -> dict[str, str]:
-    """What a hook's environment has beside the host's."""
+    """The variables that a hook's environment has in addition to the host's."""
     return {"AGENT_SDLC_DB": database, "CLAUDE_PROJECT_DIR": project, "ADDERCLAW_PROJECT_DIR": project}
 
 
@@ -156,38 +158,38 @@ def variables(database: str, project: str) -> dict[str, str]:
 
 def _kinds(session: Session) -> Mapping[str, plane.Run]:
     async def prompt(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> HookRun:
-        return await _within(_ask(session, hook, stdin), seconds)
+        return await _limit_seconds(_ask_model(session, hook, stdin), seconds)
 
     async def agent(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> HookRun:
-        return await _within(_spawn(session, hook, stdin), seconds)
+        return await _limit_seconds(_run_agent_hook(session, hook, stdin), seconds)
 
     async def tool(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> HookRun:
-        return await _within(_call(session, hook, stdin), seconds)
+        return await _limit_seconds(_call_tool(session, hook, stdin), seconds)
 
     async def callback(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> HookRun:
-        return await _within(_call_back(session, hook, stdin), seconds)
+        return await _limit_seconds(_run_callback(session, hook, stdin), seconds)
 
-    more = variables(session.store.path, session.scene.context.workspace.root)
+    more = variables(session.store.path, session.environment.context.workspace.root)
     own: dict[str, plane.Run] = {"prompt": prompt, "agent": agent, "mcp_tool": tool, "callback": callback}
-    return {**kinds(more, ground(session.scene)), **own}
+    return {**kinds(more, ground(session.environment)), **own}
 
 
 def kinds(more: Mapping[str, str], here: HookWorkspace) -> dict[str, plane.Run]:
-    """The kinds that need no session."""
+    """The kinds of hooks that need no session."""
 
     async def command(hook: Hook, stdin: Json, seconds: float, said_async: plane.SaidAsync) -> HookRun:
-        given = f"{compact(stdin)}\n".encode()
+        stdin_bytes = f"{compact(stdin)}\n".encode()
         return await process.run_hook_command(
-            hook, given, ground=here, more=more, seconds=seconds, said_async=said_async
+            hook, stdin_bytes, ground=here, more=more, seconds=seconds, said_async=said_async
         )
 
     async def posted(hook: Hook, stdin: Json, seconds: float, _said_async: plane.SaidAsync) -> HookRun:
-        return await _within(http.post_hook(hook, compact(stdin), os.environ), seconds)
+        return await _limit_seconds(http.post_hook(hook, compact(stdin), os.environ), seconds)
 
     return {"command": command, "http": posted}
 
 
-async def _within(work: Awaitable[HookRun], seconds: float) -> HookRun:
+async def _limit_seconds(work: Awaitable[HookRun], seconds: float) -> HookRun:
     try:
         async with asyncio.timeout(seconds):
             return await work
@@ -195,8 +197,8 @@ async def _within(work: Awaitable[HookRun], seconds: float) -> HookRun:
         return HookRun(None, stderr=f"the hook did not end within {seconds:g} s", timed_out=True)
 
 
-async def _ask(session: Session, hook: Hook, stdin: Json) -> HookRun:
-    """One question to the model that the hook names, else to the small one, within the session's budget."""
+async def _ask_model(session: Session, hook: Hook, stdin: Json) -> HookRun:
+    """Ask the model that the hook names, else the small one, within the session's budget."""
     if not session.host.has_model:
         return HookRun(None, stderr="the model could not be asked: there is none here")
     try:
@@ -209,18 +211,18 @@ async def _ask(session: Session, hook: Hook, stdin: Json) -> HookRun:
     return model_hooks.read_reply(hook, text)
 
 
-async def _spawn(session: Session, hook: Hook, stdin: Json) -> HookRun:
-    """A child session that may look around, but changes nothing, and then says yes or no."""
+async def _run_agent_hook(session: Session, hook: Hook, stdin: Json) -> HookRun:
+    """Run a child session that can only read, and answers yes or no."""
     if session.agent_type == AGENT:
         return HookRun(None, stderr="an agent hook does not run inside an agent hook")
-    wanted = str(hook.more.get("model", "")) or None
+    model = str(hook.more.get("model", "")) or None
     order = Child(
         model_hooks.build_question(hook, stdin),
         agent_type=AGENT,
         description=f"{hook.event} hook",
         system=model_hooks.SYSTEM,
         tools=READERS,
-        model=wanted,
+        model=model,
         background=True,
         unhooked=True,
     )
@@ -233,8 +235,8 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> HookRun:
     return model_hooks.read_reply(hook, report.answer)
 
 
-async def _call_back(session: Session, hook: Hook, stdin: Json) -> HookRun:
-    """A function of the program that embeds us. One that is no longer there blocks, as a guard that cannot speak."""
+async def _run_callback(session: Session, hook: Hook, stdin: Json) -> HookRun:
+    """Call a function of the embedding program. If it is gone, the hook blocks."""
     if session.call_back is None:
         return HookRun(None, stderr="nobody is there to be called back", refused=True)
     try:
@@ -245,12 +247,12 @@ async def _call_back(session: Session, hook: Hook, stdin: Json) -> HookRun:
         return HookRun(None, stderr=f"the hook failed: {error}")
 
 
-async def _call(session: Session, hook: Hook, stdin: Json) -> HookRun:
-    """A tool of a server; what it answers is read as what a command prints. A failure is only logged."""
+async def _call_tool(session: Session, hook: Hook, stdin: Json) -> HookRun:
+    """Call a tool of an MCP server; its result is read like a command's output. A failure is only logged."""
     from adderclaw.config.servers import slug
     from adderclaw.tools.mcp.definitions import tool_name
 
-    # its call is heard by no hook, but for a question that the server asks meanwhile, in a task of its own
+    # the call itself fires no hooks, but a question that the server asks meanwhile does
     if hook.event in ASKED_BY_SERVERS and hook.ordinal in session.state.hooks_calling:
         return HookRun(None, stderr="the event comes from the tool that this hook calls: it is not called again")
     name = tool_name(slug(str(hook.more["server"])), str(hook.more["tool"]))
@@ -262,29 +264,29 @@ async def _call(session: Session, hook: Hook, stdin: Json) -> HookRun:
     return HookRun(None, "", result.content) if result.is_error else HookRun(0, result.content)
 
 
-# ------------------------------------------------------------------ conditions, and hooks beside the turn
+# ------------------------------------------------------------------ conditions, and background hooks
 
 
-def applies(scene: ToolEnvironment, warn: Callable[[str], None], rule: str, fields: Json) -> bool:
-    """Whether a call is one that a permission rule names. Where that cannot be told, the hook runs."""
-    policy, context = scene.policy, scene.context
+def condition_applies(environment: ToolEnvironment, warn: Callable[[str], None], rule: str, fields: Json) -> bool:
+    """Whether a permission rule matches the call. If that is unknown, the hook runs."""
+    policy, context = environment.policy, environment.context
     try:
         parsed = parse(rule, "ask", Anchors(policy.workspace, context.workspace.cwd, policy.user_home), policy.aliases)
     except InvalidRule as error:
         warn(f"a hook's condition {rule!r} is no permission rule, so that the hook always runs: {error}")
         return True
     call = ToolCall(str(fields.get("tool_use_id", "")), str(fields["tool_name"]), fields["tool_input"])
-    case = prepare_and_judge(scene, call).case
+    case = prepare_and_judge(environment, call).case
     if case is None:
         return True
     return judges.forbids(parsed, case) or (parsed.tool == BASH and isinstance(case.touch.command, Raw))
 
 
-def by_hand(
-    scene: ToolEnvironment, database: str, keep: Callable[[rows_of.Invocation], None], warn: Callable[[str], None]
+def manual_place(
+    environment: ToolEnvironment, database: str, keep: Callable[[rows_of.Invocation], None], warn: Callable[[str], None]
 ) -> plane.HookChain:
-    """A place where an operator tries hooks: nothing is written, and no model is asked."""
-    context, policy = scene.context, scene.policy
+    """How an operator tries out hooks: nothing is stored, and no model is asked."""
+    context, policy = environment.context, environment.policy
     clean = Secrets().clean
 
     async def unasked(hook: Hook, _stdin: Json, _seconds: float, _said_async: plane.SaidAsync) -> HookRun:
@@ -294,29 +296,29 @@ def by_hand(
         "session_id": context.session_id or "by-hand",
         "conversation_id": context.conversation_id or "by-hand",
         "runtime_db_path": database,
-        **_places(scene),
+        **_folders(environment),
         "permission_mode": policy.mode or MODES[policy.autonomy],
     }
     return plane.HookChain(
         base=base,
         kinds={
-            **kinds(variables(database, context.workspace.root), ground(scene)),
+            **kinds(variables(database, context.workspace.root), ground(environment)),
             **dict.fromkeys(("prompt", "agent", "mcp_tool", "callback"), unasked),
         },
         time=lambda: iso(time.time()).replace("T", " ").removesuffix("Z"),
         keep=keep,
         warn=warn,
-        stopped=scene.stopped,
+        stopped=environment.stopped,
         clean=clean,
-        applies=lambda rule, fields: applies(scene, warn, rule, fields),
+        applies=lambda rule, fields: condition_applies(environment, warn, rule, fields),
         aliases=policy.aliases,
     )
 
 
-def _beside(session: Session) -> plane.Background:
+def _background_hooks(session: Session) -> plane.Background:
     def hold(task: "asyncio.Task[None]") -> None:
-        session.state.beside.add(task)
-        task.add_done_callback(session.state.beside.discard)
+        session.state.background_hooks.add(task)
+        task.add_done_callback(session.state.background_hooks.discard)
 
     def keep(row: rows_of.Invocation) -> None:
         with session.store.write() as cursor:

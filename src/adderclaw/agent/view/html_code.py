@@ -106,13 +106,13 @@ def _span(text: str, name: str) -> "Markup":
     return Markup('<span class="{}">{}</span>').format(name, markup.text(text)) if name else markup.text(text)
 
 
-def _class(found: re.Match[str], words: frozenset[str], language: str) -> str:
-    if found.lastgroup != "word":
-        return {"comment": "t-c", "string": "t-s", "number": "t-n"}.get(found.lastgroup or "", "")
-    word = found[0].lower() if language == "sql" else found[0]
+def _class(match: re.Match[str], words: frozenset[str], language: str) -> str:
+    if match.lastgroup != "word":
+        return {"comment": "t-c", "string": "t-s", "number": "t-n"}.get(match.lastgroup or "", "")
+    word = match[0].lower() if language == "sql" else match[0]
     if word in words:
         return "t-k"
-    return "t-f" if found.string.startswith("(", found.end()) else ""
+    return "t-f" if match.string.startswith("(", match.end()) else ""
 
 
 @cache

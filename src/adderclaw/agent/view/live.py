@@ -54,8 +54,8 @@ class Live:
             self._of_call(record.event_type, record.payload, record.session_id)
         elif record.event_type.startswith("llm_"):
             self._of_model(record)
-        elif (made := _notice(record.event_type, record.payload)) is not None:
-            self._note(*made)
+        elif (notice := _notice(record.event_type, record.payload)) is not None:
+            self._note(*notice)
 
     def _note(self, kind: Literal["note", "warning", "error"], text: str) -> None:
         self._count += 1
@@ -73,14 +73,14 @@ class Live:
             case "approval_answered" | "approval_expired" if use in self._calls:
                 self._show(replace(self._calls[use], state="waiting", why=""))
             case "tool_approved":
-                made = self._rows.call(session_id, use)
-                if made is not None and not made.ended:  # else it came back before it was told of
-                    self._show(made)
+                call = self._rows.call(session_id, use)
+                if call is not None and not call.ended:  # else it came back before it was told of
+                    self._show(call)
             case "tool_completed" | "tool_failed" | "tool_denied":
-                made = self._rows.call(session_id, use) or self._calls.get(use)
-                if made is not None:
+                call = self._rows.call(session_id, use) or self._calls.get(use)
+                if call is not None:
                     took = payload.get("duration_ms")
-                    self._show(replace(made, seconds=float(took) / 1000 if took else None))
+                    self._show(replace(call, seconds=float(took) / 1000 if took else None))
             case "tool_progress":
                 self._progressed(payload)
             case _:
@@ -89,22 +89,24 @@ class Live:
     def _progressed(self, payload: Json) -> None:
         """A server names the tool alone: it is said of the call of it that has run longest."""
         tool, done, total = payload.get("tool"), float(payload.get("progress") or 0), payload.get("total")
-        call = next((one for one in self._calls.values() if one.tool == tool and one.state == "running"), None)
+        call = next(
+            (running for running in self._calls.values() if running.tool == tool and running.state == "running"), None
+        )
         if call is None:
             return
         share = f"{100 * min(max(done / float(total), 0.0), 1.0):.0f} %" if total and total > 0 else f"{done:g}"
         message = " ".join(str(payload.get("message") or "").split())
         self._show(replace(call, progress=f"{share} {message}".strip()))
 
-    def _show(self, made: Call | None) -> None:
-        if made is None:
+    def _show(self, call: Call | None) -> None:
+        if call is None:
             return
-        if made.ended:
-            self._calls.pop(made.key, None)
+        if call.ended:
+            self._calls.pop(call.key, None)
         else:
-            before = self._calls.get(made.key)
-            self._calls[made.key] = made if made.child or before is None else replace(made, child=before.child)
-        self._tell(self._calls.get(made.key, made))
+            before = self._calls.get(call.key)
+            self._calls[call.key] = call if call.child or before is None else replace(call, child=before.child)
+        self._tell(self._calls.get(call.key, call))
 
     # -------------------------------------------------------------- children
 
@@ -113,15 +115,19 @@ class Live:
         child = record.session_id
         if record.event_type == "subagent_started":
             self._began(child, str(record.payload.get("parent_session_id", "")))
-        place = self._parents.get(child)
-        while place is not None and place[0] != self._session_id:
-            place = self._parents.get(place[0])
-        if place is None or (call := self._calls.get(place[1])) is None or call.child is None:
+        parent = self._parents.get(child)
+        while parent is not None and parent[0] != self._session_id:
+            parent = self._parents.get(parent[0])
+        if parent is None or (call := self._calls.get(parent[1])) is None or call.child is None:
             return
         match record.event_type:
             case "tool_approved":
-                made = self._rows.call(child, str(record.payload.get("tool_use_id", "")))
-                last = f"{made.tool} {made.argument}" if made is not None else str(record.payload.get("tool", ""))
+                child_call = self._rows.call(child, str(record.payload.get("tool_use_id", "")))
+                last = (
+                    f"{child_call.tool} {child_call.argument}"
+                    if child_call is not None
+                    else str(record.payload.get("tool", ""))
+                )
                 self._show(replace(call, child=replace(call.child, calls=call.child.calls + 1, last=last)))
             case "subagent_finished":
                 self._show(replace(call, child=replace(call.child, outcome=str(record.payload.get("outcome", "")))))
@@ -131,7 +137,10 @@ class Live:
                 pass
 
     def _began(self, child: str, parent: str) -> None:
-        row = next((one for one in subagents.of_parent(self._rows.store, parent) if one.session_id == child), None)
+        row = next(
+            (subagent for subagent in subagents.of_parent(self._rows.store, parent) if subagent.session_id == child),
+            None,
+        )
         if row is None:
             return
         self._parents[child] = (parent, row.tool_use_id)
@@ -170,9 +179,9 @@ def _requested(payload: Json, session_id: str, root: str) -> Call:
         parsed: Any = json.loads(summary)
     except ValueError:  # cut in the middle: a long one
         parsed = None
-    given = cast(Json, parsed) if isinstance(parsed, dict) else {}
-    short = calls.argument(tool, given, root) if given else summary
-    return Call(str(payload.get("tool_use_id", "")), session_id, tool, short, given)
+    arguments = cast(Json, parsed) if isinstance(parsed, dict) else {}
+    short = calls.argument(tool, arguments, root) if arguments else summary
+    return Call(str(payload.get("tool_use_id", "")), session_id, tool, short, arguments)
 
 
 def _notice(kind: str, payload: Json) -> tuple[Literal["note", "warning", "error"], str] | None:

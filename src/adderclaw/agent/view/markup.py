@@ -46,14 +46,14 @@ def block(template: str, name: str, /, **values: object) -> "Markup":
     """One block of a page, for the stream that updates the page while it is open."""
     from markupsafe import Markup
 
-    found = _environment(len(_PACKAGES)).get_template(template)
-    return Markup("").join(map(Markup, found.blocks[name](found.new_context(values))))
+    page = _environment(len(_PACKAGES)).get_template(template)
+    return Markup("").join(map(Markup, page.blocks[name](page.new_context(values))))
 
 
 def macro(library: str, name: str, /, *values: object) -> "Markup":
     """The result of one macro of a library: `ui`, `items`, `plots`, or `parts` of the server."""
-    made: Markup = getattr(_environment(len(_PACKAGES)).globals[library], name)(*values)
-    return made
+    markup: Markup = getattr(_environment(len(_PACKAGES)).globals[library], name)(*values)
+    return markup
 
 
 def text(value: str) -> "Markup":
@@ -167,7 +167,7 @@ def _environment(packages: int) -> "Environment":
 
     from adderclaw.agent.view import dates, html_code, html_markdown, plots
 
-    made = Environment(
+    environment = Environment(
         loader=FunctionLoader(_source),
         autoescape=True,
         undefined=StrictUndefined,
@@ -195,9 +195,9 @@ def _environment(packages: int) -> "Environment":
         "short": plots.short,
         "whole": whole,
     }
-    made.filters.update(filters)
-    shared: dict[str, Any] = made.globals  # pyright: ignore[reportAssignmentType] - typed after its defaults
+    environment.filters.update(filters)
+    shared: dict[str, Any] = environment.globals  # pyright: ignore[reportAssignmentType] - typed after its defaults
     shared["PICTURES"] = PICTURES
     for library in ("ui", "items", "plots", "parts")[: packages + 2]:
-        shared[library] = made.get_template(f"{library}.html").module
-    return made
+        shared[library] = environment.get_template(f"{library}.html").module
+    return environment

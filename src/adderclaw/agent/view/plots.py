@@ -37,13 +37,14 @@ class Plot(NamedTuple):
 
     @property
     def head(self) -> list[str]:
-        return ["", *(one.name for one in self.series)]
+        return ["", *(series.name for series in self.series)]
 
     @property
     def rows(self) -> list[list[str]]:
         """The figures as a table."""
         return [
-            [label, *(short(one.values[at], self.unit) for one in self.series)] for at, label in enumerate(self.labels)
+            [label, *(short(series.values[at], self.unit) for series in self.series)]
+            for at, label in enumerate(self.labels)
         ]
 
 
@@ -116,13 +117,13 @@ def ticks(top: float, *, whole: bool = False) -> list[float]:
 
 def columns(plot: Plot) -> "Markup":
     """The series stacked, a column for each label."""
-    sums = [sum(one.values[at] or 0.0 for one in plot.series) for at in range(len(plot.labels))]
+    sums = [sum(series.values[at] or 0.0 for series in plot.series) for at in range(len(plot.labels))]
     return _drawn("columns", plot, Scale(max(sums, default=0.0), len(plot.labels), plot.unit))
 
 
 def lines(plot: Plot) -> "Markup":
     """A line for each series, with a gap where nothing is known."""
-    known = [value for one in plot.series for value in one.values if value is not None]
+    known = [value for series in plot.series for value in series.values if value is not None]
     return _drawn("lines", plot, Scale(max(known, default=0.0), len(plot.labels), plot.unit))
 
 
@@ -174,8 +175,8 @@ class Scale:
     def column(self, plot: Plot, at: int) -> list[tuple[int, float, float]]:
         """The number, upper edge and height of each part of a column."""
         base, parts = 0.0, list[tuple[int, float, float]]()
-        for number, one in enumerate(plot.series):
-            if (value := one.values[at] or 0.0) > 0:
+        for number, series in enumerate(plot.series):
+            if (value := series.values[at] or 0.0) > 0:
                 y = self.y(base + value)
                 parts.append((number, y, max(0.8, self.y(base) - y)))
                 base += value

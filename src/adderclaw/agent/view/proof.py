@@ -46,7 +46,7 @@ class Covered(NamedTuple):
 
     @property
     def is_covered(self) -> bool:
-        return any(one.state == "passed" for one in self.tests)
+        return any(test.state == "passed" for test in self.tests)
 
 
 class Coverage(NamedTuple):
@@ -60,11 +60,11 @@ class Coverage(NamedTuple):
     @property
     def counted(self) -> list[Shown]:
         """The tests that are traced to a criterion."""
-        return [one for row in self.rows for one in row.tests if one.test.status == "accepted"]
+        return [test for row in self.rows for test in row.tests if test.test.status == "accepted"]
 
     @property
     def totals(self) -> dict[str, int]:
-        states = [one.state for one in self.counted]
+        states = [test.state for test in self.counted]
         passed, failed = states.count("passed"), states.count("failed")
         return {
             "criteria": len(self.rows),
@@ -73,7 +73,7 @@ class Coverage(NamedTuple):
             "passed": passed,
             "failed": failed,
             "not_run": len(states) - passed - failed,
-            "turned_back": sum(one.test.status == "returned" for row in self.rows for one in row.tests),
+            "turned_back": sum(test.test.status == "returned" for row in self.rows for test in row.tests),
         }
 
     @property
@@ -87,27 +87,27 @@ class Coverage(NamedTuple):
             "plan": {"id": self.plan.id, "hash": self.plan.hash, "status": self.plan.status},
             "totals": self.totals,
             "open_reasons": list(self.reasons),
-            "uncovered": [one.id for one in self.uncovered],
+            "uncovered": [entry.id for entry in self.uncovered],
             "criteria": [
                 {
                     "id": row.criterion.id,
                     "text": row.criterion.text,
                     "keeps": row.criterion.keeps,
                     "covered": row.is_covered,
-                    "tests": [_as_json(one) for one in row.tests],
+                    "tests": [_as_json(entry) for entry in row.tests],
                 }
                 for row in self.rows
             ],
         }
 
 
-def _as_json(one: Shown) -> Json:
-    test = one.test
+def _as_json(shown: Shown) -> Json:
+    test = shown.test
     return {
         "id": test.id,
         "language": test.language,
         "hash": test.hash,
-        "state": one.state,
+        "state": shown.state,
         "reason": test.reason,
         "content": test.content,
         "results": {
@@ -120,22 +120,26 @@ def _as_json(one: Shown) -> Json:
                 "stderr": result.stderr,
                 "run_id": result.run_id,
             }
-            for tree, result in one.results.items()
+            for tree, result in shown.results.items()
         },
     }
 
 
 def coverage(
-    store: Store, plan: Plan, wanted: Sequence[Criterion], conversation_id: str, phase: str, reasons: Sequence[str]
+    store: Store, plan: Plan, criteria: Sequence[Criterion], conversation_id: str, phase: str, reasons: Sequence[str]
 ) -> Coverage:
     came = generated_tests.results(store, plan.id)
-    tests = [one for one in generated_tests.tests(store, plan.id) if one.plan_hash == plan.hash]
+    tests = [entry for entry in generated_tests.tests(store, plan.id) if entry.plan_hash == plan.hash]
     rows = [
         Covered(
-            one,
-            [Shown(test, {_where(r): r for r in came.get(test.id, [])}) for test in tests if test.criterion == one.id],
+            entry,
+            [
+                Shown(test, {_where(r): r for r in came.get(test.id, [])})
+                for test in tests
+                if test.criterion == entry.id
+            ],
         )
-        for one in wanted
+        for entry in criteria
     ]
     return Coverage(plan, conversation_id, phase, rows, reasons)
 
@@ -143,48 +147,48 @@ def coverage(
 # ------------------------------------------------------------------ as blocks
 
 
-def blocks(found: Coverage) -> Iterator[Block]:
+def blocks(coverage: Coverage) -> Iterator[Block]:
     """What every form of the report is drawn of."""
-    totals = found.totals
+    totals = coverage.totals
     yield Table(
         ("conversation", "phase", "plan", "traced tests", "passed", "failed", "not run", "turned back"),
         [
             [
-                *(found.conversation_id, found.phase, f"{found.plan.id} ({found.plan.hash[:12]})"),
+                *(coverage.conversation_id, coverage.phase, f"{coverage.plan.id} ({coverage.plan.hash[:12]})"),
                 *(str(totals[name]) for name in ("traced", "passed", "failed", "not_run", "turned_back")),
             ]
         ],
     )
     yield Heading("Coverage")
-    yield Table(("criterion", "what it says", "tests", "covered"), [_row(row) for row in found.rows])
+    yield Table(("criterion", "what it says", "tests", "covered"), [_row(row) for row in coverage.rows])
     yield Heading("Uncovered criteria")
-    if not found.uncovered:
+    if not coverage.uncovered:
         yield Line("none", "each criterion has a test that passed")
-    for one in found.uncovered:
-        yield Line("uncovered", f"{one.id}: {one.text}")
-    if found.reasons:
+    for entry in coverage.uncovered:
+        yield Line("uncovered", f"{entry.id}: {entry.text}")
+    if coverage.reasons:
         yield Heading("What keeps it from `verify`")
-        for reason in found.reasons:
+        for reason in coverage.reasons:
             yield Line("open", reason)
     yield Heading("Tests")
-    for row in found.rows:
-        for one in row.tests:
-            yield from _test(row.criterion, one)
+    for row in coverage.rows:
+        for entry in row.tests:
+            yield from _test(row.criterion, entry)
 
 
 def _row(row: Covered) -> list[str]:
-    tests = [f"#{one.test.id} {one.state}" for one in row.tests if one.test.status == "accepted"]
+    tests = [f"#{test.test.id} {test.state}" for test in row.tests if test.test.status == "accepted"]
     name = f"{row.criterion.id} (keeps)" if row.criterion.keeps else row.criterion.id
     return [name, row.criterion.text, "\n".join(tests) or "none", "yes" if row.is_covered else "no"]
 
 
-def _test(criterion: Criterion, one: Shown) -> Iterator[Block]:
+def _test(criterion: Criterion, shown: Shown) -> Iterator[Block]:
     tones: dict[str, Tone] = {"passed": "good", "failed": "bad", "turned back": "bad"}
-    yield Heading(f"#{one.test.id} for {criterion.id}", 3, tones.get(one.state, "open"), one.state)
-    if one.test.reason:
-        yield Line("reason", one.test.reason)
-    yield Output(f"the test ({one.test.language})", one.test.content)
-    for tree, result in one.results.items():
+    yield Heading(f"#{shown.test.id} for {criterion.id}", 3, tones.get(shown.state, "open"), shown.state)
+    if shown.test.reason:
+        yield Line("reason", shown.test.reason)
+    yield Output(f"the test ({shown.test.language})", shown.test.content)
+    for tree, result in shown.results.items():
         how = "did not end in time" if result.timed_out else f"exit {result.exit_code}"
         yield Line(f"on the tree {WHERE[tree]}", f"{how} after {result.seconds:.2f} s ({result.tree_digest[:12]})")
         yield Output("stdout", result.stdout)

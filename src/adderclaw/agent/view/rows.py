@@ -38,16 +38,16 @@ class Rows:
         use = next((row for row in rows if row[1] == "tool_use"), None)
         if use is None:
             return None
-        made = self._called(session_id, json.loads(use[2]), use[0], use[3])
+        call = self._called(session_id, json.loads(use[2]), use[0], use[3])
         result = next((row for row in rows if row[1] == "tool_result" and row[0] > use[0]), None)
         decision = self._decision(session_id, tool_use_id)
         if result is None:
-            made = self._decided(made, decision)
-            return replace(made, state="running" if made.state != "denied" else "denied")
+            call = self._decided(call, decision)
+            return replace(call, state="running" if call.state != "denied" else "denied")
         seq, line = self._receipt(session_id, tool_use_id)
         # a call that was allowed may still be denied while it runs: its receipt has the last decision
-        made = self._decided(made, line.get("decision") or decision)
-        return self._returned(made, json.loads(result[2]), line, seq)
+        call = self._decided(call, line.get("decision") or decision)
+        return self._returned(call, json.loads(result[2]), line, seq)
 
     def conversation(self, conversation_id: str) -> Iterator[Item]:
         """All of it, session after session, in order."""
@@ -68,8 +68,8 @@ class Rows:
         Without another: before the next call, since words that follow it are shown after it.
         """
         rows = entries.messages_between(self.store, session_id, after, before)
-        made = (self._other(Entry(row[0], row[1], row[2], json.loads(row[3]), row[4], row[5])) for row in rows)
-        return [item for item in made if item is not None], rows[-1][1] if rows else after
+        items = (self._other(Entry(row[0], row[1], row[2], json.loads(row[3]), row[4], row[5])) for row in rows)
+        return [item for item in items if item is not None], rows[-1][1] if rows else after
 
     def session(self, session_id: str) -> Iterator[Item]:
         receipts = self._receipts(session_id)
@@ -82,15 +82,15 @@ class Rows:
         for entry in live:
             if entry.entry_type == "tool_use":
                 use = entry.tool_use_id or ""
-                made = self._called(session_id, entry.payload, entry.sequence, entry.created_at)
+                call = self._called(session_id, entry.payload, entry.sequence, entry.created_at)
                 seq, line = receipts.get(use, [(None, {})]).pop(0) if receipts.get(use) else (None, {})
-                made = self._decided(made, line.get("decision", {}))
+                call = self._decided(call, line.get("decision", {}))
                 payload = results[use].pop(0) if results.get(use) else None
                 if payload is None:
-                    yield replace(made, state="unknown")
+                    yield replace(call, state="unknown")
                 else:
-                    made = self._returned(made, payload, line, seq)
-                    yield replace(made, seconds=spent.get(use))
+                    call = self._returned(call, payload, line, seq)
+                    yield replace(call, seconds=spent.get(use))
             elif (item := self._other(entry)) is not None:
                 yield item
 
@@ -98,9 +98,9 @@ class Rows:
 
     def _called(self, session_id: str, payload: Json, sequence: int, at: str) -> Call:
         payload = self.clean(payload)
-        given = payload.get("input")
+        arguments = payload.get("input")
         tool, inner = calls.unwrapped(
-            str(payload.get("name", "")), cast(Json, given) if isinstance(given, dict) else {}
+            str(payload.get("name", "")), cast(Json, arguments) if isinstance(arguments, dict) else {}
         )
         child = subagents.of_call(self.store, session_id, str(payload.get("id", ""))) if tool == AGENT else None
         return Call(
@@ -119,27 +119,27 @@ class Rows:
         count = entries.call_count(self.store, row.session_id)
         return Child(row.session_id, self.clean(row.agent_type), count, outcome=row.outcome or "")
 
-    def _decided(self, made: Call, how: Json) -> Call:
+    def _decided(self, call: Call, how: Json) -> Call:
         how = self.clean(how)
         asked = "asked_by" in how
         return replace(
-            made,
-            state="denied" if how.get("verdict") == "deny" else made.state,
+            call,
+            state="denied" if how.get("verdict") == "deny" else call.state,
             by=str(how.get("answered_by") or how.get("by", "")),
             why=_ORDINAL.sub("", str(how.get("reason", ""))) if how.get("by") == "hook" else str(how.get("reason", "")),
             asked=asked,
             comment=str(how.get("comment", "")),
         )
 
-    def _returned(self, made: Call, payload: Json, line: Json, seq: int | None) -> Call:
+    def _returned(self, call: Call, payload: Json, line: Json, seq: int | None) -> Call:
         payload = self.clean(payload)
         state = STATES.get(str(line.get("status", ""))) or ("failed" if payload.get("is_error") else "ran")
         if payload.get("resumed") or payload.get("outcome") == "unknown":
             state = "unknown"
-        change = calls.change(made.tool, made.input, payload)
+        change = calls.change(call.tool, call.input, payload)
         code = line.get("decision", {}).get("exit_code")
         output = str(payload.get("content", ""))
-        return replace(made, state=state, output=output, change=change, receipt=seq, exit_code=code)
+        return replace(call, state=state, output=output, change=change, receipt=seq, exit_code=code)
 
     def _decision(self, session_id: str, tool_use_id: str) -> Json:
         reason = entries.last_decision(self.store, session_id, tool_use_id)
@@ -151,10 +151,10 @@ class Rows:
 
     def _receipts(self, session_id: str) -> dict[str, list[tuple[int | None, Json]]]:
         """Call → its receipts, oldest first: ids may come again."""
-        found: dict[str, list[tuple[int | None, Json]]] = {}
+        by_call: dict[str, list[tuple[int | None, Json]]] = {}
         for use, seq, line in entries.receipts(self.store, session_id):
-            found.setdefault(str(use), []).append((seq, json.loads(line)))
-        return found
+            by_call.setdefault(str(use), []).append((seq, json.loads(line)))
+        return by_call
 
     def _seconds(self, session_id: str) -> dict[str, float]:
         rows = entries.call_durations(self.store, session_id)

@@ -140,7 +140,7 @@ def _seconds(payload: Any, name: str) -> float:
 
 
 def _reply(payload: Any) -> str:
-    called = ", ".join(str(one) for one in list[object](payload.get("called") or ())[:6])
+    called = ", ".join(str(name) for name in list[object](payload.get("called") or ())[:6])
     return f"{payload.get('model', '')}" + (f" → {called}" if called else "")
 
 

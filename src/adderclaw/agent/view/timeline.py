@@ -72,22 +72,22 @@ def _bar(span: Span, total: float) -> tuple[Span, float, float]:
 
 def merged(spans: Sequence[Span], pixel: float) -> list[Span]:
     """What would be drawn in one place is one bar: a picture has its width, however long the run was."""
-    made: list[Span] = []
+    bars: list[Span] = []
     count = 1
     for span in spans:
-        last = made[-1] if made else None
+        last = bars[-1] if bars else None
         close = last is not None and span.start - last.end < pixel and span.kind == last.kind
         if last is not None and close and (span.end - span.start < 2 * pixel or last.end - last.start < 2 * pixel):
             count += 1
-            made[-1] = Span(last.start, max(last.end, span.end), span.kind, f"{count} × {NAMES[span.kind]}")
+            bars[-1] = Span(last.start, max(last.end, span.end), span.kind, f"{count} × {NAMES[span.kind]}")
         else:
-            made.append(span)
+            bars.append(span)
             count = 1
-    return made
+    return bars
 
 
 def _axis(total: float) -> list[tuple[float, str]]:
-    step = next((one for one in _STEPS if total / one <= 8), total / 8)
+    step = next((tick for tick in _STEPS if total / tick <= 8), total / 8)
     return [(number * step / total * WIDTH, duration(number * step)) for number in range(math.floor(total / step) + 1)]
 
 

@@ -21,8 +21,8 @@ DEEPEST = 64
 
 def to_json(item: Item) -> Json:
     """An item with its `type`. What is not known (None) is left out; a call has its `verdict`, in words, besides."""
-    made = {"type": type(item).__name__.lower(), **_fields(item)}
-    return made | {"verdict": _sendable(item.verdict)} if isinstance(item, Call) else made
+    fields = {"type": type(item).__name__.lower(), **_fields(item)}
+    return fields | {"verdict": _sendable(item.verdict)} if isinstance(item, Call) else fields
 
 
 def _fields(value: Any) -> Json:
@@ -59,13 +59,13 @@ def _sendable(text: str) -> str:
 
 def from_json(data: object) -> Item:
     """The item that `to_json` made this of; raises Invalid with every problem."""
-    given = dict(cast(Json, data)) if isinstance(data, dict) else {}
-    kind = KINDS.get(str(given.pop("type", None)))
+    fields = dict(cast(Json, data)) if isinstance(data, dict) else {}
+    kind = KINDS.get(str(fields.pop("type", None)))
     if kind is None:
         raise Invalid([("type", f"is one of {', '.join(KINDS)}")])
     if kind is Call:
-        given.pop("verdict", None)  # it follows from the rest
-    return decode(cast(type[Item], kind), given)
+        fields.pop("verdict", None)  # it follows from the rest
+    return decode(cast(type[Item], kind), fields)
 
 
 # ------------------------------------------------------------------ described
@@ -79,10 +79,13 @@ class _Described:
 
 
 def _described(name: str, kind: type[Item]) -> Json:
-    made = schema(kind)
+    item_schema = schema(kind)
     first: Json = {"type": {"const": name}}
     last: Json = {"verdict": {"type": "string", "description": "The call's state in words."}} if kind is Call else {}
-    return made | {"properties": first | made["properties"] | last, "required": ["type", *made["required"]]}
+    return item_schema | {
+        "properties": first | item_schema["properties"] | last,
+        "required": ["type", *item_schema["required"]],
+    }
 
 
 type ItemJson = Annotated[Json, _Described()]

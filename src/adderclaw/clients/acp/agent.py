@@ -247,7 +247,7 @@ class Agent:
             self._opening -= 1
         if more:
             changed = PermissionUpdate("addDirectories", "session", directories=[_absolute(path) for path in more])
-            permission_updates.apply(session.session, changed)
+            permission_updates.apply_update(session.session, changed)
         self._sessions[session.id] = session
         task = asyncio.ensure_future(session.announce())  # after the answer, which names the session
         self._after.add(task)
@@ -271,7 +271,7 @@ class Agent:
             return (await editor.read_text_file(sessions[0].id, path)).content
 
         def roots() -> list[str]:
-            folders = sessions[0].session.scene.context.workspace if sessions else None
+            folders = sessions[0].session.environment.context.workspace if sessions else None
             return [folders.root, *folders.extra] if folders is not None else []
 
         hooks: Json = {"own_hooks": (HOOK,), "call_back": Unsaved(ask, roots).called} if self._reads else {}

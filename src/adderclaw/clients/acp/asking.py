@@ -2,7 +2,7 @@
 
 from acp import schema
 
-from adderclaw.agent.tool_call.approvals import shown
+from adderclaw.agent.tool_call.approvals import displayed_request
 from adderclaw.agent.view import calls
 from adderclaw.agent.view.items import Call, Change
 from adderclaw.agent.view.page_text import fenced
@@ -39,7 +39,7 @@ def _grants(request: ApprovalRequest) -> bool:
 
 def about(request: ApprovalRequest, root: str) -> schema.ToolCallUpdate:
     """What is to be approved, whole: a change as a diff, anything else as the text that it is."""
-    seen = shown(request)
+    seen = displayed_request(request)
     tool, arguments = calls.unwrapped(request.tool, request.input)
     call = Call(request.tool_use_id or request.id, "", tool, calls.argument(tool, arguments, root), arguments)
     content = [updates.text_content(seen.reason if seen.is_step else f"{request.risk} risk: {seen.reason}")]

@@ -36,20 +36,20 @@ MOST_COMMANDS = 200
 
 
 def mode_now(session: Session) -> str:
-    policy = session.scene.policy
+    policy = session.environment.policy
     return policy.mode or ("default" if policy.autonomy_now == "supervised" else policy.autonomy_now)
 
 
 def _modes(session: Session) -> dict[str, PermissionMode | None]:
     """What each is called; the autonomy that a session began with is one of them, under its own name."""
-    began = session.scene.in_force.begun.autonomy_now
+    began = session.environment.active_policy.initial.autonomy_now
     modes_by_name: dict[str, PermissionMode | None] = {
-        mode or began: mode for mode in permission_updates.round_of_modes(session)
+        mode or began: mode for mode in permission_updates.mode_cycle(session)
     }
     return (
         modes_by_name
         if (now := mode_now(session)) in modes_by_name
-        else {**modes_by_name, now: session.scene.policy.mode}
+        else {**modes_by_name, now: session.environment.policy.mode}
     )
 
 
@@ -135,7 +135,7 @@ COMPACT = "compact"
 
 async def commands(run: Run) -> schema.AvailableCommandsUpdate:
     """Ours that make sense here, skills, and the prompts of servers that are connected: none is started for this."""
-    skills = run.session.scene.kit.skills
+    skills = run.session.environment.kit.skills
     entries = [(name, text, "what matters") for name, text in by_name.OWN.items()]
     entries.append((COMPACT, "replace the older part of the conversation by a summary", "what matters"))
     taken = {name for name, _, _ in entries}

@@ -13,9 +13,9 @@ from acp.interfaces import Client
 from adderclaw.agent.conversation.conversation import Conversation
 from adderclaw.agent.conversation.updates import Update
 from adderclaw.agent.run import Run
-from adderclaw.agent.run.hook_calls import by_hand
+from adderclaw.agent.run.hook_calls import call_by_hand
 from adderclaw.agent.session.session import Attached, Session, TurnResult
-from adderclaw.agent.tool_call.approvals import NotCounted
+from adderclaw.agent.tool_call.approvals import AnswerRejected
 from adderclaw.agent.view.items import Item
 from adderclaw.agent.view.rows import Rows
 from adderclaw.clients.acp import asking, choices, prompts, updates
@@ -35,7 +35,7 @@ class Editing:
 
     def __init__(self, conversation: Conversation, editor: Client, client: str) -> None:
         self._conversation, self._editor, self._client = conversation, editor, client
-        self._teller = updates.Teller(self.session.scene.context.workspace.root)
+        self._teller = updates.Teller(self.session.environment.context.workspace.root)
         self._seen = asyncio.Condition()
         self._at = conversation.updates.last
         """The last update that the editor was sent."""
@@ -88,7 +88,7 @@ class Editing:
 
     async def replay(self) -> None:
         """All that was said and done before, from the rows."""
-        rows = Rows(self.session.store, self.session.secrets.clean, self.session.scene.context.workspace.root)
+        rows = Rows(self.session.store, self.session.secrets.clean, self.session.environment.context.workspace.root)
         for item in rows.conversation(self.id):
             for update in self._teller.replayed(item):
                 await self.tell(update)
@@ -171,11 +171,11 @@ class Editing:
         except (RequestError, ValueError, OSError) as error:
             why = f"the editor did not answer: {type(error).__name__}"
             answer = Answer(approved=False, by="no_operator", comment=why)
-        with suppress(NotCounted):  # another process was first
+        with suppress(AnswerRejected):  # another process was first
             self._conversation.answer(id, answer, self._client, granted=True)
 
     async def _approve(self, request: ApprovalRequest) -> Answer:
-        root = self.session.scene.context.workspace.root
+        root = self.session.environment.context.workspace.root
         about, offered = asking.about(request, root), asking.options(request)
         return asking.answer(request, await self._editor.request_permission(self.id, about, offered))
 
@@ -250,9 +250,9 @@ class Editing:
         """What is embedded, and what our own door opens of what is only named: through the gate, with a receipt."""
         texts, media = list(request.texts), list[MediaBlock](request.media)
         for link in request.links[:MOST_LINKS]:
-            run.session.budget.begin()
+            run.session.budget.restart_limits()
             why = f"named in a prompt in {self._client}"
-            done = (await by_hand(run.runtime, run.session, READ, link.given, run.session.operator, why)).done
+            done = (await call_by_hand(run.runtime, run.session, READ, link.given, run.session.operator, why)).finished
             texts.append(framing.attached(f"{link.path}:\n{framing.framed(token_hex(8), done.result.content)}"))
             media += done.result.media
         if media and not run.session.provider.capabilities().images:

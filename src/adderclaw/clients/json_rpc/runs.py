@@ -5,10 +5,10 @@ from collections.abc import Callable
 from adderclaw.agent.conversation import asking
 from adderclaw.agent.conversation.asking import Asking, Request
 from adderclaw.agent.conversation.cancelling import Cancelling
-from adderclaw.agent.run import Run, Runtime, opened, run_again, start
+from adderclaw.agent.run import Run, Runtime, open_run, run_again, start
 from adderclaw.agent.run.drive import drive
 from adderclaw.agent.run.driver import Driver
-from adderclaw.agent.tool_call.approvals import AlreadyAnswered, NotCounted
+from adderclaw.agent.tool_call.approvals import AlreadyAnswered, AnswerRejected
 from adderclaw.clients.json_rpc.wire import (
     ALREADY_ANSWERED,
     INVALID_PARAMS,
@@ -83,7 +83,7 @@ class Runs:
         runtime.bus.listen("rpc", self._teller(id))
         self.active[active.run_id] = active
         try:
-            with opened(
+            with open_run(
                 runtime,
                 active.asking,
                 kind=opening.kind,
@@ -113,7 +113,7 @@ class Runs:
         """Answer what one of its own runs asks; False where none of them does."""
         try:
             return any(active.asking.answer(id, reply, plan) for active in self.active.values())
-        except NotCounted as error:
+        except AnswerRejected as error:
             raise not_counted(error) from error
         except UsageError as error:
             raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from error
@@ -137,7 +137,7 @@ class Runs:
             active.work.cancel("the client closed the connection")
 
 
-def not_counted(error: NotCounted) -> RpcError:
+def not_counted(error: AnswerRejected) -> RpcError:
     return RpcError(ALREADY_ANSWERED if isinstance(error, AlreadyAnswered) else NOT_COUNTED, str(error))
 
 

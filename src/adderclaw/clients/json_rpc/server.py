@@ -10,7 +10,7 @@ from adderclaw import __version__
 from adderclaw.agent.conversation import questions
 from adderclaw.agent.run import Options
 from adderclaw.agent.run.signals import ending
-from adderclaw.agent.tool_call.approvals import NotCounted
+from adderclaw.agent.tool_call.approvals import AnswerRejected
 from adderclaw.clients import stdio
 from adderclaw.clients.json_rpc import sdlc, wire
 from adderclaw.clients.json_rpc.runs import Runs, not_counted
@@ -235,7 +235,7 @@ class Server:
         """Answer a question that another process asked: the client runs as the operator, and could do it there."""
         try:
             questions.answered(self._store_path(), id, "rpc", **answer)
-        except NotCounted as error:
+        except AnswerRejected as error:
             raise not_counted(error) from error
         except UsageError as error:
             raise RpcError(wire.NO_SUCH_APPROVAL, str(error)) from error

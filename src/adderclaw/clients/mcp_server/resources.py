@@ -24,7 +24,7 @@ def of(session: Session) -> Resources:
     """The resources of a session: reading one changes nothing, and secrets are removed from all of them."""
 
     def prompts() -> list[Prompt]:
-        kit = session.scene.kit
+        kit = session.environment.kit
         listed = kit.skills.offered()[0] if kit.skills is not None else []
         return [Prompt(name, description[:1_000], (ARGUMENTS,)) for name, description in listed]
 
@@ -69,7 +69,7 @@ def _shown(session: Session, run: runs.Run) -> Json:
 
 def _places(session: Session) -> tuple[str, ...]:
     """The workspace that is served, by all its names: what was done in another is no business of its clients."""
-    root = session.scene.context.workspace.root
+    root = session.environment.context.workspace.root
     named = conversations.projects(session.store)
     return root, *(name for name in named if os.path.isabs(name) and followed(name) == root)
 

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
-from adderclaw.agent.run import Options, Run, opened, start
+from adderclaw.agent.run import Options, Run, open_run, start
 from adderclaw.agent.run.drive import drive, exit_code
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import TurnResult
-from adderclaw.agent.tool_call.approvals import shown, unaskable
-from adderclaw.agent.tool_call.call import limit_of, run_call
+from adderclaw.agent.tool_call.approvals import displayed_request, refuse_unaskable
+from adderclaw.agent.tool_call.call import reached_limit, run_call
 from adderclaw.clients.mcp_server import resources
 from adderclaw.core.errors import UsageError
 from adderclaw.core.events import EventRecord
@@ -38,9 +38,9 @@ class Asked:
     async def approve(self, request: ApprovalRequest) -> Answer:
         if self.caller is None or not self.caller.can_be_asked:
             return Answer(approved=False, by="no_operator", comment="the client cannot ask anybody")
-        if (refused := unaskable(request)) is not None:
+        if (refused := refuse_unaskable(request)) is not None:
             return refused
-        seen = shown(request)
+        seen = displayed_request(request)
         message = f"{seen.head}\n{seen.text}" if seen.is_step else f"{seen.head} wants to run: {seen.text}"
         form = await self.caller.ask("\n".join((message, *seen.marks)), _form(request)) or {}
         if request.registries and form.get("approve") is True and form.get("registries") is True:
@@ -86,15 +86,15 @@ class Channel:
 
     @property
     def offer(self) -> Offer:
-        scene = self._run.session.scene
-        own = lambda: [tool for name, tool in scene.offered.items() if not name.startswith("mcp__")]  # noqa: E731
+        environment = self._run.session.environment
+        own = lambda: [tool for name, tool in environment.offered_tools.items() if not name.startswith("mcp__")]  # noqa: E731
         return Offer(own, self.call, resources=resources.of(self._run.session))
 
     async def call(self, name: str, arguments: Json, caller: Caller) -> ToolResult:
         session = self._run.session
         async with self._turn:
             self._asked.caller = caller
-            session.budget.begin()
+            session.budget.restart_limits()
             call = ToolCall(session.ids("call"), name, session.secrets.scrub_all(arguments))
             with session.store.write() as cursor:
                 content = [{"type": "text", "text": f"an MCP client calls {name}"}]
@@ -102,7 +102,7 @@ class Channel:
                 sequence = transcript.append(cursor, session.session_id, "user", entry)
                 transcript.open_turn(cursor, session.session_id, sequence, session.ids("turn"))
             try:
-                spent = limit_of(session)
+                spent = reached_limit(session)
                 result = (await run_call(session, call, refusal=str(spent) if spent is not None else None)).result
                 if self._told:  # what belongs to a call is said before its result, or never
                     await asyncio.wait(set(self._told), timeout=TELL_SECONDS)
@@ -137,7 +137,7 @@ def serve(options: Options, http: str | None) -> int:
     """Serve until the client leaves, or a signal comes."""
     answers.silence_sdk_logging()
     asked = Asked()
-    with opened(start(options), asked, kind="mcp", channel="mcp") as run:
+    with open_run(start(options), asked, kind="mcp", channel="mcp") as run:
         return asyncio.run(_serve(run, asked, http))
 
 

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from adderclaw.agent.conversation import questions
 from adderclaw.agent.loop.loop import run_turn
-from adderclaw.agent.run import Options, Resume, Run, opened, start
-from adderclaw.agent.run.drive import checked, drive, leave
+from adderclaw.agent.run import Options, Resume, Run, open_run, start
+from adderclaw.agent.run.drive import abandon_run, drive, require_script_finished
 from adderclaw.agent.session import prompt
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.agent.tool_call.approvals import unaskable
+from adderclaw.agent.tool_call.approvals import refuse_unaskable
 from adderclaw.clients.python.channel import Channel, Handle, operator_of
 from adderclaw.clients.python.new_messages import Heard
 from adderclaw.core.errors import AdderClawError, UsageError
@@ -85,7 +85,7 @@ def run_channel(channel: Channel, options: QueryOptions | None = None, *, resume
 
     conversation_id = query_options.resume if resume is None else resume
     again = Resume(conversation_id, go_on=False) if conversation_id is not None else None
-    with opened(runtime, operator_of(channel, conversation), kind="agent", channel=channel.name, again=again) as run:
+    with open_run(runtime, operator_of(channel, conversation), kind="agent", channel=channel.name, again=again) as run:
         opening.append(run)
         return channel.start(Handle(channel, run))
 
@@ -177,7 +177,7 @@ class Query(AsyncGenerator["AgentMessage", None]):
         runtime = start(options_of(self._options))
         again = Resume(self._resume, go_on=False) if self._resume is not None else None
         operator = _Caller(self._options)
-        with opened(runtime, operator, kind="agent", channel="python", again=again) as run:
+        with open_run(runtime, operator, kind="agent", channel="python", again=again) as run:
             _prompted(run.session, self._options)
             try:
                 yield _began(run)
@@ -191,7 +191,7 @@ class Query(AsyncGenerator["AgentMessage", None]):
                     yield message
             except (GeneratorExit, asyncio.CancelledError):
                 await _stopped(self._turn)
-                await leave(run)
+                await abandon_run(run)
                 raise
             try:
                 report = await drive(run, self._ended(run, self._turn))
@@ -201,7 +201,7 @@ class Query(AsyncGenerator["AgentMessage", None]):
 
     async def _ended(self, run: Run, turn: "asyncio.Task[TurnResult]") -> TurnResult:
         try:
-            return checked(run, await turn)
+            return require_script_finished(run, await turn)
         except asyncio.CancelledError:
             if not self._interrupted:
                 raise
@@ -260,13 +260,15 @@ def _prompted(session: Session, options: QueryOptions) -> None:
     system_prompt = options.system_prompt
     if system_prompt is None:
         return
-    tools, root = session.scene.offered.values(), session.scene.context.workspace.root
+    tools, root = session.environment.offered_tools.values(), session.environment.context.workspace.root
     instructions = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
     if isinstance(system_prompt, str):
         notes = memory.context(session.store, root)
-        session.prompt = prompt.compose(root, notes, tools, system=system_prompt, instructions=instructions)
+        session.prompt = prompt.compose_prompt(root, notes, tools, system=system_prompt, instructions=instructions)
     else:
-        session.prompt = prompt.made(f"{session.prompt.system}\n\n{system_prompt['append']}", session.prompt.tools)
+        session.prompt = prompt.make_prompt(
+            f"{session.prompt.system}\n\n{system_prompt['append']}", session.prompt.tools
+        )
 
 
 def _began(run: Run) -> SystemMessage:
@@ -275,10 +277,10 @@ def _began(run: Run) -> SystemMessage:
         session.conversation_id,
         session.session_id,
         run.run_id,
-        session.scene.context.workspace.root,
+        session.environment.context.workspace.root,
         session.provider.name,
         session.model,
-        tuple(session.scene.offered),
+        tuple(session.environment.offered_tools),
     )
 
 
@@ -292,7 +294,7 @@ class _Caller:
         if self._options.can_use_tool is None:
             comment = "the program that asked gave no can_use_tool"
             return Answer(approved=False, by="no_operator", comment=comment)
-        if (refused := unaskable(request)) is not None:
+        if (refused := refuse_unaskable(request)) is not None:
             return refused
         answer = await self._options.can_use_tool(request)
         return Answer(approved=answer, by="operator") if isinstance(answer, bool) else answer

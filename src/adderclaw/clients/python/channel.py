@@ -12,7 +12,7 @@ from adderclaw.agent.run import Run
 from adderclaw.agent.run.drive import drive
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import TurnResult
-from adderclaw.agent.tool_call.approvals import Nobody, shown, text_of, unaskable
+from adderclaw.agent.tool_call.approvals import NoOperator, displayed_request, questions_text, refuse_unaskable
 from adderclaw.core.deltas import MUCH, GrowingText
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest
 from adderclaw.core.types import Delta, OnDelta
@@ -80,7 +80,7 @@ class Handle:
 
     async def _held(self, messages: Iterable[str] | AsyncIterable[str]) -> TurnResult:
         last = TurnResult("completed", "")
-        await lifecycle.begin(self.run.session)
+        await lifecycle.run_start_hooks(self.run.session)
         async for text in _each(messages):
             if text.strip():
                 last = await self.answered(text)
@@ -89,7 +89,7 @@ class Handle:
     async def answered(self, text: str) -> TurnResult:
         """One turn. A channel with a loop of its own calls this in place of `hold`, and drives the run itself."""
         session = self.run.session
-        session.budget.begin()
+        session.budget.restart_limits()
 
         def work(hear: OnDelta) -> Awaitable[TurnResult]:
             return run_turn(session, text, hear)
@@ -144,14 +144,14 @@ class AtChannel:
         self._asks, self._send, self._conversation = asks, send, conversation
 
     async def approve(self, request: ApprovalRequest) -> Answer:
-        if (refused := unaskable(request)) is not None:
+        if (refused := refuse_unaskable(request)) is not None:
             return refused
-        seen = shown(request)
+        seen = displayed_request(request)
         return Answer(await self._said("\n".join([seen.head, seen.text, *seen.marks])), "operator")
 
     async def ask(self, request: QuestionRequest) -> Answer:
         """A channel says yes or no; what else is asked nobody there answers."""
-        self._send(self._conversation(), text_of(request.questions))
+        self._send(self._conversation(), questions_text(request.questions))
         return Answer(approved=False, by="no_operator")
 
     async def _said(self, question: str) -> bool:
@@ -160,4 +160,4 @@ class AtChannel:
 
 
 def operator_of(channel: Channel, conversation: Callable[[], str]) -> Operator:
-    return AtChannel(channel, channel.send, conversation) if isinstance(channel, Approves) else Nobody(waits=False)
+    return AtChannel(channel, channel.send, conversation) if isinstance(channel, Approves) else NoOperator(waits=False)

@@ -82,7 +82,7 @@ class Options:
     """Where no project is found, the workspace is the current directory, not `workspace_dir`."""
     walled: bool = False
     """It lives in a server that its commands must not reach: without a sandbox it does not begin."""
-    overseer: RunSupervisor = ALONE
+    supervisor: RunSupervisor = ALONE
     """Who watches the run from outside of its process."""
     looks: bool = False
     """Nothing runs: in the home or `/`, where nothing may, it is explained for `workspace_dir`."""

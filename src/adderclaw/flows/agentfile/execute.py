@@ -108,7 +108,7 @@ class WorkflowExecution:
 
     def _outcome_of(self, error: AdderClawError) -> Outcome:
         """Returns the outcome for an error that prevented a session from starting."""
-        return "stopped" if self.session.scene.stopped() else outcome_of(error)
+        return "stopped" if self.session.environment.stopped() else outcome_of(error)
 
     def _begin(self) -> None:
         """Loads the results of earlier attempts at this run, so that nothing finished is repeated."""
@@ -173,7 +173,7 @@ class WorkflowExecution:
             result = await self._reach_and_review(goal, path, loop)
             self._save(GoalResult(path, "", goal.name, self.session.session_id, result.as_json()))
             self._tell_complete(goal, result)
-            await self.session.finished(f"goal {goal.name} {path}")
+            await self.session.unit_finished(f"goal {goal.name} {path}")
         self.answer = result.summary
         self.state[goal.name] = result.summary
         values = {goal.name: result.summary, **result.outputs}

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adderclaw.agent.legacy.rewind import own_of
-from adderclaw.agent.run.drive import Report, drive, unshown
-from adderclaw.agent.run.opened import opened
+from adderclaw.agent.run.drive import Report, drive, show_nothing
+from adderclaw.agent.run.opened import open_run
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.run.start import Options, start
-from adderclaw.agent.tool_call.approvals import Nobody
+from adderclaw.agent.tool_call.approvals import NoOperator
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import UsageError
 from adderclaw.flows.sdlc.driver import ProofDriver
@@ -58,7 +58,7 @@ async def prove(
     *,
     channel: str = "run",
     hear: "tuple[str, Sink] | None" = None,
-    show: "Callable[[Report], None]" = unshown,
+    show: "Callable[[Report], None]" = show_nothing,
 ) -> Report:
     """Run it to its end, with nobody to ask: its tests run in the sandbox, and its one tool asks for nothing.
 
@@ -68,7 +68,7 @@ async def prove(
     runtime = start(opening.options)
     if hear is not None:
         runtime.bus.listen(*hear)
-    with opened(runtime, Nobody(waits=False), kind=opening.kind, channel=channel, task=opening.task) as run:
+    with open_run(runtime, NoOperator(waits=False), kind=opening.kind, channel=channel, task=opening.task) as run:
         work = driver.run(run.session)
         if channel == "run":
             work = until_signal(run, work, mode=opening.mode)

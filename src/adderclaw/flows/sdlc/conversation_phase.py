@@ -7,7 +7,7 @@ from typing import Literal
 
 from adderclaw.agent.legacy.plan_baseline import record_baseline
 from adderclaw.agent.session.clock import random_ids
-from adderclaw.agent.tool_call.approvals import person
+from adderclaw.agent.tool_call.approvals import person_answering
 from adderclaw.config import Loaded, home, load
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import UsageError
@@ -45,7 +45,7 @@ def opened(
     path = loaded.config.memory.path
     store = Store.open(path, read_only=looks, in_files=loaded.config.memory.backend == "file")
     try:
-        yield Desk(store, loaded.config, loaded.workspace, Mover("operator", person(how or channel)))
+        yield Desk(store, loaded.config, loaded.workspace, Mover("operator", person_answering(how or channel)))
     finally:
         store.close()
 

@@ -37,7 +37,7 @@ class Proof:
 
     async def run(self) -> TurnResult:
         try:
-            running.require_sandbox(self._session.scene.context.workspace.root)
+            running.require_sandbox(self._session.environment.context.workspace.root)
             self._require_provable()
             while True:
                 if (ended := await self._generate()) is not None:
@@ -110,7 +110,7 @@ class Proof:
             self._session.budget.before_tool_call()
             report = await self._session.host.spawn(child)
         except AdderClawError as error:
-            if self._session.scene.stopped():
+            if self._session.environment.stopped():
                 return "stopped", str(error)
             return ("limit" if isinstance(error, LimitError) else "error"), f"{error}"
         if report.outcome == "limit" and not report.tool_calls:
@@ -210,7 +210,7 @@ class Proof:
         return reasons
 
     def _require_going(self) -> None:
-        if self._session.scene.stopped():
+        if self._session.environment.stopped():
             raise AdderClawError("the emergency stop is set; `adderclaw estop --clear` removes it")
 
     def _tell(self, test: Test, reason: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from adderclaw.agent.loop import lifecycle, resume
-from adderclaw.agent.loop.loop import keep_message, run_planned_call
+from adderclaw.agent.loop.loop import run_planned_call, store_message
 from adderclaw.agent.run.driver import RunEnds
 from adderclaw.agent.session.limits import LoopDetector
 from adderclaw.agent.session.session import Session, TurnResult
@@ -50,14 +50,14 @@ class SopExecution:
         """Runs all steps; always returns an outcome of the closed set."""
         session, sop = self.session, self.sop
         begun: Json = {"sop": sop.text, "file": sop.file, "inputs": self._raw_inputs, "said": self._options}
-        session.tape.drives(session, "sop", begun)
+        session.tape.begin_driver(session, "sop", begun)
         try:
             await self._begin()
             for step in sop.steps:
                 known = self.stored.result(step) is not None
                 await self._run_step(step)
                 if not known:
-                    await self.session.finished(f"step {step.id}")
+                    await self.session.unit_finished(f"step {step.id}")
         except RunEnds as end:
             return self._turn_result(end.outcome, end.reason, end.by)
         except StaysOpen as error:
@@ -83,20 +83,20 @@ class SopExecution:
         self._require_no_stop()
         self._stored = StoredResults(session)
         if self._stored.resumed:
-            await lifecycle.begin(session)
+            await lifecycle.run_start_hooks(session)
             return
         text = prompts.opening(self.sop, self.values)
-        if (refused := await lifecycle.submitted(session, text)) is not None:
+        if (refused := await lifecycle.run_submit_hooks(session, text)) is not None:
             raise RunEnds("denied", f"a hook refused the SOP: {refused}", "hook")
         inputs: dict[str, str] = session.secrets.scrub_all(self._raw_inputs)
         message = Message("user", (TextBlock(session.secrets.scrub(text)),))
         with session.store.write() as cursor:
             self._stored.begin(cursor, self.sop, inputs, self._options)
-            keep_message(session, cursor, message)
+            store_message(session, cursor, message)
         session.state.history.append(message)
 
     def _require_no_stop(self) -> None:
-        if self.session.scene.stopped():
+        if self.session.environment.stopped():
             raise Stopped(STOPPED)
 
     # -------------------------------------------------------------- one step
@@ -135,7 +135,7 @@ class SopExecution:
         result = with_abort(step, result)
         with self.session.store.write() as cursor:
             for message in messages:
-                keep_message(self.session, cursor, message)
+                store_message(self.session, cursor, message)
             self.stored.write(cursor, step.id, "", result.as_json())
         for message in messages:
             self.session.state.history.append(message)
@@ -253,7 +253,7 @@ class SopExecution:
         retry = 0
         while True:
             question = {"step": step.id, "retry": retry, "prompt": digest(prompt)}
-            ended = await session.ask("agent", question, self._run_child(order, step.timeout))
+            ended = await session.await_outside("agent", question, self._run_child(order, step.timeout))
             result = self._agent_result(step, ended)
             if result.status != "failed" or retry == step.retries:
                 break
@@ -291,7 +291,7 @@ class SopExecution:
             return {"outcome": TIMEOUT, "answer": "", "reason": f"did not finish within {seconds:g} s", "by": ""}
         except AdderClawError as error:
             by = error.by if isinstance(error, LimitError) else ""
-            outcome = "stopped" if session.scene.stopped() else outcome_of(error)
+            outcome = "stopped" if session.environment.stopped() else outcome_of(error)
             return {"outcome": outcome, "answer": "", "reason": str(error), "by": by}
         return {"outcome": report.outcome, "answer": report.answer, "reason": report.reason, "by": report.ended_by}
 
@@ -334,7 +334,7 @@ class SopExecution:
         )
         session.store.flush()
         session.bus.catch_up()
-        return await session.tape.answered(session, session.operator.approve(request))
+        return await session.tape.ask_operator(session, session.operator.approve(request))
 
     # -------------------------------------------------------------- the end
 

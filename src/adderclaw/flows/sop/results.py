@@ -6,7 +6,7 @@ from sqlite3 import Cursor
 
 from adderclaw.agent.loop import resume
 from adderclaw.agent.session.session import Session
-from adderclaw.agent.tool_call.hooks import Keep
+from adderclaw.agent.tool_call.hooks import SaveOutcome
 from adderclaw.core.framing import TRUNCATED
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json, ToolCall, ToolResult
@@ -70,7 +70,7 @@ class StoredResults:
 
     def __init__(self, session: Session) -> None:
         self._session, self._run_id = session, session.bus.run_id
-        stored = session.look("kept", {}, lambda: workflows.results_for_tape(session.store, self._run_id))
+        stored = session.read_outside("kept", {}, lambda: workflows.results_for_tape(session.store, self._run_id))
         self._rows: dict[tuple[str, str], Json] = {(step_id, kind): body for step_id, kind, body in stored["rows"]}
         self.resumed = ("", PLAN_ROW) in self._rows
 
@@ -99,7 +99,7 @@ class StoredResults:
     def never_ran(self, attempt: Attempt) -> bool:
         return resume.never_ran(self._session.store, self._session.session_id, attempt.call_id)
 
-    def save_call(self, step: Step, number: int, call: ToolCall, *, last: bool) -> Keep:
+    def save_call(self, step: Step, number: int, call: ToolCall, *, last: bool) -> SaveOutcome:
         """Stores a call before it runs; returns a callback that stores its result in the transaction of the call.
 
         `last` means that its result is the result of the step even if it failed.

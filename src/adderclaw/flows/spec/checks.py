@@ -57,7 +57,7 @@ class Checker:
 
     def __init__(self, session: Session, spawn: Spawn) -> None:
         self._session, self._spawn = session, spawn
-        self._root = session.scene.context.workspace.root
+        self._root = session.environment.context.workspace.root
         runs = workspace.configured_path(session.config.logging.jsonl_dir, self._root)
         self._keeper = Keeper(runs / session.bus.run_id, session.secrets)
 
@@ -145,7 +145,7 @@ class Checker:
 
     def _run_end(self) -> RunEnd | None:
         """Returns why the run must end now, so that no check begins that could not finish."""
-        if self._session.scene.stopped():
+        if self._session.environment.stopped():
             return RunEnd("stopped", "the emergency stop is set")
         try:
             self._session.budget.before_tool_call()

@@ -88,16 +88,16 @@ class SpecExecution:
 
     @property
     def _root(self) -> str:
-        return self.session.scene.context.workspace.root
+        return self.session.environment.context.workspace.root
 
     def _outcome_of(self, error: AdderClawError) -> Outcome:
         """Returns the outcome for an error that prevented a session from starting."""
-        if self.session.scene.stopped():
+        if self.session.environment.stopped():
             return "stopped"
         return "limit" if isinstance(error, LimitError) else "error"
 
     async def _finish_session(self) -> None:
-        await self.session.finished(f"session {self._sessions}")
+        await self.session.unit_finished(f"session {self._sessions}")
 
     async def _ask(self, order: SessionOrder) -> SessionEnd:
         def missing() -> str | None:
@@ -148,7 +148,7 @@ class SpecExecution:
 
 def _checker(session: Session, spawn: Spawn, mode: str) -> Checker | None:
     """Returns the checker of claims; warns, or refuses if it is required, when it cannot be isolated."""
-    if mode != "off" and session.scene.confinement == "bubblewrap":
+    if mode != "off" and session.environment.confinement == "bubblewrap":
         return Checker(session, spawn)
     if mode == "required":
         raise UsageError(CANNOT_VERIFY)

@@ -3,7 +3,7 @@
 import json
 from typing import Any, Literal, NamedTuple
 
-from adderclaw.agent.session.prompt import Prompt, made
+from adderclaw.agent.session.prompt import Prompt, make_prompt
 from adderclaw.core.decode import Invalid, decode
 from adderclaw.core.json_text import canonical, no_constant
 from adderclaw.core.redaction import visible
@@ -49,8 +49,8 @@ def request_method(capabilities: ProviderCapabilities, mode: Mode) -> Literal["t
 
 def decision_prompt(system: str, by: Literal["tool", "json"]) -> Prompt:
     if by == "tool":
-        return made(system, (ToolSpec(NAME, DESCRIPTION, SCHEMA),), tool_choice=NAME)
-    return made(f"{system}\n\n{schema_in_words()}", (), response_schema=SCHEMA)
+        return make_prompt(system, (ToolSpec(NAME, DESCRIPTION, SCHEMA),), tool_choice=NAME)
+    return make_prompt(f"{system}\n\n{schema_in_words()}", (), response_schema=SCHEMA)
 
 
 def schema_in_words() -> str:

@@ -96,5 +96,5 @@ class TaskDriver:
 
 
 def _catalogue(session: Session) -> Catalogue:
-    skills = session.scene.kit.skills
+    skills = session.environment.kit.skills
     return skills.catalogue if isinstance(skills, _HasCatalogue) else Catalogue()

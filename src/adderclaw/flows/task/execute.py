@@ -9,8 +9,8 @@ from adderclaw.agent.loop.loop import run_planned_call
 from adderclaw.agent.run.driver import RunEnds
 from adderclaw.agent.session.prompt import Prompt
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.agent.tool_call.hooks import Keep
-from adderclaw.agent.tool_call.result import Done
+from adderclaw.agent.tool_call.hooks import SaveOutcome
+from adderclaw.agent.tool_call.result import FinishedCall
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import LimitError, Refused
 from adderclaw.core.events import Body, EventRecord
@@ -82,7 +82,7 @@ class TaskExecution:
         session.bus.listen("task", self._on_event)
         session.prompt = self._requester.prompt
         if not self.dry:
-            session.tape.drives(session, "task", {"task": self.task, "inputs": self._inputs})
+            session.tape.begin_driver(session, "task", {"task": self.task, "inputs": self._inputs})
         by: EndedBy = ""
         try:
             await self._begin()
@@ -109,16 +109,16 @@ class TaskExecution:
     async def _begin(self) -> None:
         if self.dry:
             return
-        if self.session.scene.stopped():
+        if self.session.environment.stopped():
             raise RunEnds("stopped", "the emergency stop is set; `adderclaw estop --clear` removes it")
         self._transitions = Transitions(self.session)
         self._live = not self._transitions.resumed
         if self._transitions.accepted:
-            await lifecycle.begin(self.session)
+            await lifecycle.run_start_hooks(self.session)
             return
         if not self._transitions.resumed:
             self._transitions.begin(self.task, self._inputs)
-        if (refused := await lifecycle.submitted(self.session, self.task)) is not None:
+        if (refused := await lifecycle.run_submit_hooks(self.session, self.task)) is not None:
             raise RunEnds("denied", f"a hook refused the task: {refused}", "hook")
 
     def _details(self) -> Json:
@@ -327,7 +327,7 @@ class TaskExecution:
             step_id = f"{self.turn}.{number}"
             proceed = await self._run_step(action, step_id)
             if self._live:
-                await self.session.finished(f"step {step_id}")
+                await self.session.unit_finished(f"step {step_id}")
             if not proceed:
                 return False
         return True
@@ -449,21 +449,21 @@ class TaskExecution:
         if result.status == "denied" and owner in self._skills.ignored_grants:
             message = f"the skill {owner!r}: {self._skills.ignored_grants[owner]}"
             session.bus.tell({"event_type": "warning", "message": message})
-        if session.scene.stopped():
+        if session.environment.stopped():
             raise RunEnds("stopped", "the emergency stop was set; `adderclaw estop --clear` removes it")
         if done.stop is not None:
             raise RunEnds("denied", f"a hook ended the run: {done.stop}".removesuffix(": "), "hook")
         return result
 
-    async def _call_tool(self, call: ToolCall, skill: str, keep: Keep) -> Done:
+    async def _call_tool(self, call: ToolCall, skill: str, keep: SaveOutcome) -> FinishedCall:
         """Runs a step's call with the permissions of its own skill only."""
-        scene = self.session.scene
+        environment = self.session.environment
         if skill and self._skills.is_disclosed(skill, 1):
-            scene.in_force.lend(self._skills.granted_rules(skill))
+            environment.active_policy.lend(self._skills.granted_rules(skill))
         try:
             return await run_planned_call(self.session, call, keep)
         finally:
-            scene.in_force.take_back()
+            environment.active_policy.end_loans()
 
     def _earlier_step(self, step_id: str, retries: int) -> StepExecutionResult | None:
         """Returns the result from before an interruption, so that the step is not carried out again."""
@@ -540,7 +540,7 @@ class TaskExecution:
         reason = self._transitions.sent_back(self.turn)
         if reason is None:
             self._live = True
-            reason = await lifecycle.stopping(self.session, self.answer, self._sent_back)
+            reason = await lifecycle.run_stop_hooks(self.session, self.answer, self._sent_back)
             if reason is None:
                 return True
             self._transitions.save_sent_back(self.turn, reason)

@@ -18,7 +18,7 @@ from adderclaw.flows.task.prompts import Composed, Parts, Window
 class DecisionRequester:
     def __init__(self, session: Session, prompt: Prompt | None) -> None:
         self._session = session
-        self._session_tools, self._session_prompt = session.scene.tools, session.prompt
+        self._session_tools, self._session_prompt = session.environment.tools, session.prompt
         self.prompt = prompt or _decision_prompt(session)
         self.method: Literal["tool", "json"] = "tool" if self.prompt.tool_choice == decisions.NAME else "json"
 
@@ -57,7 +57,7 @@ class DecisionRequester:
         async def count() -> Json:
             return {"tokens": await prompts.count_tokens(session.provider, session.model, self.prompt, text)}
 
-        tokens: int | None = (await session.ask("tokens", {"characters": len(text)}, count()))["tokens"]
+        tokens: int | None = (await session.await_outside("tokens", {"characters": len(text)}, count()))["tokens"]
         return tokens
 
     def _window(self) -> Window:
@@ -70,7 +70,7 @@ class DecisionRequester:
 
     async def require_ready(self) -> None:
         """Ends the run before anything is sent if the model cannot be called, for example without a key."""
-        readiness = await self._session.ask("ready", {}, self._readiness())
+        readiness = await self._session.await_outside("ready", {}, self._readiness())
         if readiness["error"]:
             raise RunEnds("error", readiness["error"], readiness["by"])
 
@@ -92,12 +92,12 @@ class DecisionRequester:
 
     def _offer(self, tools: Mapping[str, Tool[Any]]) -> None:
         session = self._session
-        session.scene.tools = session.tape.offered(tools)
+        session.environment.tools = session.tape.offer_tools(tools)
 
 
 def _decision_prompt(session: Session) -> Prompt:
     files = session.instructions
     instructions = session.secrets.scrub(files.text) if files is not None else ""
-    system = prompts.system(session.scene.context.workspace.root, instructions)
+    system = prompts.system(session.environment.context.workspace.root, instructions)
     mode = session.config.runtime.structured_output_mode
     return decisions.decision_prompt(system, decisions.request_method(session.provider.capabilities(), mode))

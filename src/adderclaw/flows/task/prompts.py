@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple
 
-from adderclaw.agent.loop.tokens import SAFETY, estimated
+from adderclaw.agent.loop.tokens import SAFETY, estimate_tokens
 from adderclaw.agent.session.prompt import Prompt
 from adderclaw.core.errors import LimitError, ProviderError
 from adderclaw.core.framing import tagged
@@ -208,7 +208,7 @@ def compose_ordinary(prompt: Prompt, task: str, window: Window) -> Composed:
 
 
 def _estimate(size: int) -> int:
-    return int(estimated(size) * SAFETY)
+    return int(estimate_tokens(size) * SAFETY)
 
 
 def _fit(draft: _Draft, head: int, room: int, scale: float) -> bool:

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Callable, Sequence
 
-from adderclaw.agent.tool_call.result import Done
+from adderclaw.agent.tool_call.result import FinishedCall
 from adderclaw.core.decode import decode
 from adderclaw.core.framing import STDERR, exit_line
 from adderclaw.core.redaction import visible
@@ -47,7 +47,7 @@ def shown(call: ToolCall) -> str:
     return str(call.input.get("command") or call.input.get("question", ""))
 
 
-def result_of(step_id: str, done: Done, retries: int) -> StepExecutionResult:
+def result_of(step_id: str, done: FinishedCall, retries: int) -> StepExecutionResult:
     result = done.result
     code = result.metadata.get("exit_code")
     out, err = _streams(result.content.removeprefix(exit_line(code)) if code else result.content)
@@ -61,7 +61,7 @@ def result_of(step_id: str, done: Done, retries: int) -> StepExecutionResult:
     )
 
 
-def _status(done: Done) -> Status:
+def _status(done: FinishedCall) -> Status:
     result = done.result
     if done.denied:
         return "denied"

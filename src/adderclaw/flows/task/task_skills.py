@@ -55,7 +55,7 @@ class TaskSkills:
     def load_catalogue(self) -> str:
         """Reads the catalogue; returns why that failed, or an empty string."""
         session = self._session
-        summary = session.look("catalogue", {}, self._load_catalogue)
+        summary = session.read_outside("catalogue", {}, self._load_catalogue)
         if summary["error"]:
             return str(summary["error"])
         counts = {name: summary[name] for name in ("skills", "invalid", "directories")}
@@ -92,7 +92,7 @@ class TaskSkills:
     def route(self, task: str) -> str:
         """Selects the candidates for the task; returns the strategy that selected them."""
         session = self._session
-        routed = session.look("candidates", {}, lambda: self._route(task))
+        routed = session.read_outside("candidates", {}, lambda: self._route(task))
         self.candidates = tuple(SkillCandidate(*row) for row in routed["candidates"])
         listed: list[Json] = [
             {"skill_name": candidate.skill_name, "score": candidate.score, "reason": candidate.reason}
@@ -117,7 +117,7 @@ class TaskSkills:
 
     def load_metadata(self) -> None:
         """Stage 0: loads the frontmatter of each candidate and publishes one event for all of them."""
-        read = self._session.look(
+        read = self._session.read_outside(
             "metadata",
             {},
             lambda: {"stages": [self._disclosure(name).metadata().as_json() for name in self.offered]},
@@ -154,7 +154,9 @@ class TaskSkills:
     def load(self, request: SkillRequest) -> None:
         session = self._session
         fields: Json = {"skill": request.skill, "stage": request.stage, "paths": list(request.paths)}
-        disclosed = disclosed_from_json(session.look("disclosure", fields, lambda: self._disclose(request).as_json()))
+        disclosed = disclosed_from_json(
+            session.read_outside("disclosure", fields, lambda: self._disclose(request).as_json())
+        )
         self._stages[request.skill].setdefault(request.stage, []).append(disclosed)
         session.bus.tell({"event_type": "skill_disclosure_loaded", **disclosed.event()})  # pyright: ignore[reportArgumentType]
         for blocked in disclosed.blocked:
@@ -170,8 +172,10 @@ class TaskSkills:
                 return disclosure.requested(request.paths)
             case 3:
                 runtime = session.config.runtime
-                network = session.config.security.network == "allow" or session.scene.confinement == "none"
-                return disclosure.scripts(Constraints(runtime.timeout_seconds, session.scene.confinement, network))
+                network = session.config.security.network == "allow" or session.environment.confinement == "none"
+                return disclosure.scripts(
+                    Constraints(runtime.timeout_seconds, session.environment.confinement, network)
+                )
 
     def is_disclosed(self, name: str, stage: int) -> bool:
         """Whether the model has been shown that stage of a skill."""
@@ -216,7 +220,7 @@ class TaskSkills:
             disclosure = self._disclosure(skill)
             return {"reasons": [disclosure.refusal(path) for path in paths]}
 
-        checked = self._session.look("refusals", {"skill": skill, "paths": paths}, check)
+        checked = self._session.read_outside("refusals", {"skill": skill, "paths": paths}, check)
         return [reason for reason in checked["reasons"] if reason]
 
     def argv(self, name: str, script: str) -> Sequence[str]:
@@ -228,7 +232,7 @@ class TaskSkills:
             except Refused as error:
                 return {"refused": error.reason}
 
-        resolved = self._session.look("script", {"skill": name, "script": script}, resolve)
+        resolved = self._session.read_outside("script", {"skill": name, "script": script}, resolve)
         if "refused" in resolved:
             raise Refused(resolved["refused"])
         argv: list[str] = resolved["argv"]
@@ -242,18 +246,18 @@ class TaskSkills:
                 body = ""
             return {"known": [script.way for script in scripts.list_scripts(self._skill(name).folder, body)]}
 
-        known: list[str] = self._session.look("scripts", {"skill": name}, list_scripts)["known"]
+        known: list[str] = self._session.read_outside("scripts", {"skill": name}, list_scripts)["known"]
         return known
 
     def granted_rules(self, name: str) -> list[str]:
         """Returns the `allowed-tools` of a skill that apply, as the tool Skill does; records why if none does."""
-        kit = self._session.scene.kit
+        kit = self._session.environment.kit
 
         def read_grants() -> Json:
             rules, why = kit.skills.granted(name) if kit.skills is not None else ((), "")
             return {"rules": list(rules), "why": why}
 
-        grants = self._session.look("granted", {"skill": name}, read_grants)
+        grants = self._session.read_outside("granted", {"skill": name}, read_grants)
         if grants["why"]:
             self.ignored_grants[name] = grants["why"]
         rules: list[str] = grants["rules"]

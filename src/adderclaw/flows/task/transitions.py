@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from adderclaw.agent.loop import resume
 from adderclaw.agent.session.session import Session
-from adderclaw.agent.tool_call.hooks import Keep
-from adderclaw.agent.tool_call.result import Done
+from adderclaw.agent.tool_call.hooks import SaveOutcome
+from adderclaw.agent.tool_call.result import FinishedCall
 from adderclaw.core.decode import decode
 from adderclaw.core.json_text import canonical
 from adderclaw.core.redaction import MARK
@@ -43,7 +43,7 @@ class Transitions:
 
     def __init__(self, session: Session) -> None:
         self._session, self._run_id = session, session.bus.run_id
-        stored = session.look("kept", {}, lambda: workflows.results_for_tape(session.store, self._run_id))
+        stored = session.read_outside("kept", {}, lambda: workflows.results_for_tape(session.store, self._run_id))
         self.resumed = bool(stored["rows"])
         self._newly_unknown: set[str] = set()
         self._rows: dict[tuple[str, str], Json] = {(key, kind): body for key, kind, body in stored["rows"]}
@@ -110,13 +110,13 @@ class Transitions:
     def command(self, step_id: str, retry: int) -> str:
         return str(self._rows[f"{step_id}.{retry}", STEP]["command"])
 
-    def save_step(self, step_id: str, retry: int, call: ToolCall) -> Keep:
+    def save_step(self, step_id: str, retry: int, call: ToolCall) -> SaveOutcome:
         """Stores the call of a step before it runs; returns a callback that stores its result."""
         key, body = f"{step_id}.{retry}", {"call": call.id, "command": steps.summary(steps.shown(call))}
         self._save(key, STEP, {**body, "result": None})
 
         def save_result(cursor: Cursor, result: ToolResult, denied: bool) -> None:
-            stored = steps.result_of(step_id, Done(result, denied), retry).as_json()
+            stored = steps.result_of(step_id, FinishedCall(result, denied), retry).as_json()
             self._write(cursor, key, STEP, {**body, "result": stored})
 
         return save_result

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from adderclaw.agent.loop.resume import media
+from adderclaw.agent.loop.resume import media_blocks
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json, MediaBlock, Prepared, Tool, ToolContext, ToolResult
 from adderclaw.storage import Store, transcript
@@ -84,7 +84,7 @@ class Results:
             use = entry.tool_use_id or ""
             if name and name not in cited_by_id and self._uses.get(name) == use and use in calls:
                 call, wrong = calls[use], bool(entry.payload.get("is_error"))
-                seen = media(media_by_sequence.get(entry.sequence, []))
+                seen = media_blocks(media_by_sequence.get(entry.sequence, []))
                 cited_by_id[name] = Cited(name, use, str(call["name"]), call.get("input", {}), text, seen, wrong)
         return [cited_by_id[row] for row in dict.fromkeys(ids) if row in cited_by_id]
 

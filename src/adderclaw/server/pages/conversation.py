@@ -162,7 +162,7 @@ def _is_elsewhere(store: Store, one: Conversation) -> bool:
 def _status(store: Store, one: Conversation) -> Status:
     used = conversations.used(store, one.id)
     session = one.run.session if one.run is not None else None
-    policy = session.scene.policy if session is not None else None
+    policy = session.environment.policy if session is not None else None
     budget = session.budget if session is not None else None
     cost = max(used.cost, budget.cost or 0.0 if budget is not None else 0.0)
     parts = [

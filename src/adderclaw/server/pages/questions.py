@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from adderclaw.agent.conversation.asking import Request
 from adderclaw.agent.queries import clean, conversations
-from adderclaw.agent.tool_call.approvals import Shown, questions_of, shown
+from adderclaw.agent.tool_call.approvals import DisplayedRequest, displayed_request, questions_of
 from adderclaw.agent.view.calls import parsed
 from adderclaw.agent.view.items import Change
 from adderclaw.agent.view.markup import element_id, macro
@@ -32,7 +32,7 @@ OUTCOMES = {
 class Card(NamedTuple):
     id: str
     row: Approval
-    shown: Shown
+    shown: DisplayedRequest
     """The texts of the row, escaped for a person who decides."""
     questions: list[Question]
     state: str
@@ -115,7 +115,7 @@ def _card(called: Called, row: Approval, state: str, action: str, request: Reque
     return Card(
         card_id(row.id),
         row,
-        shown(row),
+        displayed_request(row),
         questions_of(row),
         state,
         called.client.has("approve"),

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
 
 from adderclaw.agent.conversation.one_turn import one_turn
-from adderclaw.agent.loop.loop import run_turn, silent
-from adderclaw.agent.run import Options, Resume, Run, opened, start_agent
-from adderclaw.agent.run.drive import Report, checked, drive
+from adderclaw.agent.loop.loop import ignore_delta, run_turn
+from adderclaw.agent.run import Options, Resume, Run, open_run, start_agent
+from adderclaw.agent.run.drive import Report, drive, require_script_finished
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import TurnResult
 from adderclaw.clients.python.channel import Channel, Handle
@@ -166,7 +166,7 @@ def converse(channel: Channel, options: Options, again: Resume | None) -> int:
         runtime.bus.listen("brief", show_brief)
     kind = "agent" if isinstance(channel, OneShot) else channel.name
     operator = channel.operator_for(runtime.config) if isinstance(channel, Asks) else Terminal()
-    with opened(runtime, operator, kind=kind, channel=channel.name, again=again) as run:
+    with open_run(runtime, operator, kind=kind, channel=channel.name, again=again) as run:
         return channel.start(Handle(channel, run))
 
 
@@ -199,9 +199,9 @@ class OneShot:
             return until_signal(run, run_turn(run.session, self.message, hear))
 
         if self.output_format != "text":
-            return checked(run, await work(silent))
+            return require_script_finished(run, await work(ignore_delta))
         result, self._rest = await one_turn(run.session, work, self._shown)
-        return checked(run, result)
+        return require_script_finished(run, result)
 
     def _show(self, report: Report) -> None:
         if self.output_format == "text":

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from adderclaw.agent.conversation import questions
-from adderclaw.agent.tool_call.approvals import questions_of, shown, too_long
+from adderclaw.agent.tool_call.approvals import displayed_request, questions_of, too_long_to_show
 from adderclaw.config import home, load, project_grants
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import UsageError
@@ -158,7 +158,7 @@ def _meant(path: str, id: str, words: list[str], *, decline: bool) -> tuple[bool
 
 def _print(approval: Approval, now: float) -> None:
     answered = approval.answered_who or approval.answered_by
-    seen, by = shown(approval), f" by {answered}" if answered else ""
+    seen, by = displayed_request(approval), f" by {answered}" if answered else ""
     until = f", until {approval.expires_at}" if approval.expires_at and approval.answer is None else ""
     print(f"{approval.id}  {approval.created_at}  {approval.state(now)}{visible(by, keep_newlines=False)}{until}")
     asking = f"{approval.agent} of " if approval.agent else ""
@@ -168,7 +168,7 @@ def _print(approval: Approval, now: float) -> None:
         print(f"  step: {seen.tool}\n  question: {seen.reason}")
     else:
         print(f"  tool: {seen.tool}\n  risk: {approval.risk}\n  reason: {seen.reason}")
-    if why := too_long(approval):
+    if why := too_long_to_show(approval):
         print(f"  args: not asked about: {why}")
     else:
         name = "questions" if approval.questions else "about" if seen.is_step else "args"

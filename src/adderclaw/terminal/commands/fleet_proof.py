@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.agent.tool_call.approvals import questions_of, shown
+from adderclaw.agent.tool_call.approvals import displayed_request, questions_of
 from adderclaw.config import home
 from adderclaw.core.errors import UsageError
 from adderclaw.core.json_text import canonical
@@ -201,7 +201,7 @@ def approve(
 
 def _show(one: Json) -> None:
     """A question with all that an answer is given to."""
-    seen = shown(asking.row_of(one))
+    seen = displayed_request(asking.row_of(one))
     print(visible(f"{one['run_id']}  {one['id']}  {one['risk']}  {seen.tool}  {seen.reason}", keep_newlines=False))
     print("  " + seen.text.replace("\n", "\n  | "))
     marks = (*seen.marks, *([one["unchecked"]] if "unchecked" in one else []))

@@ -97,7 +97,7 @@ async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, lis
     hooks = configured_hooks.read(runtime)
     settings.require_shells(hooks, configured_hooks.roots(runtime))
     chain = settings.hooks_by_event(hooks).get(event, ())
-    place = session_hooks.by_hand(tool_environment(runtime, None), runtime.config.memory.path, rows.append, warn)
+    place = session_hooks.manual_place(tool_environment(runtime, None), runtime.config.memory.path, rows.append, warn)
     return await plane.run_hooks(chain, event, fields, place), rows
 
 

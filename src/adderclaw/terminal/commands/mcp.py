@@ -10,7 +10,7 @@ import typer
 
 from adderclaw import config
 from adderclaw.agent.queries import parts
-from adderclaw.agent.run import Options, Run, Runtime, opened, start
+from adderclaw.agent.run import Options, Run, Runtime, open_run, start
 from adderclaw.agent.run.drive import Report, drive
 from adderclaw.agent.run.servers import configured
 from adderclaw.agent.run.signals import until_signal
@@ -381,7 +381,7 @@ def _with_server(config_file: str | None, workspace: str | None, profile: str | 
     """Do something with one server in a session of its own; an error is one line."""
     runtime = _runtime(config_file, workspace, profile)
     entry = _named(configured(runtime), name)
-    with opened(runtime, OwnHand(), kind="tool") as run:
+    with open_run(runtime, OwnHand(), kind="tool") as run:
 
         async def live() -> TurnResult:
             failure = await work(run, entry)

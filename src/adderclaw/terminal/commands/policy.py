@@ -91,12 +91,12 @@ def _about(given: Json, compiled: PolicyFile) -> dict[str, Any]:
 
 
 def _explained(here: ToolEnvironment, compiled: PolicyFile, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    considered = prepare_and_judge(here, ToolCall("check", tool, arguments))
-    if considered.error is not None or considered.case is None:
-        raise UsageError(f"--tool {tool}: {considered.decision.reason}")
-    opinion = opinion_of(compiled, replace(considered.case, recent=0))
+    prepared_call = prepare_and_judge(here, ToolCall("check", tool, arguments))
+    if prepared_call.error is not None or prepared_call.case is None:
+        raise UsageError(f"--tool {tool}: {prepared_call.decision.reason}")
+    opinion = opinion_of(compiled, replace(prepared_call.case, recent=0))
     said = {"verdict": opinion.verdict, "reason": opinion.reason} if opinion else {"verdict": None, "reason": ""}
-    return {"policy": said, "decision": considered.decision.as_json()}
+    return {"policy": said, "decision": prepared_call.decision.as_json()}
 
 
 def _print_explained(explained: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adderclaw import config as configuration
-from adderclaw.agent.loop.tokens import counted
+from adderclaw.agent.loop.tokens import count_tokens
 from adderclaw.agent.queries.model_answer import probe_request
 from adderclaw.agent.run.start import helpers_path
 from adderclaw.agent.session.clock import SystemClock
@@ -216,7 +216,7 @@ async def _tried(runtime: "Runtime", name: str) -> Json:
         response = await provider.chat(request, heard)
         total, first = heard.since_began(clock.monotonic()), heard.since_began(heard.first or clock.monotonic())
         tools, why = await _calls_tools(provider, request)
-        count = await counted(provider, request)
+        count = await count_tokens(provider, request)
     finally:
         await provider.close()
     answered = response.provider or name

@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand
 
-from adderclaw.agent.run import Options, Run, Runtime, opened, run_again, start
+from adderclaw.agent.run import Options, Run, Runtime, open_run, run_again, start
 from adderclaw.agent.run.drive import Report, drive
 from adderclaw.agent.run.driver import Driver, Opening
 from adderclaw.agent.run.signals import until_signal
-from adderclaw.agent.tool_call.approvals import Nobody
+from adderclaw.agent.tool_call.approvals import NoOperator
 from adderclaw.config.legacy.options import overrides
 from adderclaw.core.errors import Completed, UsageError
 from adderclaw.core.questions import Operator
@@ -359,7 +359,7 @@ def _placed(
     spec = opening.task if opening.kind == "spec" else None
     path = worktree_run.in_worktree(opening.options, worktree, spec)
     there = make(replace(opening.options, workspace=path), os.path.join(path, spec) if spec is not None else None)
-    return there, worktree_run.take_over(path)
+    return there, worktree_run.fetch_hint(path)
 
 
 def _specified(options: Options, spec: str | None, most: int | None) -> Driver:
@@ -399,7 +399,7 @@ def execute(made: Driver, output_format: StreamFormat, page: str | None = None) 
     if output_format == "stream-json":
         runtime.bus.listen("stream", stream)
     who = _operator(runtime)
-    with opened(
+    with open_run(
         runtime, who, kind=opening.kind, channel="run", again=again, task=opening.task, more=opening.rows
     ) as run:
         return asyncio.run(_driven(run, made, output_format, page))
@@ -409,7 +409,7 @@ def _operator(runtime: Runtime) -> Operator:
     """Whoever sits at the terminal, if there is one."""
     if sys.stdin is not None and sys.stdin.isatty():
         return Terminal()
-    return Nobody(waits=runtime.config.security.approval_timeout_seconds > 0)
+    return NoOperator(waits=runtime.config.security.approval_timeout_seconds > 0)
 
 
 async def _driven(run: Run, made: Driver, output_format: StreamFormat, page: str | None) -> int:
@@ -429,7 +429,7 @@ def _write_page(report: Report, path: str) -> None:
     from adderclaw.flows.spec import report as pages
 
     run, result = report.run, report.result
-    session, root = run.session, run.session.scene.context.workspace.root
+    session, root = run.session, run.session.environment.context.workspace.root
     summary = f"{result.outcome}: {result.answer} {result.reason}".strip()
     rows = Rows(session.store, session.secrets.shown_all, root)
     made = pages.report(session.store, rows, run.run_id, run.runtime.runs_folder / run.run_id, summary)

@@ -11,7 +11,7 @@ import typer
 
 from adderclaw import config as configuration
 from adderclaw.agent.conversation import questions
-from adderclaw.agent.tool_call.approvals import person
+from adderclaw.agent.tool_call.approvals import person_answering
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.decode import freeze
@@ -167,7 +167,9 @@ def _limited(what: RunRequest, given: list[str] | None) -> RunRequest:
 
 def _add(new: New, config: str | None, output_format: str, *, dry_run: bool) -> None:
     extra: Json = {"config": _full(config)} if config else {}
-    schedule = adding.make_schedule(new, Options(config_file=config), _key(), time.time(), person("cli"), extra)
+    schedule = adding.make_schedule(
+        new, Options(config_file=config), _key(), time.time(), person_answering("cli"), extra
+    )
     with _opened(config) as store:
         if not dry_run:
             adding.add_schedule(store, schedule)

@@ -13,7 +13,7 @@ from adderclaw.agent.conversation.runs import HostedRun, Runs
 from adderclaw.agent.run import Runtime
 from adderclaw.agent.run.signals import ending
 from adderclaw.agent.session.clock import SystemClock
-from adderclaw.agent.tool_call.approvals import Nobody
+from adderclaw.agent.tool_call.approvals import NoOperator
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.decode import freeze
@@ -38,7 +38,7 @@ FINE = ("completed", "needs_input")
 
 def _nobody(runtime: Runtime) -> Operator:
     """Nobody sits here: what would be asked is denied, unless another process has time to answer."""
-    return Nobody(waits=runtime.config.security.approval_timeout_seconds > 0)
+    return NoOperator(waits=runtime.config.security.approval_timeout_seconds > 0)
 
 
 class _Here:

@@ -8,7 +8,7 @@ import typer
 from adderclaw.agent import queries
 from adderclaw.agent.conversation import questions
 from adderclaw.agent.run.driver import Driver
-from adderclaw.agent.tool_call.approvals import shown as whole
+from adderclaw.agent.tool_call.approvals import displayed_request as whole
 from adderclaw.config import load
 from adderclaw.config.legacy.options import Options, overrides
 from adderclaw.core.errors import Completed, InUse, UsageError

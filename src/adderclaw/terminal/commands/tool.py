@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from adderclaw.agent.queries import judging
-from adderclaw.agent.run import Options, Resume, Run, opened, start, start_reading
+from adderclaw.agent.run import Options, Resume, Run, open_run, start, start_reading
 from adderclaw.agent.run.drive import Report, drive
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import ToolEnvironment, TurnResult
 from adderclaw.agent.tool_call.call import run_call
 from adderclaw.agent.tool_call.permission_check import prepare_and_judge
-from adderclaw.agent.tool_call.result import Done
+from adderclaw.agent.tool_call.result import FinishedCall
 from adderclaw.core.errors import InUse, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import ToolCall
@@ -45,9 +45,9 @@ def list_tools(
     """
     here = _scene(config, workspace, None)
     if output_format == "json":
-        print_json([judging.row(tool) for tool in here.offered.values()])
+        print_json([judging.row(tool) for tool in here.offered_tools.values()])
         return
-    for tool in here.offered.values():
+    for tool in here.offered_tools.values():
         names = ", ".join(alias.name for alias in tool.aliases)
         print(f"{tool.name:<14} {tool.description.splitlines()[0]}" + (f"  (also: {names})" if names else ""))
         if schema:
@@ -116,7 +116,7 @@ def evaluate_one(text: str, conversation: str | None = None) -> int:
     with ExitStack() as stack:
         if conversation is not None:
             again = Resume(conversation, go_on=False)
-            run = stack.enter_context(opened(start(options), OwnHand(), kind="tool", again=again))
+            run = stack.enter_context(open_run(start(options), OwnHand(), kind="tool", again=again))
         else:
             run = _continued(stack, options)
         return asyncio.run(_one_call(run, name, arguments, "text"))
@@ -133,23 +133,23 @@ def _continued(stack: ExitStack, options: Options) -> Run:
     if last is not None:
         with suppress(InUse):
             again = Resume(last, go_on=False)
-            return stack.enter_context(opened(runtime, OwnHand(), kind="tool", again=again))
+            return stack.enter_context(open_run(runtime, OwnHand(), kind="tool", again=again))
         runtime = start(options)
-    return stack.enter_context(opened(runtime, OwnHand(), kind="tool"))
+    return stack.enter_context(open_run(runtime, OwnHand(), kind="tool"))
 
 
 # ------------------------------------------------------------------ by hand
 
 
 def _by_hand(options: Options, name: str, arguments: dict[str, Any], output_format: str) -> int:
-    with opened(start(options), OwnHand(), kind="tool") as run:
+    with open_run(start(options), OwnHand(), kind="tool") as run:
         return asyncio.run(_one_call(run, name, arguments, output_format))
 
 
 async def _one_call(run: Run, name: str, arguments: dict[str, Any], output_format: str) -> int:
     session = run.session
     call = ToolCall(session.ids("call"), name, arguments)
-    done: list[Done] = []
+    done: list[FinishedCall] = []
 
     async def live() -> TurnResult:
         with session.store.write() as cursor:
@@ -167,7 +167,7 @@ async def _one_call(run: Run, name: str, arguments: dict[str, Any], output_forma
     return (await drive(run, until_signal(run, live()), show=show)).exit_code
 
 
-def _print_done(done: list[Done], result: TurnResult, output_format: str) -> None:
+def _print_done(done: list[FinishedCall], result: TurnResult, output_format: str) -> None:
     if output_format == "json":
         receipt = done[0].result.receipt_id if done else None
         body = {"outcome": result.outcome, "content": result.answer, "is_error": result.outcome != "completed"}

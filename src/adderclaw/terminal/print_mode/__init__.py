@@ -7,13 +7,13 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from adderclaw.agent.conversation.one_turn import one_turn
-from adderclaw.agent.loop.loop import run_turn, silent
-from adderclaw.agent.run import Options, Resume, Run, Runtime, opened, start_agent
-from adderclaw.agent.run.drive import Report, checked, drive
+from adderclaw.agent.loop.loop import ignore_delta, run_turn
+from adderclaw.agent.run import Options, Resume, Run, Runtime, open_run, start_agent
+from adderclaw.agent.run.drive import Report, drive, require_script_finished
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session import prompt
-from adderclaw.agent.session.session import ALONE, Attached, Session, TurnResult
-from adderclaw.agent.tool_call.approvals import Nobody
+from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, Session, TurnResult
+from adderclaw.agent.tool_call.approvals import NoOperator
 from adderclaw.core.events import EventRecord
 from adderclaw.core.questions import Operator
 from adderclaw.core.record import record
@@ -104,12 +104,12 @@ class PrintOptions:
         """Give a session its prompt."""
         self.check_thinking(session)
         if self.system is not None:
-            tools, root = session.scene.offered.values(), session.scene.context.workspace.root
+            tools, root = session.environment.offered_tools.values(), session.environment.context.workspace.root
             told = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
             notes = memory.context(session.store, root)
-            session.prompt = prompt.compose(root, notes, tools, system=self.system, instructions=told)
+            session.prompt = prompt.compose_prompt(root, notes, tools, system=self.system, instructions=told)
         if self.append:
-            session.prompt = prompt.made(f"{session.prompt.system}\n\n{self.append}", session.prompt.tools)
+            session.prompt = prompt.make_prompt(f"{session.prompt.system}\n\n{self.append}", session.prompt.tools)
         if self.shape is not None:
             self.shape.ask(session)
 
@@ -126,7 +126,7 @@ def _warn(record: EventRecord) -> None:
 
 
 async def answered(
-    run: Run, message: str, wanted: PrintOptions, on_delta: OnDelta = silent, attached: Attached = ALONE
+    run: Run, message: str, wanted: PrintOptions, on_delta: OnDelta = ignore_delta, attached: Attached = NO_ATTACHMENTS
 ) -> TurnResult:
     """One turn, and its answer in the shape that is wanted."""
     if wanted.by_name and message.lstrip().startswith("/"):
@@ -142,7 +142,7 @@ async def answered(
 
 def nobody(waits: float) -> Operator:
     """Nobody is there to answer; but another process may, where the operator set a time for it."""
-    return Nobody(waits=waits > 0)
+    return NoOperator(waits=waits > 0)
 
 
 def hold(options: Options, again: Resume | None, message: str, wanted: PrintOptions, *, as_json: bool) -> int:
@@ -150,7 +150,7 @@ def hold(options: Options, again: Resume | None, message: str, wanted: PrintOpti
     runtime = start_agent(options)
     wanted.listen(runtime)
     operator = nobody(runtime.config.security.approval_timeout_seconds)
-    with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
+    with open_run(runtime, operator, kind="agent", channel="print", again=again) as run:
         wanted.prompt(run.session)
         return asyncio.run(_OneShot(run, message, wanted, as_json=as_json).work())
 
@@ -187,9 +187,9 @@ class _OneShot:
             return until_signal(self._run, answered(self._run, self._message, self._wanted, hear))
 
         if self._as_json:
-            return checked(self._run, await work(silent))
+            return require_script_finished(self._run, await work(ignore_delta))
         result, self._display = await one_turn(self._run.session, work, None)
-        return checked(self._run, result)
+        return require_script_finished(self._run, result)
 
     def _show(self, report: Report) -> None:
         if self._lines is not None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from adderclaw import __version__
 from adderclaw.agent.run import Options, Run
-from adderclaw.agent.tool_call.approvals import unaskable
+from adderclaw.agent.tool_call.approvals import refuse_unaskable
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
 from adderclaw.core.tool_traits import ASK_USER
@@ -88,7 +88,7 @@ class Client:
         """What `initialize` is answered."""
         from adderclaw.tools.control import definitions
 
-        begun, kit = self._begun, run.session.scene.kit
+        begun, kit = self._begun, run.session.environment.kit
         skills = kit.skills.callable() if kit.skills is not None else []
         foreign = run.session.config.compat.claude
         agents = definitions.known_definitions(
@@ -147,7 +147,7 @@ class Client:
     async def approve(self, request: ApprovalRequest) -> Answer:
         if request.at_terminal:
             return Answer(approved=False, by="no_operator", comment="only a person at a terminal may say yes to it")
-        if (refused := unaskable(request)) is not None:
+        if (refused := refuse_unaskable(request)) is not None:
             return refused
         try:
             said = await self._link.ask(_question(request))

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from adderclaw.agent.run import Options, Resume, Run, opened, start_agent
+from adderclaw.agent.run import Options, Resume, Run, open_run, start_agent
 from adderclaw.agent.run.drive import Report, drive, exit_code
 from adderclaw.agent.run.signals import until_signal
-from adderclaw.agent.session.session import ALONE, TurnResult
+from adderclaw.agent.session.session import NO_ATTACHMENTS, TurnResult
 from adderclaw.clients import stdio
 from adderclaw.clients.json_rpc.wire import MAX_LINE, Outbox
 from adderclaw.core.errors import AdderClawError, UsageError
@@ -89,7 +89,7 @@ async def _opened(
     wanted.listen(runtime)
     asks = message is None and client.asks
     operator = client if asks else nobody(runtime.config.security.approval_timeout_seconds)
-    with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
+    with open_run(runtime, operator, kind="agent", channel="print", again=again) as run:
         wanted.prompt(run.session)
         talk = _Talk(run, outbox, link, client, wanted, given)
         client.entitle(run)
@@ -143,7 +143,7 @@ class _Talk:
                 waiting.append(message)
                 continue
             message, waiting = joined(waiting, message), []
-            self._run.session.budget.begin()
+            self._run.session.budget.restart_limits()
             for name in message.ignored:
                 self._wanted.reports.add(f"message.{name}", MESSAGE_FIELDS.get(name, CITATIONS))
             self._wanted.check_media(self._run.session, message.attached)
@@ -157,7 +157,7 @@ class _Talk:
         if message.problem:
             return TurnResult("error", "", message.problem)
         text = message.text
-        if not text.strip() and message.attached == ALONE:
+        if not text.strip() and message.attached == NO_ATTACHMENTS:
             return TurnResult("error", "", "the message is empty; say what the agent should do")
         wanted = replace(self._wanted, by_name=self._wanted.by_name and not message.verbatim)
         self._client.note_prompt(message.uuid)

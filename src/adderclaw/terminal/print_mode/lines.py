@@ -61,20 +61,20 @@ class Lines:
     def init(self, more: Json) -> Json:
         session, servers = self._session, self._run.runtime.servers
         listed = [] if servers is None else [mcp_status(row.entry.given, row.state) for row in servers.status()]
-        skills = session.scene.kit.skills
+        skills = session.environment.kit.skills
         names = [] if skills is None else [name for name, _ in skills.offered()[0]]
         commands = [] if skills is None else [name for name, _ in skills.callable()]
         body: Json = {
             "subtype": "init",
-            "cwd": session.scene.context.workspace.root,
+            "cwd": session.environment.context.workspace.root,
             "model": session.model,
-            "tools": [name for name, tool in session.scene.offered.items() if tool.usable],
+            "tools": [name for name, tool in session.environment.offered_tools.items() if tool.usable],
             "mcp_servers": listed,
-            "permissionMode": session.scene.policy.mode or MODES[session.scene.policy.autonomy],
+            "permissionMode": session.environment.policy.mode or MODES[session.environment.policy.autonomy],
             "slash_commands": commands,
             "skills": names,
             **self._plugins(),
-            "agents": ["general-purpose", "Explore", "Plan", *session.scene.kit.agents, *self._agents()],
+            "agents": ["general-purpose", "Explore", "Plan", *session.environment.kit.agents, *self._agents()],
             "apiKeySource": "none",
             "output_style": "default",
             **({"effort": session.thinking.effort} if session.thinking.effort else {}),
@@ -100,7 +100,7 @@ class Lines:
 
     def _agents(self) -> list[str]:
         """The subagents that plugins bring."""
-        kit = self._session.scene.kit
+        kit = self._session.environment.kit
         if not any(plugin.manifest.agents for plugin in kit.plugins):
             return []
         from adderclaw.tools.control import definitions

@@ -70,14 +70,14 @@ class Requests:
         from adderclaw.config.permissions import PermissionUpdate
 
         update = PermissionUpdate("setMode", "session", mode=mode)
-        permission_updates.apply(self._run.session, update, may_bypass=self._can_bypass)
+        permission_updates.apply_update(self._run.session, update, may_bypass=self._can_bypass)
 
     async def set_model(self, request: Json) -> Json:
-        from adderclaw.agent.run.session_setup import chosen_by
+        from adderclaw.agent.run.session_setup import chosen_model
 
         wanted = request.get("model")
         if wanted in (None, "", "default"):
-            chosen = chosen_by(self._run.runtime.options, self._run.session.config)
+            chosen = chosen_model(self._run.runtime.options, self._run.session.config)
             wanted = f"{chosen.provider}/{chosen.model}"
         if not isinstance(wanted, str):
             raise UsageError("the model is a text: its name, or an entry of providers.models")
@@ -225,11 +225,11 @@ class Requests:
         if found.refused:
             return {"canRewind": False, "error": "other programs changed these files since: nothing was changed"}
         changed = [step.path for step in found.steps if step.acts and not found.failed.get(step.path)]
-        root = self._run.session.scene.context.workspace.root
+        root = self._run.session.environment.context.workspace.root
         return {"canRewind": True, "filesChanged": [os.path.join(root, path) for path in changed]}
 
     async def stop_task(self, request: Json) -> Json:
-        tasks = self._run.session.scene.kit.tasks
+        tasks = self._run.session.environment.kit.tasks
         id = str(request.get("task_id", ""))
         task = tasks.find(id) if tasks is not None else None
         if tasks is None or task is None:

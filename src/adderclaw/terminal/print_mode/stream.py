@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from adderclaw.agent.run import Run
-from adderclaw.agent.run.drive import checked, exit_code, shown
+from adderclaw.agent.run.drive import exit_code, require_script_finished, without_secrets
 from adderclaw.agent.session.session import TurnResult
 from adderclaw.clients.json_rpc.wire import Outbox
 from adderclaw.clients.python.new_messages import Heard
@@ -141,9 +141,9 @@ class Stream:
             self._counted = True
             self._heard.look()
         if last:
-            result = checked(self._run, result)
+            result = require_script_finished(self._run, result)
         self.end(result)
         return result
 
     def end(self, result: TurnResult) -> None:
-        self._outbox.put(self.lines.result(shown(self._run, result), exit_code(result)))
+        self._outbox.put(self.lines.result(without_secrets(self._run, result), exit_code(result)))

@@ -38,7 +38,7 @@ class Shape:
     def ask(self, session: Session) -> None:
         """Tell the model, in its prompt."""
         now = session.prompt
-        session.prompt = prompt.made(f"{now.system}\n\n{ASKED.format(schema=canonical(self.schema))}", now.tools)
+        session.prompt = prompt.make_prompt(f"{now.system}\n\n{ASKED.format(schema=canonical(self.schema))}", now.tools)
 
     async def fitted(self, session: Session, result: TurnResult, on_delta: OnDelta) -> TurnResult:
         """The result with the value in it; an answer that does not fit is asked for once more."""

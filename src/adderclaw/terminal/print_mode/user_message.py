@@ -6,7 +6,7 @@ from collections.abc import Callable
 from secrets import token_hex
 from typing import Any, cast
 
-from adderclaw.agent.session.session import ALONE, Attached
+from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached
 from adderclaw.core import framing
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple
@@ -24,7 +24,7 @@ class UserMessage(NamedTuple):
     """As the client sent it."""
     uuid: str
     """The client's own name for the message, or a new one."""
-    attached: Attached = ALONE
+    attached: Attached = NO_ATTACHMENTS
     verbatim: bool = False
     """A `/` at its beginning calls no skill and no command."""
     asks: bool = True
@@ -63,7 +63,7 @@ def read(message: Json, where: Where) -> UserMessage:
     if any(isinstance(one, dict) and cast(Json, one).get("citations") for one in cast(list[Any], content)):
         ignored = (*ignored, "citations")
     text = "\n".join(words)
-    return UserMessage(text, text if attached == ALONE else content, uuid, attached, verbatim, asks, ignored)
+    return UserMessage(text, text if attached == NO_ATTACHMENTS else content, uuid, attached, verbatim, asks, ignored)
 
 
 def joined(before: list[UserMessage], message: UserMessage) -> UserMessage:

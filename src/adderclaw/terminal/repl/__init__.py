@@ -66,8 +66,8 @@ class Repl:
     def start(self, handle: Handle) -> int:
         run = handle.run
         here.REPLS[run.run_id] = self
-        run.session.began = self._began or run.session.began
-        run.session.state.due += [self._told] if self._told else []
+        run.session.start_source = self._began or run.session.start_source
+        run.session.state.due_texts += [self._told] if self._told else []
         work = self._on_a_screen(run) if self._on_screen else _converse(run)
         return asyncio.run(drive(run, work, code=lambda _result: 0)).exit_code
 
@@ -81,8 +81,8 @@ class Repl:
         how = manner(motion=self._wanted.motion and settings.motion, theme=settings.theme)
         talk = self.talk = Talk(run, self._operator, how)
         talk.screen.greet(talk.rows.conversation(run.session.conversation_id))
-        await lifecycle.begin(run.session)
-        run.session.ends_with = "prompt_input_exit"
+        await lifecycle.run_start_hooks(run.session)
+        run.session.end_reason = "prompt_input_exit"
         loaded = run.runtime.loaded
         talk.screen.show(Notice("", "note", f"AdderClaw in {visible(loaded.workspace, keep_newlines=False)}"))
         why = visible(loaded.workspace_reason, keep_newlines=False)
@@ -154,8 +154,8 @@ async def _converse(run: Run) -> TurnResult:
         print(goal, file=sys.stderr)
     hands = _follow_in_lines(run)
     last = TurnResult("completed", "")
-    await lifecycle.begin(run.session)
-    run.session.ends_with = "prompt_input_exit"
+    await lifecycle.run_start_hooks(run.session)
+    run.session.end_reason = "prompt_input_exit"
     while (line := await _plainly()) is not None:
         text = line.strip()
         if text.startswith("/"):
@@ -190,7 +190,7 @@ def _follow_in_lines(run: Run) -> ManualCommands:
     from adderclaw.agent.view.rows import Rows
     from adderclaw.terminal.repl.draw import ASCII, Drawing, ansi
 
-    place = run.session.scene.context.workspace.root
+    place = run.session.environment.context.workspace.root
 
     def show(item: Item) -> None:
         if not isinstance(item, Call) or item.ended:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from adderclaw.agent.conversation.one_turn import one_turn
 from adderclaw.agent.loop.loop import run_turn
 from adderclaw.agent.run import Run
-from adderclaw.agent.session.session import ALONE, Attached, TurnResult
+from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, TurnResult
 from adderclaw.agent.view.items import Call, Item, Notice, Words
 from adderclaw.agent.view.live import Live
 from adderclaw.agent.view.rows import Rows
@@ -74,7 +74,7 @@ class Talk:
         doing = Doing(self.interrupt, lambda: self.screen.submit("/rewind"), self._next_mode)
         self.screen.app.key_bindings = Keys(self.screen, chips, doing).bindings
         self.set_editing(run.session.config.repl.editing)
-        place = run.session.scene.context.workspace.root
+        place = run.session.environment.context.workspace.root
         self.rows = Rows(run.session.store, run.session.secrets.clean, place)
         self._hands = ManualCommands(run, self.rows, self.screen.show)
         self.live = Live(self.rows, run.session.session_id, self.screen.show, place)
@@ -169,7 +169,7 @@ class Talk:
             self._turn, self.screen.busy, self.screen.thought, self._heard = None, None, "", None
             self._since.clear()
 
-    async def turn(self, message: str | None, attached: Attached = ALONE) -> TurnResult:
+    async def turn(self, message: str | None, attached: Attached = NO_ATTACHMENTS) -> TurnResult:
         """One turn; who interrupts it keeps what it did so far."""
         session = self.run.session
         heard = self._heard = Heard(self.screen, self.run)
@@ -214,7 +214,7 @@ class Talk:
     # -------------------------------------------------------------- what is said beside it
 
     def _printed(self, call: Call) -> str:
-        latest = self.run.session.scene.context.printing.get(call.key)
+        latest = self.run.session.environment.context.printing.get(call.key)
         return self.run.session.secrets.clean(latest().decode("utf-8", "replace")) if latest is not None else ""
 
     def _runs(self, call: Call) -> float:

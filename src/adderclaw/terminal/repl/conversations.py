@@ -93,7 +93,7 @@ def exported(run: Run, path: str) -> str:
     """Write the conversation to a file, by default one in the workspace; the file's name."""
     conversation = run.session.conversation_id
     target = path or f"{conversation}.md"
-    full = os.path.join(run.session.scene.context.workspace.root, os.path.expanduser(target))
+    full = os.path.join(run.session.environment.context.workspace.root, os.path.expanduser(target))
     text = export.conversation(run.session.store, conversation, export.form_of(target), run.session.secrets.clean)
     export.write(full, text)
     return full

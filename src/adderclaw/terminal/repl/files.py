@@ -79,7 +79,7 @@ class Files:
         from adderclaw.core.errors import AdderClawError
         from adderclaw.tools.listing import list_files
 
-        place, start = self._run.session.scene.context.workspace, self._run.session.scene.kit.start
+        place, start = self._run.session.environment.context.workspace, self._run.session.environment.kit.start
         roots = (place.root, *place.extra)
         names: list[str] = []
         try:
@@ -104,8 +104,8 @@ class Files:
 
     async def found(self, typed: str, wanted: Callable[[], bool]) -> AsyncIterator[str]:
         """The best names for what is typed, until nobody wants them any more; never what may not be read."""
-        hidden = self._run.session.scene.context.hidden
-        root = self._run.session.scene.context.workspace.root
+        hidden = self._run.session.environment.context.hidden
+        root = self._run.session.environment.context.workspace.root
         async for name in searched(self.index, typed, wanted):
             if not hidden(f"{root}/{name.rstrip('/')}" if not name.startswith("/") else name.rstrip("/")):
                 yield name

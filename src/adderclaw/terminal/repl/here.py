@@ -9,7 +9,7 @@ from adderclaw.agent.conversation.one_turn import one_turn
 from adderclaw.agent.loop.loop import run_turn
 from adderclaw.agent.run import Run
 from adderclaw.agent.run.signals import until_signal
-from adderclaw.agent.session.session import ALONE, Attached, TurnResult
+from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, TurnResult
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import OnDelta
 from adderclaw.terminal.commands.agent import Shown
@@ -51,15 +51,15 @@ async def line_by_line(run: Run) -> AsyncGenerator[None]:
                 yield
 
 
-async def turn(run: Run, message: str | None, attached: Attached = ALONE) -> TurnResult:
+async def turn(run: Run, message: str | None, attached: Attached = NO_ATTACHMENTS) -> TurnResult:
     """One turn; at the limit of tool rounds the person decides whether it goes on."""
-    run.session.budget.begin()
+    run.session.budget.restart_limits()
     talk = of(run).talk
     while True:
         result = await (_in_lines(run, message, attached) if talk is None else talk.turn(message, attached))
         if result.ended_by != "rounds" or (await answer(run, "Go on? [y/N] ") or "").strip().lower() not in YES:
             return result
-        message, attached = "Go on.", ALONE
+        message, attached = "Go on.", NO_ATTACHMENTS
 
 
 async def answer(run: Run, question: str) -> str | None:

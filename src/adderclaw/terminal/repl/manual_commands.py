@@ -7,8 +7,8 @@ from collections.abc import Callable
 from secrets import token_hex
 
 from adderclaw.agent.run import Run
-from adderclaw.agent.run.hook_calls import ByHand, by_hand
-from adderclaw.agent.session.session import ALONE, Attached
+from adderclaw.agent.run.hook_calls import ManualCall, call_by_hand
+from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached
 from adderclaw.agent.view.items import Item, Notice
 from adderclaw.agent.view.rows import Rows
 from adderclaw.core import framing
@@ -46,13 +46,15 @@ class ManualCommands:
         texts, self._waiting = self._waiting, []
         media: list[MediaBlock] = []
         for named in self._named(typed):
-            result = (await self._call(named.tool, named.given, f"named with @ in a message: {named.name}")).done.result
+            result = (
+                await self._call(named.tool, named.given, f"named with @ in a message: {named.name}")
+            ).finished.result
             texts.append(framing.attached(f"{named.name}:\n{framing.framed(token_hex(8), result.content)}"))
             media += result.media
         if media and not self._run.session.provider.capabilities().images:
             self._show(Notice("", "warning", f"{visible(self._run.session.model)} sees no pictures: they are left out"))
             media = []
-        return Attached(tuple(texts), tuple(media)) if texts or media else ALONE
+        return Attached(tuple(texts), tuple(media)) if texts or media else NO_ATTACHMENTS
 
     async def done(self, typed: str, whole: Callable[[str], str] = str) -> bool:
         """Whether what was typed is no message: a command after !, or a note after #, which is done then."""
@@ -70,7 +72,7 @@ class ManualCommands:
         if not line.strip():
             self._show(Notice("", "note", "!COMMAND runs a command, and the next message has what it printed"))
             return
-        result = (await self._call(BASH, {"command": line}, "typed by hand")).done.result
+        result = (await self._call(BASH, {"command": line}, "typed by hand")).finished.result
         text = f"The user ran this command:\n{line}\n{framing.framed(token_hex(8), result.content)}"
         self._waiting.append(framing.attached(text))
 
@@ -86,20 +88,20 @@ class ManualCommands:
             return
         first = "".join(char if char.isprintable() else " " for char in text)[:KEY].strip()
         key, number = first, 1
-        project = session.scene.context.workspace.root
+        project = session.environment.context.workspace.root
         while (kept := memory.get(session.store, key, project)) is not None and kept.content != text:
             number += 1
             key = f"{first} ({number})"
         made = await self._call(MEMORY_WRITE, {"key": key, "value": text}, "typed by hand")
-        if not made.done.denied and not made.done.result.is_error:
+        if not made.finished.denied and not made.finished.result.is_error:
             notes.confirm(session.store, key, project)
             where = visible(session.config.memory.path, keep_newlines=False)
             self._show(Notice("", "note", f"remembered as {visible(key)!r} in {where}; /memory shows it"))
 
-    async def _call(self, tool: str, given: Json, why: str) -> ByHand:
+    async def _call(self, tool: str, given: Json, why: str) -> ManualCall:
         run = self._run
-        run.session.budget.begin()
-        made = await by_hand(run.runtime, run.session, tool, given, OwnHand(), why)
+        run.session.budget.restart_limits()
+        made = await call_by_hand(run.runtime, run.session, tool, given, OwnHand(), why)
         if (item := self._rows.call(made.session_id, made.tool_use_id)) is not None:
             self._show(item)
         return made
@@ -122,7 +124,7 @@ class ManualCommands:
         server, colon, uri = name.partition(":")
         if colon and uri and servers is not None and any(row.entry.name == server for row in servers.status()):
             return Named(name, READ_RESOURCE, {"server": server, "uri": uri})
-        root = self._run.session.scene.context.workspace.root
+        root = self._run.session.environment.context.workspace.root
         path = os.path.normpath(os.path.join(root, os.path.expanduser(name)))
         status = workspace.stat_target(path)
         if status is None:

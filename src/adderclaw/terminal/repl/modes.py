@@ -8,7 +8,7 @@ from adderclaw.policy import Policy
 def next_mode(run: Run) -> str:
     """Take the next mode, and say which it is."""
     permission_updates.next_mode(run.session)
-    return f"mode: {named(run.session.scene.policy)}"
+    return f"mode: {named(run.session.environment.policy)}"
 
 
 def named(policy: Policy) -> str:

@@ -121,10 +121,10 @@ class OwnLine:
         from adderclaw.terminal.repl.modes import named
 
         session, busy = self._run.session, self._busy
-        place, budget = session.scene.context.workspace, session.budget
+        place, budget = session.environment.context.workspace, session.budget
         limit = session.provider.capabilities().context_tokens
         used = round(100 * busy.context / limit, 1) if limit else None
-        tasks = session.scene.kit.tasks
+        tasks = session.environment.kit.tasks
         return {
             "hook_event_name": "Status",
             "session_id": session.session_id,
@@ -147,7 +147,7 @@ class OwnLine:
                 "remaining_percentage": None if used is None else round(max(100 - used, 0.0), 1),
             },
             "exceeds_200k_tokens": busy.context > 200_000,
-            "permission_mode": named(session.scene.policy),
+            "permission_mode": named(session.environment.policy),
             "phase": phases.phase_text(session.store, session.conversation_id),
             "running_tasks": sum(task.running for task in tasks.listed()) if tasks is not None else 0,
         }

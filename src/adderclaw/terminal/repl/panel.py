@@ -183,14 +183,14 @@ class OnScreen:
         return True
 
     async def approve(self, request: ApprovalRequest) -> Answer:
-        from adderclaw.agent.tool_call.approvals import shown, unaskable
+        from adderclaw.agent.tool_call.approvals import displayed_request, refuse_unaskable
 
         screen = self.screen
         assert screen is not None
-        if (refused := unaskable(request)) is not None:
+        if (refused := refuse_unaskable(request)) is not None:
             screen.print([[("warn", f"not asked, and denied: {request.tool}: {refused.comment}")]])
             return refused
-        seen = shown(request)
+        seen = displayed_request(request)
         async with self._turn:
             about = _asked_about(request, seen.text, seen.marks, screen.drawing)
             offered = request.grants if len(request.shown) <= MOST_GRANTED else ()

@@ -30,11 +30,11 @@ class Status:
 
     def parts(self) -> list[str]:
         session, busy = self._run.session, self._busy
-        root = session.scene.context.workspace.root
+        root = session.environment.context.workspace.root
         place = visible(os.path.basename(root) or "/", keep_newlines=False)
         self._look(root)
         place = f"{place} ({self._branch})" if self._branch else place
-        parts = [named(session.scene.policy), visible(session.model), place]
+        parts = [named(session.environment.policy), visible(session.model), place]
         if self._phase != "idle":
             parts.append(f"phase {self._phase}")
         limit = session.provider.capabilities().context_tokens
@@ -42,7 +42,7 @@ class Status:
             parts.append(f"context {100 * busy.context // limit} %")
         if busy.cost:
             parts.append(f"${busy.cost:.2f}")
-        tasks = session.scene.kit.tasks
+        tasks = session.environment.kit.tasks
         if running := sum(task.running for task in tasks.listed()) if tasks is not None else 0:
             parts.append(f"{running} task{'' if running == 1 else 's'}")
         return parts

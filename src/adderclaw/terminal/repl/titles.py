@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from adderclaw.agent.run import Run
 from adderclaw.agent.run import session_setup as sessions
-from adderclaw.agent.session.tape import UNTAPED
+from adderclaw.agent.session.tape import NO_TAPE
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.framing import framed, sealed
 from adderclaw.core.redaction import visible
@@ -44,7 +44,7 @@ class Titles:
         if not self._settings.terminal_title:
             return
         session, out = self._run.session, self._screen.app.output
-        folder = os.path.basename(session.scene.context.workspace.root) or "/"
+        folder = os.path.basename(session.environment.context.workspace.root) or "/"
         named = transcript.title(session.store, session.conversation_id)
         words = f"{named} - {folder}" if named else f"AdderClaw - {folder}"
         if not self._is_shown:
@@ -74,7 +74,7 @@ class Titles:
     async def _name(self, message: str, answer: str) -> None:
         session = self._run.session
         # it belongs to no turn that a replay goes through, and has a span of its own beside that of the next turn
-        beside = replace(session, tape=UNTAPED, bus=session.bus.of_session(session.session_id))
+        beside = replace(session, tape=NO_TAPE, bus=session.bus.of_session(session.session_id))
         said = session.secrets.scrub(f"the person:\n{message[:SEEN]}\n\nthe agent:\n{answer[:SEEN]}")
         try:
             async with asyncio.timeout(SECONDS):

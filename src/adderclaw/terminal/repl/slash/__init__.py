@@ -41,14 +41,14 @@ def _found(run: Run, name: str) -> Does | None:
         return SLASH[name].run
     if name.startswith("mcp__"):
         return partial(called.prompt, name)
-    skills = run.session.scene.kit.skills
+    skills = run.session.environment.kit.skills
     return partial(called.skill, name) if skills is not None and skills.has(name) else None
 
 
 def _unknown(run: Run, name: str) -> None:
     from adderclaw.terminal.repl.slash.table import SLASH
 
-    skills = run.session.scene.kit.skills
+    skills = run.session.environment.kit.skills
     offered, _ = skills.offered() if skills is not None else ((), True)
     meant = near(name, [*SLASH, *(known for known, _ in offered)])
     hint = f"did you mean /{meant}? " if meant else ""

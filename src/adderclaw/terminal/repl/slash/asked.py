@@ -41,7 +41,7 @@ async def _aside(run: Run, question: str, purpose: str) -> str:
     from dataclasses import replace
 
     from adderclaw.agent.run import session_setup as sessions
-    from adderclaw.agent.session.tape import UNTAPED
+    from adderclaw.agent.session.tape import NO_TAPE
     from adderclaw.core.framing import tagged
     from adderclaw.storage import transcript
 
@@ -49,7 +49,7 @@ async def _aside(run: Run, question: str, purpose: str) -> str:
     entries = transcript.without_rewound(transcript.entries(session.store, session.session_id))
     lines = [f"{entry.entry_type}: {transcript.text_of(entry.payload)}" for entry in entries]
     said = tagged("conversation", session.secrets.scrub("\n".join(lines)[-MOST_SEEN:]))
-    beside = replace(session, tape=UNTAPED)  # it belongs to no turn that a replay goes through
+    beside = replace(session, tape=NO_TAPE)  # it belongs to no turn that a replay goes through
     return await sessions.ask_small_model(run.runtime, beside, BTW, f"{said}\n\n{question}", purpose, "")
 
 
@@ -62,8 +62,8 @@ async def goal(run: Run, rest: str) -> Done:
         now = session.state.goal
         print(f"the goal: {visible(now)}" if now else "there is no goal; /goal WORDS sets one")
     elif rest.lower() in CLEARS:
-        goals.put(session, "")
+        goals.set_goal(session, "")
         print("there is no goal any more")
     else:
-        goals.put(session, rest)
+        goals.set_goal(session, rest)
         await here.turn(run, f"Work until this is reached: {rest}")

@@ -4,7 +4,7 @@ import os
 
 from adderclaw.agent.loop.compaction import compact as compact_history
 from adderclaw.agent.run import Resume, Run
-from adderclaw.agent.session.session import told
+from adderclaw.agent.session.session import hook_text
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.terminal.repl import conversations, here
@@ -22,13 +22,13 @@ def clear(run: Run, rest: str) -> Done:
     if rest:
         conversations.name(run, rest)
     here.of(run).next = Next(None, "clear")
-    run.session.ends_with = "clear"
+    run.session.end_reason = "clear"
     return "leave"
 
 
 def resume(run: Run, rest: str) -> Done:
     here.of(run).next = Next(Resume(run.session.conversation_id, go_on=False), words=rest)
-    run.session.ends_with = "resume"
+    run.session.end_reason = "resume"
     return "leave"
 
 
@@ -36,7 +36,7 @@ def branch(run: Run, rest: str) -> Done:
     if rest:
         conversations.name(run, rest)
     here.of(run).next = Next(Resume(run.session.conversation_id, go_on=False, fork=True))
-    run.session.ends_with = "other"
+    run.session.end_reason = "other"
     return "leave"
 
 
@@ -44,7 +44,7 @@ def cd(run: Run, rest: str) -> Done:
     """Go on in another folder, with its own trust and configuration; this conversation stays here as it is."""
     from adderclaw.config import load
 
-    before = run.session.scene.context.workspace.root
+    before = run.session.environment.context.workspace.root
     place = os.path.realpath(os.path.join(before, os.path.expanduser(rest)))
     if not rest or not os.path.isdir(place):
         raise UsageError(f"{rest!r} is no directory: /cd PATH takes one that is there")
@@ -55,8 +55,8 @@ def cd(run: Run, rest: str) -> Done:
     load(config_file=run.runtime.options.config_file, workspace=place)  # who cannot begin there stays here
     moved = MOVED.format(before=before, place=place)
     again = Resume(run.session.conversation_id, go_on=False, fork=True)
-    here.of(run).next = Next(again, workspace=place, told=told("CwdChanged", [moved]))
-    run.session.ends_with = "other"
+    here.of(run).next = Next(again, workspace=place, told=hook_text("CwdChanged", [moved]))
+    run.session.end_reason = "other"
     return "leave"
 
 

@@ -59,7 +59,7 @@ async def pr(run: Run, rest: str) -> Done:
     """Push the branch, and open a pull request for it with `gh`."""
     from adderclaw.sandbox import programs
 
-    place = run.session.scene.context.workspace
+    place = run.session.environment.context.workspace
     if programs.resolve("gh", (place.root, *place.extra)) is None:
         raise UsageError(
             "gh is not there: install the GitHub CLI (https://cli.github.com), or push and open it by hand"
@@ -150,7 +150,7 @@ async def _unstaged(run: Run) -> str:
 async def _agreed(run: Run, command: str, ask: Ask, question: str) -> bool:
     """One question: where the gate asks about the command itself, that is it."""
     call = ToolCall(run.session.ids("toolu"), BASH, {"command": command})
-    if prepare_and_judge(run.session.scene, call).decision.verdict != "allow":
+    if prepare_and_judge(run.session.environment, call).decision.verdict != "allow":
         return True
     return (await ask(f"{question} [y/N] ") or "").strip().lower() in ("y", "yes")
 
@@ -170,8 +170,8 @@ async def _drafted(run: Run, instructions: str, changes: str, wanted: str) -> st
     """What the session's own model writes, as it can be shown: nothing else is handed on."""
     session, text = run.session, cut(changes)
     asked = f"{framed(sealed(text), text)}\n\n{wanted}".strip()
-    session.budget.begin()
-    with session.tape.inside():  # it is no part of the conversation
+    session.budget.restart_limits()
+    with session.tape.inside_tool():  # it is no part of the conversation
         answer = await here.beside(run, side_question.ask(session, instructions, asked, purpose="draft"))
     if answer is None:
         raise UsageError("the draft was interrupted: nothing was done")

@@ -58,7 +58,7 @@ class Offers:
             yield from offers
 
     def _skills(self) -> list[tuple[str, str]]:
-        skills = self._run.session.scene.kit.skills
+        skills = self._run.session.environment.kit.skills
         return skills.callable() if skills is not None else []
 
     def _ask_servers(self) -> None:

@@ -49,7 +49,7 @@ def _mode(run: Run, value: str) -> None:
     known: dict[str, PermissionMode] = {mode: mode for mode in get_args(PermissionMode.__value__)}
     if (mode := known.get(value)) is None:
         raise UsageError(f"there is no mode {value!r}: it is one of {', '.join(known)}")
-    permission_updates.apply(run.session, PermissionUpdate("setMode", "session", mode=mode))
+    permission_updates.apply_update(run.session, PermissionUpdate("setMode", "session", mode=mode))
     print(f"mode: {mode}, until this session ends; permissions.defaultMode of your own configuration keeps one")
 
 

@@ -12,7 +12,7 @@ from adderclaw.terminal.repl.slash.row import Done
 
 
 def tools(run: Run, _rest: str) -> Done:
-    for tool in run.session.scene.offered.values():
+    for tool in run.session.environment.offered_tools.values():
         print(f"{tool.name:<14} {tool.description.splitlines()[0]}")
 
 
@@ -55,12 +55,12 @@ def _changed(run: Run, does: str, key: str) -> None:
 
 
 def _project(run: Run) -> str:
-    return run.session.scene.context.workspace.root
+    return run.session.environment.context.workspace.root
 
 
 def policy(run: Run, _rest: str) -> Done:
-    security, here = run.runtime.config.security, run.session.scene.context.workspace
-    policy = run.session.scene.policy
+    security, here = run.runtime.config.security, run.session.environment.context.workspace
+    policy = run.session.environment.policy
     print(f"autonomy: {policy.autonomy_now}" + (f", mode {policy.mode}" if policy.mode else ""))
     root = visible(here.root, keep_newlines=False)
     print(f"workspace: {root} (only there: {'yes' if security.workspace_only else 'no'})")
@@ -68,7 +68,7 @@ def policy(run: Run, _rest: str) -> Done:
         print(f"also: {visible(extra, keep_newlines=False)}")
     print(visible(f"forbidden paths: {', '.join(security.forbidden_paths)}", keep_newlines=False))
     print(visible(f"forbidden commands: {', '.join(security.forbidden_commands)}", keep_newlines=False))
-    print(f"sandbox: {run.session.scene.confinement}")
+    print(f"sandbox: {run.session.environment.confinement}")
 
 
 async def status(run: Run, _rest: str) -> Done:
@@ -85,7 +85,7 @@ async def status(run: Run, _rest: str) -> Done:
 
 
 def skills(run: Run, _rest: str) -> Done:
-    kit = run.session.scene.kit
+    kit = run.session.environment.kit
     listed, whole = kit.skills.offered() if kit.skills is not None else ([], True)
     for name, description in listed:
         print(f"/{name:<24} {description[:120]}")
@@ -113,7 +113,7 @@ def agents(run: Run, _rest: str) -> Done:
     from adderclaw.storage import subagents
     from adderclaw.tools.control import definitions
 
-    foreign, kit = run.session.config.compat.claude, run.session.scene.kit
+    foreign, kit = run.session.config.compat.claude, run.session.environment.kit
     known = definitions.known_definitions(run.runtime.home, kit.project, foreign=foreign, plugins=kit.plugins)
     for one in known.by_name.values():
         print(visible(f"{one.name:<18} {one.description}  ({one.source})", keep_newlines=False))

@@ -4,7 +4,7 @@ from asyncio import to_thread
 
 from adderclaw.agent.run import Run
 from adderclaw.agent.tool_call import permission_updates
-from adderclaw.agent.tool_call.approvals import person
+from adderclaw.agent.tool_call.approvals import person_answering
 from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import visible
@@ -19,15 +19,15 @@ from adderclaw.terminal.repl.slash.row import Done
 
 def _desk(run: Run) -> Desk:
     session = run.session
-    by = Mover("operator", person("repl"))
-    return Desk(session.store, session.config, session.scene.context.workspace.root, by)
+    by = Mover("operator", person_answering("repl"))
+    return Desk(session.store, session.config, session.environment.context.workspace.root, by)
 
 
 async def plan(run: Run, rest: str) -> Done:
     """The plan and the phase; what is not `approve` is a task, which is planned in the mode plan."""
     store, conversation = run.session.store, run.session.conversation_id
     if rest not in ("", "approve"):
-        permission_updates.apply(run.session, PermissionUpdate("setMode", "session", mode="plan"))
+        permission_updates.apply_update(run.session, PermissionUpdate("setMode", "session", mode="plan"))
         print("mode: plan; it ends when you approve a plan; Shift+Tab or /config mode=default leaves it")
         await here.turn(run, rest)
         return
@@ -38,7 +38,7 @@ async def plan(run: Run, rest: str) -> Done:
                 phases.begin_planning(cursor, conversation, found.id, by=_desk(run).by)
         _show(await to_thread(conversation_phase.approve, _desk(run), conversation, Seen("plan", found.id)))
         if permission_updates.in_plan_mode(run.session) and permission_updates.end_plan_mode(run.session):
-            print(f"mode: {modes.named(run.session.scene.policy)}")
+            print(f"mode: {modes.named(run.session.environment.policy)}")
         found = plans.last(store, conversation)
     print(f"phase: {phases.phase_text(store, conversation)}")
     if found is None:

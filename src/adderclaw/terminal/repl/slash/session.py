@@ -47,14 +47,14 @@ def permissions(run: Run, rest: str) -> Done:
         _change(run, rest)
         return
     now = run.session.config.permissions
-    policy = run.session.scene.policy
+    policy = run.session.environment.policy
     print(f"mode: {policy.mode or policy.autonomy_now}")
-    kept = project_grants.of(project_grants.known(run.runtime.home), run.session.scene.context.workspace.root)
+    kept = project_grants.of(project_grants.known(run.runtime.home), run.session.environment.context.workspace.root)
     for behaviour in BEHAVIOURS:
         for rule in getattr(now, behaviour):
             always = "  (always in this project)" if behaviour == "allow" and rule in kept else ""
             print(f"{behaviour:<6} {visible(rule, keep_newlines=False)}{always}")
-    for folder in run.session.scene.context.workspace.extra:
+    for folder in run.session.environment.context.workspace.extra:
         print(f"also   {visible(folder, keep_newlines=False)}")
     print("/permissions allow|ask|deny RULE adds one to this session, /permissions remove RULE takes it back")
 
@@ -70,21 +70,21 @@ def _change(run: Run, rest: str) -> None:
         raise UsageError(f"{rest!r}: it takes allow, ask, deny or remove, and a rule such as Bash(git log:*)")
     update = grant((rule,), "session")
     if what != "remove":
-        place = permission_updates.apply(run.session, replace(update, behavior=what))
+        place = permission_updates.apply_update(run.session, replace(update, behavior=what))
         print(f"{what}: {visible(rule, keep_newlines=False)} counts in {visible(place, keep_newlines=False)}")
         return
     found = [name for name in BEHAVIOURS if rule in getattr(run.session.config.permissions, name)]
     if not found:
         raise UsageError(f"there is no rule {rule!r}: /permissions lists them")
     for name in found:
-        permission_updates.apply(run.session, replace(update, type="removeRules", behavior=name))
-    kept = project_grants.remove(run.runtime.home, run.session.scene.context.workspace.root, rule)
+        permission_updates.apply_update(run.session, replace(update, type="removeRules", behavior=name))
+    kept = project_grants.remove(run.runtime.home, run.session.environment.context.workspace.root, rule)
     where = "this session and from what is always allowed in this project" if kept else "this session"
     print(f"removed from {where}: {visible(rule, keep_newlines=False)}")
 
 
 async def tasks(run: Run, rest: str) -> Done:
-    known = run.session.scene.kit.tasks
+    known = run.session.environment.kit.tasks
     verb, _, named = rest.partition(" ")
     if verb not in ("", "stop") or bool(named.strip()) != (verb == "stop"):
         raise UsageError(f"{rest!r}: it takes nothing, or `stop ID`")
@@ -101,13 +101,13 @@ async def tasks(run: Run, rest: str) -> Done:
 
 
 def sandbox(run: Run, _rest: str) -> Done:
-    scene = run.session.scene
-    print(f"commands run in: {scene.confinement}")
-    place = scene.context.workspace
+    environment = run.session.environment
+    print(f"commands run in: {environment.confinement}")
+    place = environment.context.workspace
     for folder in (place.root, *place.extra):
         print(f"they may change: {visible(folder, keep_newlines=False)}")
-    if scene.ways_out is not None:
-        print(f"network: {visible(scene.ways_out.words(None))}")
+    if environment.network is not None:
+        print(f"network: {visible(environment.network.describe(None))}")
     print("the settings are under [sandbox] of the configuration: /config shows them")
 
 

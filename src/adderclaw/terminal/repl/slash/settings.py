@@ -65,7 +65,7 @@ async def logout(run: Run, rest: str) -> Done:
     if name != run.session.provider.name:
         return None
     print("the conversation's own provider was logged out of: it ends here")
-    run.session.ends_with = "logout"
+    run.session.end_reason = "logout"
     return "leave"
 
 
@@ -82,6 +82,6 @@ async def add_dir(run: Run, rest: str) -> Done:
     # a link is judged by both its names; what `..` after a link means, only the real one says
     named = os.path.abspath(os.path.expanduser(rest))
     named = named if followed(named) == place else place
-    permission_updates.apply(session, PermissionUpdate("addDirectories", "session", directories=[named]))
+    permission_updates.apply_update(session, PermissionUpdate("addDirectories", "session", directories=[named]))
     print(f"{visible(place, keep_newlines=False)} belongs to this session now")
-    await lifecycle.added(session, place)
+    await lifecycle.run_directory_added_hooks(session, place)
