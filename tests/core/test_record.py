@@ -131,7 +131,7 @@ def test_what_changes_is_a_dataclass_of_its_own(kind: type[Work] | type[Usual]) 
 
 
 def test_a_declaration_that_would_lose_something_is_refused() -> None:
-    with pytest.raises(TypeError, match="has fields, and no __new__"):
+    with pytest.raises(TypeError, match="needs fields and must not define __new__"):
         exec("class Bare(NamedTuple): pass", {"NamedTuple": NamedTuple})
-    with pytest.raises(TypeError, match="has fields, and no __new__"):
+    with pytest.raises(TypeError, match="needs fields and must not define __new__"):
         exec("class Own(NamedTuple):\n a: int\n def __new__(cls): pass", {"NamedTuple": NamedTuple})

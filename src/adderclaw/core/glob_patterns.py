@@ -1,23 +1,23 @@
 """Glob patterns as regular expressions that match in linear time.
 
-What stands between two stars is matched where it first fits, in an atomic group: if the rest fits after a later place,
-then after this one as well. So nothing is tried twice, and a match takes time linear in the text for each star.
+The text between two stars is matched at its first occurrence, in an atomic group: if the rest matches after a later
+occurrence, it also matches after the first. So there is no backtracking, and the time is linear in the text per star.
 """
 
 import re
 from collections.abc import Iterable
 
 LONGEST = 4_096
-"""Characters of a pattern. No path and no command that rules are written for is longer."""
+"""Maximum length of a pattern. Rules do not need to match longer paths or commands."""
 NAME_END = r"(?![^/])"
 
 
 class InvalidPattern(ValueError):
-    """Why a pattern has no meaning."""
+    """A malformed pattern."""
 
 
 def joined(parts: Iterable[str], unit: str) -> str:
-    """Expressions of a fixed length, with any number of units between each two of them, up to the end of the text."""
+    """Joins fixed-length expressions with any number of units between them, anchored at the end of the text."""
     first, *middle = parts
     if not middle:
         return first
@@ -26,12 +26,12 @@ def joined(parts: Iterable[str], unit: str) -> str:
 
 
 def text(pattern: str, unit: str = ".", *, any_one: bool = False) -> str:
-    """The text of a rule: `*` is any number of units, `?` is one with `any_one`, and everything else is itself."""
+    """A rule's pattern: `*` is any number of units, `?` is one unit with `any_one`, everything else is literal."""
     return joined(_between_stars(pattern, unit, any_one=any_one), unit)
 
 
 def rule_name(pattern: str) -> str:
-    """One whole name of a path in the text of a rule."""
+    """A complete path component in a rule's pattern."""
     return name(_between_stars(pattern, "[^/]", any_one=True))
 
 
@@ -41,38 +41,38 @@ def _between_stars(pattern: str, unit: str, *, any_one: bool) -> list[str]:
 
 
 def name(parts: Iterable[str]) -> str:
-    """One whole name of a path."""
+    """A complete path component."""
     return f"(?>{joined(parts, '[^/]')}{NAME_END})"
 
 
 def path(names: Iterable[str | None], *, whole: bool) -> str:
-    """Names in a row, where None is any number of folders; `whole`: the last one ends the path.
+    """Consecutive path components; None stands for any number of folders, or at the end for everything in a folder.
 
-    Else what lies in what is matched is matched, too. A None at the end is whatever lies in the folder before it.
+    With `whole` the last component must end the path; otherwise everything below a match also matches.
     """
     blocks: list[list[str]] = [[]]
-    for one in names:
-        if one is not None:
-            blocks[-1].append(one)
+    for segment in names:
+        if segment is not None:
+            blocks[-1].append(segment)
         elif len(blocks) == 1 or blocks[-1]:
             blocks.append([])
     out = ""
     for index, block in enumerate(blocks):
         is_last = index == len(blocks) - 1
-        found = "/".join(block) + ("" if is_last or not block else "/")
+        expression = "/".join(block) + ("" if is_last or not block else "/")
         if not index:
-            out += found
+            out += expression
         elif is_last and not block:
             return out + ".+"
         elif is_last and whole:
-            out += f"(?:[^/]+/)*?{found}"
+            out += f"(?:[^/]+/)*?{expression}"
         else:
-            out += f"(?>(?:[^/]+/)*?{found})"
+            out += f"(?>(?:[^/]+/)*?{expression})"
     return out
 
 
 def gitignore(pattern: str) -> tuple[str, bool]:
-    """A gitignore pattern over the path after the anchor's slash, and whether it matches folders alone."""
+    """The expression for a gitignore pattern, relative to its anchor, and whether it matches only folders."""
     if pattern in ("/", "/.", "."):
         return ".*", False
     folder_only = pattern.endswith("/") and not pattern.endswith("\\/")
@@ -87,13 +87,13 @@ def gitignore(pattern: str) -> tuple[str, bool]:
 
 
 def covering(pattern: str) -> str:
-    """As `gitignore`, with everything in a folder that matches."""
+    """Like `gitignore`, but also matches everything in a matching folder."""
     matching, folder_only = gitignore(pattern)
     return matching + ("/.*" if folder_only else "(?:/.*)?")
 
 
 def _parts(segment: str) -> list[str]:
-    """The literal parts between the stars of one name."""
+    """The expressions between the stars of one path component."""
     parts, index = [""], 0
     while index < len(segment):
         char = segment[index]
@@ -104,7 +104,7 @@ def _parts(segment: str) -> list[str]:
         elif char == "[":
             group = _class(segment, index)
             if group is None:
-                raise InvalidPattern("an unclosed [ in a path pattern")
+                raise InvalidPattern("unclosed [ in a path pattern")
             parts[-1] += group[0]
             index = group[1]
         elif char == "\\" and index + 1 < len(segment):
@@ -126,5 +126,5 @@ def _class(segment: str, start: int) -> tuple[str, int] | None:
     try:
         re.compile(f"[{members}]")
     except re.error:
-        raise InvalidPattern(f"[{inside}] is no character class") from None
+        raise InvalidPattern(f"[{inside}] is not a valid character class") from None
     return (f"(?!/)[{'^' if negated else ''}{members}]", end)
