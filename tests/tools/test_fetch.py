@@ -10,7 +10,7 @@ import pytest
 
 from adderclaw.config.schema.settings import Config, Runtime, Security, Web
 from adderclaw.core.errors import LimitError, ProviderError
-from adderclaw.core.host import Nobody
+from adderclaw.core.host import NoSession
 from adderclaw.core.types import ToolContext, ToolResult, Workspace
 from adderclaw.tools import Kit, builtin, decoded
 from adderclaw.tools.fetch import BODY_BYTES, READ_AT_ONCE, target_of
@@ -108,7 +108,7 @@ def port() -> Iterator[int]:
         yield made
 
 
-class Small(Nobody):
+class Small(NoSession):
     """A session of which only the small model is there."""
 
     has_model = True
@@ -171,9 +171,9 @@ def test_private_addresses_that_are_not_listed(url: str, port: int) -> None:
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x.org/", "http://a:b@x.org/", "http://0x7f.1/", "x"])
 def test_addresses_that_cannot_be_asked(url: str, browser: Browser) -> None:
-    from adderclaw.core.errors import Refused
+    from adderclaw.core.errors import PathRefused
 
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         browser.fetch(f"{url}" if "://" in url else "://")
 
 

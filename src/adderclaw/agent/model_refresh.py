@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 from adderclaw.config.model_facts import catalogue, table
 from adderclaw.config.model_facts.price_list import PACKAGE, Unreadable, models_of_wheel
 from adderclaw.config.model_facts.table import PRICES, Table
-from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, PathRefused
 from adderclaw.core.types import HostFact, Json
 from adderclaw.models.http import client, urls
 
@@ -65,7 +65,7 @@ async def _download(place: HostFact, index: HostFact, limit: int) -> bytes:
     try:
         headers = {"accept": "*/*", "user-agent": "adderclaw"}
         answer = await client.request(place, headers=headers, hosts=hosts, seconds=SECONDS, limit=limit)
-    except (client.Failed, Refused) as error:
+    except (client.Failed, PathRefused) as error:
         raise AdderClawError(f"{place.url}: {error}") from None
     if answer.status != 200:
         raise AdderClawError(f"{place.url}: HTTP {answer.status} {answer.reason}")

@@ -52,9 +52,9 @@ def load(
     request = places.request(config_file, workspace, cwd, overrides, beside, here=here, looks=looks)
     # What is kept lies where the user can write: where an administrator bounds the settings, they are read anew.
     bounded = places.is_managed()
-    kept = None if bounded else _restored(cache.recall(request))
-    if kept is not None:
-        return kept
+    cached = None if bounded else _restored(cache.recall(request))
+    if cached is not None:
+        return cached
     from adderclaw.config import layers
 
     loaded, looked_at, variables, project, named = layers.compose(request)
@@ -64,12 +64,12 @@ def load(
     return loaded
 
 
-def _restored(kept: Json | None) -> Loaded | None:
+def _restored(cached: Json | None) -> Loaded | None:
     try:
-        if kept is not None:
+        if cached is not None:
             listed = ("files", "warnings", "policies", "held_hooks", "started", "notes")
-            values: Json = kept | {name: tuple(kept[name]) for name in listed}
-            values["config"] = thaw(Config, kept["config"])
+            values: Json = cached | {name: tuple(cached[name]) for name in listed}
+            values["config"] = thaw(Config, cached["config"])
             return Loaded(**values)
     except (KeyError, TypeError, AttributeError):
         pass  # damaged: read everything anew

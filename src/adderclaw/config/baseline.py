@@ -17,43 +17,43 @@ type Rule = Callable[[Any, Any], Ruled]
 
 
 def _stricter(*order: str | None) -> Rule:
-    def rule(current: Any, wanted: Any) -> Ruled:
-        strict = order.index(wanted) <= order.index(current)
-        return Ruled(wanted if strict else current, strict)
+    def rule(current: Any, requested: Any) -> Ruled:
+        strict = order.index(requested) <= order.index(current)
+        return Ruled(requested if strict else current, strict)
 
     return rule
 
 
 def _only(value: Any) -> Rule:
-    return lambda current, wanted: Ruled(wanted if wanted == value else current, wanted in (value, current))
+    return lambda current, requested: Ruled(requested if requested == value else current, requested in (value, current))
 
 
-def _lower(current: Any, wanted: Any) -> Ruled:
-    return Ruled(min(current, wanted), wanted <= current)
+def _lower(current: Any, requested: Any) -> Ruled:
+    return Ruled(min(current, requested), requested <= current)
 
 
-def _united(current: list[Any], wanted: list[Any]) -> Ruled:
+def _united(current: list[Any], requested: list[Any]) -> Ruled:
     """Both lists; a list that only leaves something out is an attempt to shrink."""
-    new = [item for item in wanted if item not in current]
-    return Ruled([*current, *new], bool(new) or len(wanted) >= len(current))
+    new = [item for item in requested if item not in current]
+    return Ruled([*current, *new], bool(new) or len(requested) >= len(current))
 
 
-def _common(current: list[Any], wanted: list[Any]) -> Ruled:
+def _common(current: list[Any], requested: list[Any]) -> Ruled:
     """What stands in both lists; `*` stands for everything."""
     if "*" in current:
-        return Ruled(wanted, True)
-    both = [item for item in current if item in wanted or "*" in wanted]
-    return Ruled(both, all(item in current for item in wanted))
+        return Ruled(requested, True)
+    both = [item for item in current if item in requested or "*" in requested]
+    return Ruled(both, all(item in current for item in requested))
 
 
-def _fewer(current: list[Any], wanted: list[Any]) -> Ruled:
+def _fewer(current: list[Any], requested: list[Any]) -> Ruled:
     """A list that leaves something out; one that also adds something was not meant to tighten."""
-    fewer = all(item in current for item in wanted)
-    return Ruled(wanted if fewer else current, fewer)
+    fewer = all(item in current for item in requested)
+    return Ruled(requested if fewer else current, fewer)
 
 
-def _kept(current: Any, wanted: Any) -> Ruled:
-    return Ruled(current, wanted == current)
+def _kept(current: Any, requested: Any) -> Ruled:
+    return Ruled(current, requested == current)
 
 
 MODE = "permissions.defaultMode"
@@ -163,30 +163,30 @@ _LIKE = {"readonly": "plan", "supervised": "default", "full": "bypassPermissions
 """The mode that an autonomy without one is as strict as."""
 
 
-def mode_of_project(current: str | None, wanted: str | None, autonomy: str) -> BaselineVerdict:
+def mode_of_project(current: str | None, requested: str | None, autonomy: str) -> BaselineVerdict:
     """What counts of a project's mode where the operator chose a mode or an autonomy: trusted or not, the stricter."""
-    value, whole = TIGHTEN[MODE](current or _LIKE[autonomy], wanted)
+    value, whole = TIGHTEN[MODE](current or _LIKE[autonomy], requested)
     named = f"permissions.defaultMode = {current!r}" if current else f"security.autonomy = {autonomy!r}"
     return BaselineVerdict(value, "") if whole else BaselineVerdict(current, STRICTER.format(named=named))
 
 
-def everywhere(key: str, current: Any, wanted: Any) -> BaselineVerdict:
+def everywhere(key: str, current: Any, requested: Any) -> BaselineVerdict:
     """What counts of one value, whoever wants it."""
     rule = EVERYWHERE.get(key)
-    value, whole = rule(current, wanted) if rule else (wanted, True)
+    value, whole = rule(current, requested) if rule else (requested, True)
     return BaselineVerdict(value, "" if whole else "it cannot be turned off")
 
 
-def of_project(key: str, current: Any, wanted: Any, *, trusted: bool) -> BaselineVerdict:
+def of_project(key: str, current: Any, requested: Any, *, trusted: bool) -> BaselineVerdict:
     """What counts of one value in a project's file."""
     if key in BASELINE:
-        value, whole = BASELINE[key](current, wanted)
+        value, whole = BASELINE[key](current, requested)
         return BaselineVerdict(value, "" if whole else WEAKENS)
     if key.startswith(YOURS_ALONE):
-        return BaselineVerdict(current, "" if wanted == current else ONLY_YOURS)
-    if key == "runtime.profile" and wanted == "permissive" != current:
+        return BaselineVerdict(current, "" if requested == current else ONLY_YOURS)
+    if key == "runtime.profile" and requested == "permissive" != current:
         return BaselineVerdict(current, NO_SANDBOX)
     if trusted:
-        return BaselineVerdict(wanted)
-    value, whole = TIGHTEN.get(key, _kept)(current, wanted)
+        return BaselineVerdict(requested)
+    value, whole = TIGHTEN.get(key, _kept)(current, requested)
     return BaselineVerdict(value, "" if whole else UNTRUSTED)

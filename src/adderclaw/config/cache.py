@@ -73,14 +73,14 @@ def recall(request: Request) -> Json | None:
     """What was kept for the same request, if all that it depended on is unchanged."""
     try:
         with open(_place(request), "rb") as file:
-            kept: Json = json.loads(file.read())
+            cached: Json = json.loads(file.read())
         fresh = (
-            all(_variable(name) == value for name, value in kept["variables"].items())
-            and all(_now(path, kept["project"][0]) == value for path, value in kept["files"].items())
-            and all(_folder_at(path) == there for path, there in kept["directories"].items())
-            and _trees(*kept["project"]) == kept["trees"]
+            all(_variable(name) == value for name, value in cached["variables"].items())
+            and all(_now(path, cached["project"][0]) == value for path, value in cached["files"].items())
+            and all(_folder_at(path) == folder for path, folder in cached["directories"].items())
+            and _trees(*cached["project"]) == cached["trees"]
         )
-        return kept["loaded"] if fresh else None
+        return cached["loaded"] if fresh else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigError):
         return None  # not there, or not ours: read everything anew
 
@@ -102,7 +102,7 @@ def keep(
     if not os.path.isdir(request.home):
         return
     try:
-        kept = {
+        cached = {
             "files": {path: _hashed(data) for path, data in files.items()},
             "variables": {name: _variable(name) for name in variables},
             "directories": {path: _folder_at(path) for path in directories},
@@ -112,7 +112,7 @@ def keep(
         }
         os.makedirs(_folder(request.home), mode=0o700, exist_ok=True)
         _make_room(_folder(request.home))
-        replace(_place(request), json.dumps(kept, separators=(",", ":")))
+        replace(_place(request), json.dumps(cached, separators=(",", ":")))
     except (OSError, ConfigError):
         return
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from adderclaw.config.foreign.dialects import MODEL_CONFIG
-from adderclaw.core.decode import nearest, shown
+from adderclaw.core.decode import short_json, unknown_key_hint
 from adderclaw.core.errors import Problem
 from adderclaw.core.provider_kinds import BY_NAME, RELIABLE, ROUTER
-from adderclaw.core.redaction import looks_secret, secret_name
+from adderclaw.core.redaction import is_secret_name, looks_secret
 from adderclaw.core.types import Json
 
 _REFERENCE = re.compile(r"((Bearer|Basic|Token) +)?\$(\w+|\{\w+(:-)?\})")
@@ -27,7 +27,7 @@ def secrets(table: Json) -> dict[str, str]:
 
 def is_secret(name: str, text: str) -> bool:
     """Whether a text under that name is, or looks like, a secret."""
-    return bool(text) and ((secret_name(name) and not _REFERENCE.fullmatch(text)) or looks_secret(text))
+    return bool(text) and ((is_secret_name(name) and not _REFERENCE.fullmatch(text)) or looks_secret(text))
 
 
 def _texts(value: Any, key: str = "", name: str = "") -> Iterator[tuple[str, str, str]]:
@@ -54,7 +54,7 @@ def url(text: str) -> str:
     if _has_secret(text):
         raise ValueError("has a user name, password or key in it; put the key in the variable that api_key_env names")
     if not re.match(r"https?://[^/\s]+", text, re.IGNORECASE) or re.search(r"\s", text):
-        raise ValueError(f"{shown(text)} is not a URL; it must begin with http:// or https://")
+        raise ValueError(f"{short_json(text)} is not a URL; it must begin with http:// or https://")
     return text
 
 
@@ -64,7 +64,7 @@ def _has_secret(text: str) -> bool:
     try:
         parts = urlsplit(text)
         named = {name.lower() for name, value in parse_qsl(parts.query) if value}
-        return "@" in parts.netloc or looks_secret(text) or any(secret_name(name) or name == "key" for name in named)
+        return "@" in parts.netloc or looks_secret(text) or any(is_secret_name(name) or name == "key" for name in named)
     except ValueError:
         return True  # no URL at all: it is not shown either
 
@@ -76,11 +76,11 @@ def is_rule(text: str) -> bool:
 
 def origin_of(key: str, origins: dict[str, str]) -> str:
     """The file that a key is from, or else what is set nearest to it: there the fix belongs."""
-    given = {name: origin for name, origin in origins.items() if origin != "default"}
+    explicit = {name: origin for name, origin in origins.items() if origin != "default"}
     while key:
-        if key in given:
-            return given[key]
-        inside = [origin for name, origin in given.items() if name.startswith(f"{key}.")]
+        if key in explicit:
+            return explicit[key]
+        inside = [origin for name, origin in explicit.items() if name.startswith(f"{key}.")]
         if inside:
             return inside[-1]
         key = key.rpartition(".")[0]
@@ -89,7 +89,7 @@ def origin_of(key: str, origins: dict[str, str]) -> str:
 
 def whole(tree: Json, origins: dict[str, str]) -> list[Problem]:
     """What is wrong with the settings taken together."""
-    found = [
+    problems = [
         *_providers(tree),
         *_logins(tree),
         *_lists(tree["security"]),
@@ -100,7 +100,7 @@ def whole(tree: Json, origins: dict[str, str]) -> list[Problem]:
         *_notices(tree["notices"]["targets"]),
         *_variables(tree["env"]),
     ]
-    return [Problem(origin_of(key, origins), key, message) for key, message in found]
+    return [Problem(origin_of(key, origins), key, message) for key, message in problems]
 
 
 def _variables(env: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -115,16 +115,19 @@ def _run_ids(logging: Json) -> Iterator[tuple[str, str]]:
     """An id names a folder, no two runs may have the same one, and the gate knows the folder by the id's form."""
     pattern: str = logging["run_id_pattern"]
     if pattern.count(RUN_ID) != 1:
-        yield "logging.run_id_pattern", f"{shown(pattern)} must have {RUN_ID} in it, once"
+        yield "logging.run_id_pattern", f"{short_json(pattern)} must have {RUN_ID} in it, once"
     elif len(pattern) > MAX_RUN_ID or not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", pattern.replace(RUN_ID, "Y")):
         fix = f"letters, digits, - and _ may be around {RUN_ID}, at most {MAX_RUN_ID} characters in all"
-        yield "logging.run_id_pattern", f"{shown(pattern)} makes no name of a folder: {fix}"
+        yield "logging.run_id_pattern", f"{short_json(pattern)} makes no name of a folder: {fix}"
 
 
 def _shell(runtime: Json) -> Iterator[tuple[str, str]]:
     shell: str = runtime["shell_linux"]
     if shell.rpartition("/")[2] != "bash":
-        yield "runtime.shell_linux", f"{shown(shell)} is no bash, and what runs is written for bash; name a path to one"
+        yield (
+            "runtime.shell_linux",
+            f"{short_json(shell)} is no bash, and what runs is written for bash; name a path to one",
+        )
 
 
 def _servers(table: dict[str, Json]) -> Iterator[tuple[str, str]]:
@@ -148,16 +151,19 @@ def _providers(tree: Json) -> Iterator[tuple[str, str]]:
     names = list(models)
     chosen: str = tree["default_provider"]
     if chosen not in models:
-        yield "default_provider", f"{shown(chosen)} is not in providers.models{nearest(chosen, names)}"
+        yield "default_provider", f"{short_json(chosen)} is not in providers.models{unknown_key_hint(chosen, names)}"
     small: str | None = tree["providers"].get("small")
     if small is not None and small not in names:
-        yield "providers.small", f"{shown(small)} is not in providers.models{nearest(small, names)}"
+        yield "providers.small", f"{short_json(small)} is not in providers.models{unknown_key_hint(small, names)}"
     for name, entry in models.items():
         key = f"providers.models.{name}"
         if entry.get("extra_body"):
             yield from _extra_body(f"{key}.extra_body", entry["extra_body"])
         if not entry.get("kind"):
-            yield f"{key}.kind", f"is required, and {shown(name)} is no kind itself{nearest(name, list(BY_NAME))}"
+            yield (
+                f"{key}.kind",
+                f"is required, and {short_json(name)} is no kind itself{unknown_key_hint(name, list(BY_NAME))}",
+            )
         elif (kind := BY_NAME.get(entry["kind"])) is None:
             continue  # the schema says which kinds there are
         elif kind.combines:
@@ -166,7 +172,7 @@ def _providers(tree: Json) -> Iterator[tuple[str, str]]:
             yield f"{key}.base_url", f'is required for kind "{kind.name}"'
     entry = models.get(chosen, {})
     chosen_kind = BY_NAME.get(entry.get("kind") or "")
-    needs_model = chosen_kind is not None and not chosen_kind.asks_nobody
+    needs_model = chosen_kind is not None and not chosen_kind.has_no_server
     needs_model = needs_model and chosen not in MODEL_CONFIG  # the environment has it, and is looked at then
     if needs_model and not entry.get("model") and tree["default_model"] == "mock":
         yield f"providers.models.{chosen}.model", "is required, since default_model is the mock's"
@@ -218,7 +224,10 @@ def _made_of_others(key: str, name: str, entry: Json, models: dict[str, Json]) -
         yield f"{key}.default", 'is required for kind "router": the entry for requests that no route is for'
     for where, other in _others(entry):
         if other not in models:
-            yield f"{key}.{where}", f"{shown(other)} is not in providers.models{nearest(other, list(models))}"
+            yield (
+                f"{key}.{where}",
+                f"{short_json(other)} is not in providers.models{unknown_key_hint(other, list(models))}",
+            )
     if _reaches(models, name, name, set()):
         yield f"{key}.{next(_others(entry))[0].partition('.')[0]}", "leads back to itself"
 
@@ -257,10 +266,10 @@ def _logins(tree: Json) -> Iterator[tuple[str, str]]:
 
 def _is_place(text: str) -> bool:
     """A host, by name, pattern or address, alone or with a port."""
-    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{1,5}))?", text)
-    if found is None or not 0 < int(found[2] or 1) < 65536:
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{1,5}))?", text)
+    if match is None or not 0 < int(match[2] or 1) < 65536:
         return False
-    return found[1].startswith("[") or _DOMAIN.fullmatch(found[1]) is not None
+    return match[1].startswith("[") or _DOMAIN.fullmatch(match[1]) is not None
 
 
 def _lists(security: Json) -> Iterator[tuple[str, str]]:
@@ -268,17 +277,17 @@ def _lists(security: Json) -> Iterator[tuple[str, str]]:
         for domain in security[name]:
             if domain != "*" and not _is_place(domain):
                 example = "such as example.org, *.example.org or localhost:8080"
-                yield f"security.{name}", f"{shown(domain)} is not a host name, {example}"
+                yield f"security.{name}", f"{short_json(domain)} is not a host name, {example}"
     for name in ("allowed_commands", "forbidden_commands"):
         for command in security[name]:
             if not command or any(char.isspace() for char in command):
-                yield f"security.{name}", f"{shown(command)} is not the name of one program, such as git"
+                yield f"security.{name}", f"{short_json(command)} is not the name of one program, such as git"
 
 
 def _telemetry(telemetry: Json) -> Iterator[tuple[str, str]]:
     if telemetry["enabled"]:
         protocol = telemetry["protocol"]
         if protocol in ("http", "otlp") and not telemetry["endpoint"]:
-            yield "telemetry.endpoint", f"is required for protocol {shown(protocol)}"
+            yield "telemetry.endpoint", f"is required for protocol {short_json(protocol)}"
         if protocol == "file" and not telemetry["path"]:
             yield "telemetry.path", 'is required for protocol "file"'

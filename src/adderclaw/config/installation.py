@@ -52,7 +52,7 @@ def bring(extra: str) -> str:
     """The command that brings the packages of an extra, such as `server`, for the way that the program came."""
     way, where, source = _found()
     # those that are here are named, too: `uv tool` and `pipx` make the environment anew, of what is named
-    wanted = _quoted(_requirement(source, [*_extras(), extra]))
+    requirement = _quoted(_requirement(source, [*_extras(), extra]))
     match way:
         case "single file":
             # it has all of them: this one is broken, and comes again
@@ -62,13 +62,13 @@ def bring(extra: str) -> str:
         case "checkout":
             return f"make -C {_quoted(where)} setup"
         case "uv tool":
-            return f"uv tool install --force {wanted}"
+            return f"uv tool install --force {requirement}"
         case "pipx":
-            return f"pipx install --force {wanted}"
+            return f"pipx install --force {requirement}"
         case "uv pip":
-            return f"uv pip install --python {_quoted(sys.executable)} {wanted}"
+            return f"uv pip install --python {_quoted(sys.executable)} {requirement}"
         case "pip":
-            return f"{_quoted(sys.executable)} -m pip install {wanted}"
+            return f"{_quoted(sys.executable)} -m pip install {requirement}"
 
 
 def program(find: Callable[[str], str | None]) -> str:
@@ -81,10 +81,10 @@ def program(find: Callable[[str], str | None]) -> str:
     if way == "single file":
         return where
     called = sys.argv[0]
-    found = os.path.abspath(called) if os.path.dirname(called) else find(called) or ""
-    if not os.path.basename(found).startswith("adderclaw") or not os.access(found, os.X_OK):
-        found = find("adderclaw") or ""
-    return os.path.abspath(found) if found else ""
+    path = os.path.abspath(called) if os.path.dirname(called) else find(called) or ""
+    if not os.path.basename(path).startswith("adderclaw") or not os.access(path, os.X_OK):
+        path = find("adderclaw") or ""
+    return os.path.abspath(path) if path else ""
 
 
 def _found() -> tuple[Way, str, str]:
@@ -109,27 +109,27 @@ def _commands(way: Way, where: str, source: str) -> tuple[str, str]:
     python = _quoted(sys.executable)
     # a file of one version brings that one again; a folder or repository may have the next
     one_version = source.endswith((".whl", ".tar.gz"))
-    wanted = _quoted(_requirement("" if one_version else source, _extras()))
-    place = _quoted(where)
+    requirement = _quoted(_requirement("" if one_version else source, _extras()))
+    path = _quoted(where)
     match way:
         case "single file":
-            everything = " ".join([place, *map(_quoted, _unpacked())])
+            everything = " ".join([path, *map(_quoted, _unpacked())])
             return f"sh install.sh --to {_quoted(os.path.dirname(where))} {NEXT}", f"rm -r {everything}"
         case "image":
             return f"docker pull {source}", f"docker rmi {source}"
         case "checkout":
-            return f"git -C {place} pull && make -C {place} setup", f"rm -r {place}"
+            return f"git -C {path} pull && make -C {path} setup", f"rm -r {path}"
         case "uv tool":
-            upgrade = f"uv tool install --force {wanted}" if one_version else "uv tool upgrade adderclaw"
+            upgrade = f"uv tool install --force {requirement}" if one_version else "uv tool upgrade adderclaw"
             return upgrade, "uv tool uninstall adderclaw"
         case "pipx":
-            upgrade = f"pipx install --force {wanted}" if one_version else "pipx upgrade adderclaw"
+            upgrade = f"pipx install --force {requirement}" if one_version else "pipx upgrade adderclaw"
             return upgrade, "pipx uninstall adderclaw"
         case "uv pip":
-            upgrade = f"uv pip install --python {python} --upgrade {wanted}"
+            upgrade = f"uv pip install --python {python} --upgrade {requirement}"
             return upgrade, f"uv pip uninstall --python {python} adderclaw"
         case "pip":
-            return f"{python} -m pip install --upgrade {wanted}", f"{python} -m pip uninstall adderclaw"
+            return f"{python} -m pip install --upgrade {requirement}", f"{python} -m pip uninstall adderclaw"
 
 
 def _unpacked() -> list[str]:
@@ -142,15 +142,15 @@ def _unpacked() -> list[str]:
 def _origin() -> tuple[str, bool]:
     """The address or folder that it was installed from (PEP 610), and whether it still runs from there."""
     try:
-        said = json.loads(_line("direct_url.json") or "{}")
-        url = str(said.get("url", ""))
-        if version_control := said.get("vcs_info"):
+        record = json.loads(_line("direct_url.json") or "{}")
+        url = str(record.get("url", ""))
+        if version_control := record.get("vcs_info"):
             return f"{version_control['vcs']}+{url}", False
         if url.startswith("file://"):
             from urllib.parse import unquote
 
             url = unquote(url.removeprefix("file://"))
-        return url, bool(said.get("dir_info", {}).get("editable"))
+        return url, bool(record.get("dir_info", {}).get("editable"))
     except (ValueError, TypeError, AttributeError, KeyError):
         return "", False
 
@@ -161,20 +161,20 @@ def _requirement(source: str, extras: list[str]) -> str:
 
     if source and not extras:
         return source
-    place = f"file://{quote(source)}" if source.startswith("/") else source
-    return "adderclaw" + (f"[{','.join(sorted({*extras}))}]" if extras else "") + (f" @ {place}" if place else "")
+    address = f"file://{quote(source)}" if source.startswith("/") else source
+    return "adderclaw" + (f"[{','.join(sorted({*extras}))}]" if extras else "") + (f" @ {address}" if address else "")
 
 
 def _extras() -> list[str]:
     """The extras that are installed: every package is here that the extra names."""
     import re
 
-    wanted: dict[str, list[str]] = {}
+    packages: dict[str, list[str]] = {}
     package = _package("adderclaw")
     for line in (package.requires if package else None) or []:
-        if found := re.fullmatch(r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"].*", line):
-            wanted.setdefault(found[2], []).append(found[1])
-    return [extra for extra, names in wanted.items() if all(map(_package, names))]
+        if match := re.fullmatch(r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"].*", line):
+            packages.setdefault(match[2], []).append(match[1])
+    return [extra for extra, names in packages.items() if all(map(_package, names))]
 
 
 def _line(name: str) -> str:

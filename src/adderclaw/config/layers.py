@@ -14,11 +14,11 @@ from adderclaw.config.schema.settings import Config
 from adderclaw.config.trust import trust
 from adderclaw.config.trust.folders import leads_out
 from adderclaw.core import home_names
-from adderclaw.core.decode import Invalid, decode, freeze, shown
+from adderclaw.core.decode import Invalid, decode, freeze, short_json
 from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.provider_kinds import KEY_VARIABLES
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.redaction import visible, without_shapes
+from adderclaw.core.redaction import mask_secret_shapes, visible
 from adderclaw.core.types import Json
 
 type Scope = Literal["user", "project", "flags", "managed"]
@@ -143,15 +143,17 @@ class Composition:
                 continue
             many = isinstance(leaf.value, list)
             texts = cast(list[Any], leaf.value) if many else [leaf.value]
-            made = [self._expanded(layer, leaf, of, text, base) for text in texts if isinstance(text, str)]
-            if len(made) == len(texts):
-                put(layer.data, leaf.path, made if many else made[0])
+            expanded = [self._expanded(layer, leaf, of, text, base) for text in texts if isinstance(text, str)]
+            if len(expanded) == len(texts):
+                put(layer.data, leaf.path, expanded if many else expanded[0])
 
     def _expanded(self, layer: Layer, leaf: Leaf, of: str, text: str, base: str) -> str:
-        self.variables |= {found[1] or found[2] for found in places.VARIABLE.finditer(text)}
+        self.variables |= {match[1] or match[2] for match in places.VARIABLE.finditer(text)}
         try:
             if layer.scope == "managed" and "$" in text:
-                raise ValueError(f"{shown(text)} has a variable in it, which each user sets: write what it stands for")
+                raise ValueError(
+                    f"{short_json(text)} has a variable in it, which each user sets: write what it stands for"
+                )
             match of:
                 case "path":
                     return places.expand_path(text, base)
@@ -186,7 +188,7 @@ class Composition:
         if layer.scope == "project":
             self.project_files.add(layer.origin)
         self._other_kinds(layer)
-        untrusted = [said for leaf in leaves(layer.data) if (said := self._lay_leaf(layer, leaf))]
+        untrusted = [ignored for leaf in leaves(layer.data) if (ignored := self._lay_leaf(layer, leaf))]
         if untrusted:
             self.warnings.append(
                 f"{layer.origin}: this project is not trusted, so that its files can only tighten; "
@@ -198,8 +200,8 @@ class Composition:
         if layer.scope == "project" and not self.trusted:
             return
         models: Json = self.tree["providers"]["models"]
-        wanted = cast(Json, layer.data.get("providers", {})).get("models", {})
-        for name, entry in cast(dict[str, Json], wanted).items():
+        entries = cast(Json, layer.data.get("providers", {})).get("models", {})
+        for name, entry in cast(dict[str, Json], entries).items():
             if name in models and entry.get("kind", models[name].get("kind")) != models[name].get("kind"):
                 models[name] = {}
                 prefix = f"providers.models.{name}."
@@ -210,20 +212,20 @@ class Composition:
         key, current = leaf.key, get(self.tree, leaf.path)
         value, why_not = baseline.everywhere(key, current, leaf.value)
         if key.startswith("managed."):
-            self.warnings.append(f"{layer.origin}: {key} = {shown(leaf.value)} is ignored: {managed.ONLY_HERE}")
+            self.warnings.append(f"{layer.origin}: {key} = {short_json(leaf.value)} is ignored: {managed.ONLY_HERE}")
             return ""
         if not why_not and not self._may_set(layer, leaf):
             value, why_not = current, baseline.NO_BYPASS
         if not why_not and layer.scope == "project":
             value, why_not = self._of_project(leaf, current)
-        wanted = f"{layer.written.get(key, key)} = {shown(leaf.value)}"
+        assignment = f"{layer.written.get(key, key)} = {short_json(leaf.value)}"
         if why_not == baseline.UNTRUSTED and key == "hooks":
             self.held_hooks += [{**entry, "source": layer.origin} for entry in leaf.value]
         if why_not and why_not != baseline.UNTRUSTED:
-            self.warnings.append(f"{layer.origin}: {wanted} is ignored: {why_not}")
+            self.warnings.append(f"{layer.origin}: {assignment} is ignored: {why_not}")
         if layer.scope != "project" or value != current:
             self._set_leaf(layer, leaf, current, value)
-        return wanted if why_not == baseline.UNTRUSTED else ""
+        return assignment if why_not == baseline.UNTRUSTED else ""
 
     def _set_leaf(self, layer: Layer, leaf: Leaf, current: Any, value: Any) -> None:
         key, origin = leaf.key, layer.origin
@@ -288,8 +290,8 @@ class Composition:
         """Where the project is, which of its files are there, and whether they are trusted as they are."""
         request = self.request
         self.project = request.workspace or request.project or self.fallback
-        found = {name: self.look_inside(name) for name in trust.FILES}
-        self.present = {name: data for name, data in found.items() if data is not None}
+        contents = {name: self.look_inside(name) for name in trust.FILES}
+        self.present = {name: data for name, data in contents.items() if data is not None}
         # looked at even if there is nothing to trust: the kept result must notice a change
         table = trust.known(request.home, self.look(trust.place(request.home)) or b"")
         try:
@@ -326,11 +328,11 @@ class Composition:
                 from adderclaw.config.foreign import deny_rules
 
                 deny_rules.lay(self, os.path.join(self.project, name), "project")
-        there = [name for name in places.PROJECT_FILES if name in self.present]
-        for name in there[:1]:
+        present = [name for name in places.PROJECT_FILES if name in self.present]
+        for name in present[:1]:
             self.lay(self.file(os.path.join(self.project, name), "project", self.project))
-        for name in there[1:]:
-            self.tightening(os.path.join(self.project, name), there[0])
+        for name in present[1:]:
+            self.tightening(os.path.join(self.project, name), present[0])
         for name in places.SETTINGS_FILES:
             if name in self.present:
                 path = os.path.join(self.project, name)
@@ -345,10 +347,10 @@ class Composition:
         layer = self.file(path, "project", self.project)
         if layer is None:
             return
-        given: object = layer.data.get("permissions")
-        table = cast(Json, given) if isinstance(given, dict) else {}
-        kept = {key: value for key, value in table.items() if key in ("deny", "ask")}
-        self.lay(layer._replace(data={"permissions": kept} if kept else {}))
+        listed: object = layer.data.get("permissions")
+        table = cast(Json, listed) if isinstance(listed, dict) else {}
+        denials = {key: value for key, value in table.items() if key in ("deny", "ask")}
+        self.lay(layer._replace(data={"permissions": denials} if denials else {}))
         self.warnings.append(f"{path}: {first} is there, too, and counts; of this file only what it denies and asks")
 
     def flags(self) -> None:
@@ -416,7 +418,9 @@ class Composition:
     def too_wide(self, workspace: str, reason: str) -> None:
         """The home and `/` are somebody's whole machine: only who names one on purpose gets it; nobody gets /dev."""
         own, real = followed(os.path.expanduser("~")), followed(workspace)
-        if (system := next((place for place in OF_THE_KERNEL if beneath(real, place)), "")) and not self.request.looks:
+        if (
+            system := next((folder for folder in OF_THE_KERNEL if beneath(real, folder)), "")
+        ) and not self.request.looks:
             why = f"{system} belongs to the system, no tool may touch it, and commands see another one in their sandbox"
             fix = "name a folder on a disk: `--workspace DIR`"
             self.problems.append(Problem(reason, "", f"{workspace} cannot be a workspace: {why}; {fix}"))
@@ -454,9 +458,9 @@ class Composition:
         try:
             config = decode(Config, self.tree)
         except Invalid as error:
-            said = {problem.key for problem in self.problems}
+            reported = {problem.key for problem in self.problems}
             for key, message in error.problems:
-                if key not in said:
+                if key not in reported:
                     self.problems.append(Problem(checks.origin_of(key, self.origins), key, message))
             config = Config()
         self.raise_problems()
@@ -514,7 +518,7 @@ def compose(request: Request, *, trusted: bool | None = None) -> Composed:
 
 def _shown(text: str) -> str:
     """What a file says, as it may be printed."""
-    return visible(without_shapes(text), keep_newlines=False)
+    return visible(mask_secret_shapes(text), keep_newlines=False)
 
 
 def _defaults(home: str) -> Json:
@@ -538,8 +542,8 @@ def _invalid(data: Json) -> list[tuple[str, str]]:
 
 def _as_written(key: str, written: dict[str, str]) -> str:
     """A key of the schema as it stands in the file; `a.b[0]` counts as `a.b`."""
-    found = re.fullmatch(r"(.*?)((?:\[\d+\])*)", key)
-    base, index = found.groups() if found else (key, "")
+    match = re.fullmatch(r"(.*?)((?:\[\d+\])*)", key)
+    base, index = match.groups() if match else (key, "")
     return written.get(base, base) + index
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAliasType, Union, cast, get_args, get_origin
 
 from adderclaw.config.schema.meanings import Meaning
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.decode import bare
+from adderclaw.core.decode import plain_type
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 
@@ -30,11 +30,11 @@ def leaves(table: Json, kind: Any = Config, path: Path = ()) -> Iterator[Leaf]:
     for key, value in table.items():
         if key not in kinds:
             continue  # an unknown key is reported by validation
-        here, inner = (*path, key), bare(kinds[key])
+        here, inner = (*path, key), plain_type(kinds[key])
         if is_dataclass(inner) and isinstance(value, dict):
             yield from leaves(cast(Json, value), inner, here)
         elif get_origin(inner) is dict and key != "headers" and isinstance(value, dict):
-            entry = bare(get_args(inner)[1])
+            entry = plain_type(get_args(inner)[1])
             for name, item in cast(Json, value).items():
                 if is_dataclass(entry) and isinstance(item, dict):
                     yield from leaves(cast(Json, item), entry, (*here, name))

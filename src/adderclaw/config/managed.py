@@ -11,7 +11,7 @@ from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, BYPASS, without_
 from adderclaw.config.places import FILE_LIMIT, MANAGED_FOLDER
 from adderclaw.config.policy import NAME as POLICY
 from adderclaw.config.schema.settings import MODE_AUTONOMY, Config
-from adderclaw.core.decode import decode, freeze, shown
+from adderclaw.core.decode import decode, freeze, short_json
 from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME
 from adderclaw.core.types import Json
@@ -42,8 +42,8 @@ def files() -> dict[str, bytes]:
     except FileNotFoundError:
         return {}
     _require_roots(MANAGED_FOLDER, folder, stat.S_ISDIR(folder.st_mode), "folder")
-    found = {path: _read(path) for path in (FILE, POLICY_FILE)}
-    return {path: data for path, data in found.items() if data is not None}
+    contents = {path: _read(path) for path in (FILE, POLICY_FILE)}
+    return {path: data for path, data in contents.items() if data is not None}
 
 
 def others() -> list[str]:
@@ -126,9 +126,9 @@ def held(loaded: "Loaded") -> "Loaded":
     if not loaded.managed:
         return loaded
     tree, origins = freeze(loaded.config), dict(loaded.origins)
-    said = bind(tree, origins, loaded.managed)
+    messages = bind(tree, origins, loaded.managed)
     config = decode(Config, tree)
-    return loaded._replace(config=config, origins=origins, warnings=(*dict.fromkeys((*loaded.warnings, *said)),))
+    return loaded._replace(config=config, origins=origins, warnings=(*dict.fromkeys((*loaded.warnings, *messages)),))
 
 
 def bind(tree: Json, origins: dict[str, str], data: Json) -> list[str]:
@@ -136,36 +136,36 @@ def bind(tree: Json, origins: dict[str, str], data: Json) -> list[str]:
     bounds = {leaf.path: leaf.value for leaf in leaves(data) if leaf.path[:2] != PRICES}
     if (folders := directories(data)) is not None:
         bounds |= dict.fromkeys(DIRECTORIES, folders)
-    said = [text for path, value in bounds.items() if (text := _bind_leaf(tree, origins, path, value))]
+    messages = [text for path, value in bounds.items() if (text := _bind_leaf(tree, origins, path, value))]
     if allows_alone(data):
-        said += _replaced(tree, origins, ("permissions", "allow"), data["permissions"].get("allow", []))
+        messages += _replaced(tree, origins, ("permissions", "allow"), data["permissions"].get("allow", []))
     if data.get("allowManagedHooksOnly"):
-        said += _only_managed_hooks(tree, origins, data.get("hooks", []))
+        messages += _only_managed_hooks(tree, origins, data.get("hooks", []))
     if data.get("hooks"):
-        said += _replaced(tree, origins, ("disableAllHooks",), bool(data.get("disableAllHooks")))
+        messages += _replaced(tree, origins, ("disableAllHooks",), bool(data.get("disableAllHooks")))
     named: Json | None = get(data, PRICES)
     if named is not None or data.get("models") or "cost_usd" in data.get("limits", {}):
         _fix(tree, origins, PRICES, {**data.get("models", {}), **(named or {})})
-    said += _bind_profile(tree, origins, data)
-    said += without_bypass(tree, origins)
-    said += _bind_mode(tree, origins, data)
-    return said
+    messages += _bind_profile(tree, origins, data)
+    messages += without_bypass(tree, origins)
+    messages += _bind_mode(tree, origins, data)
+    return messages
 
 
-def _bind_leaf(tree: Json, origins: dict[str, str], path: tuple[str, ...], wanted: Any) -> str:
+def _bind_leaf(tree: Json, origins: dict[str, str], path: tuple[str, ...], bound: Any) -> str:
     key, current = ".".join(path), get(tree, path)
-    value = _bound(key, wanted, current)
+    value = _bound(key, bound, current)
     before = origins.get(key, "default")
     if key == "hooks":
         origins |= {f"hooks[{at}]": FILE for at in range(len(cast("list[Any]", current)), len(value))}
-    if value == current and value != wanted:
+    if value == current and value != bound:
         return ""  # stricter than it needs to be
     _fix(tree, origins, path, value)
-    if isinstance(value, list) and before != "default" and value != wanted:
+    if isinstance(value, list) and before != "default" and value != bound:
         origins[key] = ", ".join(dict.fromkeys((*before.split(", "), FILE)))
     if before == "default" or not _is_less(value, current):
         return ""
-    return f"{before}: {key} = {shown(current)} is ignored: {FILE} says {shown(get(tree, path))}"
+    return f"{before}: {key} = {short_json(current)} is ignored: {FILE} says {short_json(get(tree, path))}"
 
 
 def _is_less(value: Any, current: Any) -> bool:
@@ -199,10 +199,10 @@ def _stays(managed: Any, _: Any) -> Ruled:
 def _replaced(tree: Json, origins: dict[str, str], path: tuple[str, ...], value: Any) -> Iterator[str]:
     """What was wanted goes; said where that is something."""
     key, current = ".".join(path), get(tree, path)
-    before = ", ".join(one for one in origins.get(key, "default").split(", ") if one not in ("default", FILE))
+    before = ", ".join(origin for origin in origins.get(key, "default").split(", ") if origin not in ("default", FILE))
     _fix(tree, origins, path, value)
     if before and _is_less(value, current):
-        yield f"{before}: {key} = {shown(current)} is ignored: {FILE} says {shown(value)}"
+        yield f"{before}: {key} = {short_json(current)} is ignored: {FILE} says {short_json(value)}"
 
 
 def _only_managed_hooks(tree: Json, origins: dict[str, str], hooks: list[Json]) -> Iterator[str]:
@@ -219,8 +219,10 @@ def allows_alone(data: Json) -> bool:
 
 def directories(data: Json) -> list[str] | None:
     """Those beside the workspace that may be worked in; None: any."""
-    given = [cast("list[str]", found) for path in DIRECTORIES if (found := get(data, path)) is not None]
-    return [*dict.fromkeys(folder for folders in given for folder in folders)] if given else None
+    lists = [
+        cast("list[str]", folders_of_key) for path in DIRECTORIES if (folders_of_key := get(data, path)) is not None
+    ]
+    return [*dict.fromkeys(folder for folders in lists for folder in folders)] if lists else None
 
 
 def is_beyond(data: Json, mode: str | None) -> bool:
@@ -258,12 +260,12 @@ def lent_profile(config: Config, started: str | None = None) -> str:
 
 
 def _bind_profile(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]:
-    most, wanted = loosest_profile(data), tree["runtime"]["profile"]
-    if PROFILES.index(wanted) > PROFILES.index(most):
+    most, profile = loosest_profile(data), tree["runtime"]["profile"]
+    if PROFILES.index(profile) > PROFILES.index(most):
         before = origins.get("runtime.profile", "default")
         _fix(tree, origins, ("runtime", "profile"), most)
         if before not in ("default", FILE):
-            yield f"{before}: runtime.profile = {shown(wanted)} is ignored: {FILE} allows {most} at most"
+            yield f"{before}: runtime.profile = {short_json(profile)} is ignored: {FILE} allows {most} at most"
 
 
 def _bind_mode(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]:
@@ -281,7 +283,7 @@ def _bind_mode(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]
     if mode is not None and AUTONOMIES.index(_autonomy(mode)) > AUTONOMIES.index(most):
         before = origins.get(MODE, "default")
         _fix(tree, origins, ("permissions", "defaultMode"), "plan" if most == "readonly" else "default")
-        yield f"{before}: {MODE} = {shown(mode)} is ignored: {FILE} says {AUTONOMY} = {shown(most)} at most"
+        yield f"{before}: {MODE} = {short_json(mode)} is ignored: {FILE} says {AUTONOMY} = {short_json(most)} at most"
 
 
 def _autonomy(mode: Any) -> str:
@@ -310,7 +312,7 @@ def without_others(tree: Json, origins: dict[str, str]) -> Iterator[Problem]:
     if chosen in gone:
         fix = f"allowed are {', '.join(allowed) or 'none'}; choose another default_provider"
         yield Problem(
-            FILE, "managed.providers", f"the provider {shown(chosen)} asks {gone[chosen]}, {NOT_ALLOWED}; {fix}"
+            FILE, "managed.providers", f"the provider {short_json(chosen)} asks {gone[chosen]}, {NOT_ALLOWED}; {fix}"
         )
 
 
@@ -326,7 +328,7 @@ def host_of(kind: str, base_url: str | None) -> str:
     known = BY_NAME.get(kind)
     if known is None:
         return "an unknown host"
-    if known.asks_nobody:
+    if known.has_no_server:
         return ""
     if kind == ANTHROPIC and os.environ.get(SOCKET_VARIABLE, "").strip():
         return f"what listens at {SOCKET_VARIABLE}"
@@ -339,4 +341,7 @@ def host_of(kind: str, base_url: str | None) -> str:
 
 def is_allowed(host: str, allowed: list[str]) -> bool:
     host = host.lower().rstrip(".")
-    return any(host == one.lower() or (one.startswith("*.") and host.endswith(one[1:].lower())) for one in allowed)
+    return any(
+        host == pattern.lower() or (pattern.startswith("*.") and host.endswith(pattern[1:].lower()))
+        for pattern in allowed
+    )

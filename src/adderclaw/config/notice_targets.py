@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from adderclaw.core.decode import shown
+from adderclaw.core.decode import short_json
 from adderclaw.core.types import Json
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}"
@@ -43,7 +43,7 @@ def problems(targets: dict[str, Json]) -> Iterator[tuple[str, str]]:
     for name, target in targets.items():
         key = f"notices.targets.{name}"
         if not re.fullmatch(NAME, name):
-            yield key, f"{shown(name)} cannot be a name: letters, digits, - and _, at most 40"
+            yield key, f"{short_json(name)} cannot be a name: letters, digits, - and _, at most 40"
         kind = target.get("kind")
         if kind is None:
             yield f"{key}.kind", f"is required: {', '.join(OF_KIND)}"
@@ -59,10 +59,10 @@ def _of(target: Json, kind: str) -> Iterator[tuple[str, str]]:
                 yield field, f'is for kind "{other}", and this one is of kind "{kind}"'
     for part in target.get("stored") or ():
         if part not in STORED[kind]:
-            there = ", ".join(STORED[kind]) or "nothing"
-            yield "stored", f'{shown(part)} is not stored for kind "{kind}": {there} is'
+            storable = ", ".join(STORED[kind]) or "nothing"
+            yield "stored", f'{short_json(part)} is not stored for kind "{kind}": {storable} is'
     if target.get("quiet") and not re.fullmatch(QUIET, target["quiet"]):
-        yield "quiet", f"{shown(target['quiet'])} must be two times of day, such as 22:00-07:00"
+        yield "quiet", f"{short_json(target['quiet'])} must be two times of day, such as 22:00-07:00"
     match kind:
         case "webhook":
             yield from _webhook(target)
@@ -73,9 +73,9 @@ def _of(target: Json, kind: str) -> Iterator[tuple[str, str]]:
 
 
 def _webhook(target: Json) -> Iterator[tuple[str, str]]:
-    given = [name for name in ("url", "url_env") if target.get(name)]
-    given += ["stored"] if "url" in (target.get("stored") or ()) else []
-    if len(given) != 1:
+    sources = [name for name in ("url", "url_env") if target.get(name)]
+    sources += ["stored"] if "url" in (target.get("stored") or ()) else []
+    if len(sources) != 1:
         yield "url", 'give exactly one of url, url_env and stored = ["url"]'
     if target.get("url") and (why := address(target["url"])):
         yield "url", why
@@ -105,9 +105,12 @@ def _email(target: Json) -> Iterator[tuple[str, str]]:
     if not host:
         yield "host", 'is required for kind "email": the SMTP server'
     elif not re.fullmatch(HOST, host):
-        yield "host", f"{shown(host)} is no name of a host"
+        yield "host", f"{short_json(host)} is no name of a host"
     if target.get("security") == "none" and host and not is_loopback(host):
-        yield "security", f'"none" is only for a server on this machine, not for {shown(host)}: use starttls or tls'
+        yield (
+            "security",
+            f'"none" is only for a server on this machine, not for {short_json(host)}: use starttls or tls',
+        )
     yield from _addresses("sender", [target.get("sender") or ""])
     if not target.get("to"):
         yield "to", 'is required for kind "email": the addresses that it is sent to'
@@ -122,4 +125,4 @@ def _email(target: Json) -> Iterator[tuple[str, str]]:
 def _addresses(field: str, texts: list[str]) -> Iterator[tuple[str, str]]:
     for text in texts:
         if not text.isascii() or not re.fullmatch(ADDRESS, text):
-            yield field, f"{shown(text)} is no address such as me@example.org"
+            yield field, f"{short_json(text)} is no address such as me@example.org"

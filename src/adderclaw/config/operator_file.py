@@ -78,7 +78,9 @@ def check(home: str, text: str, path: str) -> None:
     try:
         layers.compose(places.request(trial, None, "/", None))
     except ConfigError as error:
-        raise ConfigError([one._replace(file=one.file.replace(trial, path)) for one in error.problems]) from None
+        raise ConfigError(
+            [problem._replace(file=problem.file.replace(trial, path)) for problem in error.problems]
+        ) from None
     finally:
         os.unlink(trial)
 

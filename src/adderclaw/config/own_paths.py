@@ -43,9 +43,9 @@ def own_paths(config: "Config", home: str, workspace: str, *more: str) -> Own:
     """`more` are further files of ours that the caller knows of."""
     named = (config.memory.path, config.receipts.path)
     files = (f"{path}{ending}" for path in map(followed, named) for ending in ("", *OWN_ENDINGS))
-    told = config.telemetry
-    if told.enabled and told.protocol == "file":
-        more = (*more, os.path.join(workspace, told.path or "telemetry.jsonl"))
+    telemetry = config.telemetry
+    if telemetry.enabled and telemetry.protocol == "file":
+        more = (*more, os.path.join(workspace, telemetry.path or "telemetry.jsonl"))
     return Own(followed(home), frozenset((*files, *map(followed, more))), run_folder(config, followed(workspace)))
 
 

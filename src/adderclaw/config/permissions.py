@@ -54,11 +54,11 @@ def changed(permissions: Permissions, update: PermissionUpdate) -> Permissions:
         case "setMode":
             return replace(permissions, defaultMode=update.mode)
         case "addDirectories":
-            kept = permissions.additionalDirectories
-            return replace(permissions, additionalDirectories=[*dict.fromkeys((*kept, *update.directories))])
+            folders = permissions.additionalDirectories
+            return replace(permissions, additionalDirectories=[*dict.fromkeys((*folders, *update.directories))])
         case "removeDirectories":
-            kept = [folder for folder in permissions.additionalDirectories if folder not in update.directories]
-            return replace(permissions, additionalDirectories=kept)
+            folders = [folder for folder in permissions.additionalDirectories if folder not in update.directories]
+            return replace(permissions, additionalDirectories=folders)
         case _:
             name = cast(Behavior, update.behavior)
             return replace(permissions, **{name: _rules(getattr(permissions, name), update)})

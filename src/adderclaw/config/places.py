@@ -167,11 +167,11 @@ class Unexpandable(ValueError):
 def expand_variables(text: str) -> str:
     """The text with `$NAME` and `${NAME}` filled in."""
 
-    def fill(found: re.Match[str]) -> str:
-        from adderclaw.core.redaction import secret_name
+    def fill(match: re.Match[str]) -> str:
+        from adderclaw.core.redaction import is_secret_name
 
-        name = found[1] or found[2]
-        if secret_name(name):
+        name = match[1] or match[2]
+        if is_secret_name(name):
             raise Unexpandable(f"${name} looks like a secret, which belongs neither in a path nor in a URL")
         if name not in os.environ:
             raise Unexpandable(f"the environment variable {name!r} is not set")

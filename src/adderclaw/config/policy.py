@@ -6,7 +6,7 @@ from dataclasses import field, fields
 from typing import Annotated, Any, cast
 
 from adderclaw.config import syntax
-from adderclaw.core.decode import Between, Invalid, decode, freeze, nearest, shown
+from adderclaw.core.decode import Between, Invalid, decode, freeze, short_json, unknown_key_hint
 from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.record import record
 from adderclaw.core.tool_traits import TOOLS, Scope
@@ -83,16 +83,16 @@ def parse(path: str, data: bytes, *, trusted: bool) -> Json:
     problems: list[Problem] = []
     default_deny = table.pop("default_deny", False)
     if not isinstance(default_deny, bool):
-        problems.append(Problem(path, "default_deny", f"expected true or false, not {shown(default_deny)}"))
+        problems.append(Problem(path, "default_deny", f"expected true or false, not {short_json(default_deny)}"))
     sections: Json = {}
     tools: dict[str, str] = {}
-    for name, given in table.items():
+    for name, section in table.items():
         tool = of(name)[0]
         if tool in tools:
             problems.append(Problem(path, name, f"[{tools[tool]}] speaks of the same tool: put both into one section"))
         tools[tool] = name
         try:
-            sections[name] = _section(name, given)
+            sections[name] = _section(name, section)
         except Invalid as error:
             problems += [Problem(path, f"{name}.{key}" if key else name, message) for key, message in error.problems]
     if problems:
@@ -100,13 +100,17 @@ def parse(path: str, data: bytes, *, trusted: bool) -> Json:
     return {"file": path, "trusted": trusted, "default_deny": default_deny, "sections": sections}
 
 
-def _section(name: str, given: Any) -> Json:
-    if not isinstance(given, dict):
-        raise Invalid([("", f"is not a section such as [read], and no key of the file{nearest(name, SUGGESTED)}")])
-    table = cast(Json, given)
+def _section(name: str, raw: Any) -> Json:
+    if not isinstance(raw, dict):
+        raise Invalid(
+            [("", f"is not a section such as [read], and no key of the file{unknown_key_hint(name, SUGGESTED)}")]
+        )
+    table = cast(Json, raw)
     scope = of(name)[1]
     allowed = ("enabled", "rate_limit", *_KEYS[scope])
-    strange = [(key, f"[{name}] has no such key{nearest(key, list(allowed))}") for key in table if key not in allowed]
+    strange = [
+        (key, f"[{name}] has no such key{unknown_key_hint(key, list(allowed))}") for key in table if key not in allowed
+    ]
     problems = strange + _unfit({key: value for key, value in table.items() if key in allowed})
     if problems:
         raise Invalid(problems)
@@ -116,8 +120,8 @@ def _section(name: str, given: Any) -> Json:
         lists = {"allow": section.allowlist, "deny": section.denylist}
     elif scope == "domain":
         lists = {"allow": section.allow_domains, "deny": None}
-    made = {key: None if value is None else [*map(_whole, value)] for key, value in lists.items()}
-    return {"enabled": section.enabled, "rate_limit": section.rate_limit, **made}
+    patterns = {key: None if value is None else [*map(_whole, value)] for key, value in lists.items()}
+    return {"enabled": section.enabled, "rate_limit": section.rate_limit, **patterns}
 
 
 def _unfit(table: Json) -> list[tuple[str, str]]:
@@ -134,7 +138,7 @@ def _bad_patterns(lists: dict[str, Patterns | None]) -> Iterator[tuple[str, str]
         for index, pattern in enumerate(patterns or ()):
             text = pattern if isinstance(pattern, str) else pattern.pattern
             if not text.strip() or "\0" in text:
-                yield f"{key}[{index}]", f"{shown(text)} is not a pattern"
+                yield f"{key}[{index}]", f"{short_json(text)} is not a pattern"
 
 
 def _whole(pattern: str | Pattern) -> Json:

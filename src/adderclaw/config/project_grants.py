@@ -46,10 +46,10 @@ def add(home: str, folder: str, rules: Sequence[str]) -> str:
 
 def remove(home: str, folder: str, rule: str) -> bool:
     """Take one back; False where it is not there."""
-    there = rule in of(known(home), folder)
-    if there:
-        _change(home, folder, lambda before: [one for one in before if one != rule])
-    return there
+    exists = rule in of(known(home), folder)
+    if exists:
+        _change(home, folder, lambda before: [granted for granted in before if granted != rule])
+    return exists
 
 
 def _change(home: str, folder: str, change: Callable[[list[str]], list[str]]) -> str:
@@ -63,8 +63,8 @@ def _change(home: str, folder: str, change: Callable[[list[str]], list[str]]) ->
             fcntl.flock(lock, fcntl.LOCK_EX)
             table = known(home)
             table[real] = change(table.get(real, []))
-            kept = {name: rules for name, rules in table.items() if rules}
-            replace(path, json.dumps(kept, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+            nonempty = {name: rules for name, rules in table.items() if rules}
+            replace(path, json.dumps(nonempty, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     except OSError as error:
         raise AdderClawError(f"{path} cannot be written: {error.strerror}") from error
     return path

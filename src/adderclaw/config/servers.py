@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Annotated, Any, Literal, cast
 
 from adderclaw.config import checks
-from adderclaw.core.decode import Between, Invalid, decode, shown
+from adderclaw.core.decode import Between, Invalid, decode, short_json
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json
 
@@ -102,10 +102,10 @@ def slug(name: str) -> str:
 
 def read(entry: object) -> Server:
     """One entry; raises Invalid with every problem."""
-    given: object = entry
+    known: object = entry
     if isinstance(entry, dict):
-        given = {key: value for key, value in cast(Json, entry).items() if key not in _FOREIGN}
-    server = decode(Server, given)
+        known = {key: value for key, value in cast(Json, entry).items() if key not in _FOREIGN}
+    server = decode(Server, known)
     problems = [*_problems(server)]
     if problems:
         raise Invalid(problems)
@@ -117,7 +117,7 @@ def _problems(server: Server) -> Iterator[tuple[str, str]]:
         yield "", "needs either command (a program) or url (an address)"
         return
     if server.type is not None and (server.type == "stdio") != (server.command is not None):
-        yield "type", f"{shown(server.type)} does not go with {'command' if server.command is not None else 'url'}"
+        yield "type", f"{short_json(server.type)} does not go with {'command' if server.command is not None else 'url'}"
     if server.command is not None and not server.command.strip():
         yield "command", "is empty"
     if server.url is not None and not _VARIABLE.search(server.url):
@@ -148,7 +148,7 @@ def _login_problems(login: ServerLogin) -> Iterator[tuple[str, str]]:
 
 def problems(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What is wrong with `mcp_servers`: (key, message)."""
-    taken: dict[str, str] = {}
+    names_by_slug: dict[str, str] = {}
     for name, entry in table.items():
         key = f"mcp_servers.{name}"
         try:
@@ -158,9 +158,12 @@ def problems(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         short = slug(name)
         if not short:
             yield key, "the name needs a letter or a digit"
-        elif short in taken:
-            yield key, f"is the same name as {shown(taken[short])}, since both become mcp__{short}__…; rename one"
-        taken.setdefault(short, name)
+        elif short in names_by_slug:
+            yield (
+                key,
+                f"is the same name as {short_json(names_by_slug[short])}, since both become mcp__{short}__…; rename one",
+            )
+        names_by_slug.setdefault(short, name)
 
 
 class Missing(ValueError):
@@ -172,8 +175,8 @@ def filled(text: str, environment: Mapping[str, str] | None = None) -> str:
     values = os.environ if environment is None else environment
     text = re.sub(r"\A\$([A-Za-z_][A-Za-z0-9_]*)\Z", r"${\1}", text)
 
-    def value(found: re.Match[str]) -> str:
-        name, default = found[1], found[2]
+    def value(match: re.Match[str]) -> str:
+        name, default = match[1], match[2]
         if values.get(name):
             return values[name]
         if default is None:
@@ -185,12 +188,14 @@ def filled(text: str, environment: Mapping[str, str] | None = None) -> str:
 
 def entries(table: Mapping[str, Json], origins: Mapping[str, str], project: str, own: str) -> list[Entry]:
     """The servers that may be used, in their order. `own` is AdderClaw's folder, `project` the workspace."""
-    made: list[Entry] = []
+    enabled: list[Entry] = []
     for name, entry in table.items():
         server = read(entry)
         if not server.disabled:
-            made.append(Entry(slug(name), name, server, scope_of(origins.get(f"mcp_servers.{name}", ""), project, own)))
-    return made
+            enabled.append(
+                Entry(slug(name), name, server, scope_of(origins.get(f"mcp_servers.{name}", ""), project, own))
+            )
+    return enabled
 
 
 def scope_of(origin: str, project: str, own: str) -> str:
@@ -200,15 +205,15 @@ def scope_of(origin: str, project: str, own: str) -> str:
 
 def files(server: Server) -> list[str]:
     """What a server's program consists of, as far as its command line tells: it must be visible where it is started."""
-    found: list[str] = []
+    paths: list[str] = []
     for text in (server.command or "", *server.args, *server.reads):
         try:
             path = os.path.expanduser(filled(text))
         except Missing:
             continue
         if os.path.isabs(path) and os.path.exists(path):
-            found.append(path if text in server.reads else _package(path))
-    return found
+            paths.append(path if text in server.reads else _package(path))
+    return paths
 
 
 def _package(path: str) -> str:

@@ -11,7 +11,7 @@ from adderclaw.config.leaves import get
 from adderclaw.config.places import PROJECT_FILES, Request
 from adderclaw.config.schema.settings import Config
 from adderclaw.config.trust.folders import leads_out
-from adderclaw.core.decode import Invalid, bare, decode, literals, nearest, shown
+from adderclaw.core.decode import Invalid, decode, literals, plain_type, short_json, unknown_key_hint
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import MARK, Secrets, looks_secret
@@ -43,12 +43,12 @@ def setting(key: str) -> Setting:
         raise UsageError(f"{key}: {managed.ONLY_HERE}")
     kind: Any = Config
     for depth, part in enumerate(path):
-        base, here = bare(kind), ".".join(path[:depth])
+        base, here = plain_type(kind), ".".join(path[:depth])
         if is_dataclass(base):
             kinds = {spec.name: spec.type for spec in fields(cast(Any, base))}
             if part not in kinds:
                 where = f"{here} has no key" if here else "there is no setting"
-                raise UsageError(f"{where} {part[:60]!r}{nearest(part, [*kinds])}")
+                raise UsageError(f"{where} {part[:60]!r}{unknown_key_hint(part, [*kinds])}")
             kind = kinds[part]
         elif get_origin(base) is dict:
             kind = get_args(base)[1]
@@ -78,7 +78,7 @@ def every_key() -> Iterator[str]:
 
 def _keys(kind: Any, prefix: str) -> Iterator[str]:
     for spec in fields(kind):
-        base = bare(spec.type)
+        base = plain_type(spec.type)
         if is_dataclass(base):
             yield from _keys(base, f"{prefix}{spec.name}.")
         elif get_origin(base) is not dict:
@@ -87,12 +87,12 @@ def _keys(kind: Any, prefix: str) -> Iterator[str]:
 
 def choices(kind: Any) -> list[str]:
     """The words that a setting may have; empty where it is not one of a few."""
-    return ["true", "false"] if bare(kind) is bool else [str(word) for word in literals(kind)]
+    return ["true", "false"] if plain_type(kind) is bool else [str(word) for word in literals(kind)]
 
 
 def parsed(of: Setting, words: Sequence[str]) -> Any:
     """The value that the words of a command line give a setting. UsageError names what is allowed."""
-    base = bare(of.kind)
+    base = plain_type(of.kind)
     if is_dataclass(base):
         raise UsageError(
             f"{of.key} is a table; set its keys: {', '.join(spec.name for spec in fields(cast(Any, base)))}"
@@ -169,7 +169,9 @@ def put(home: str, path: str, of: Setting, value: Any) -> str:
                 table[part] = {}
             table = table[part]
             if not hasattr(table, "items"):
-                raise UsageError(f"{path}: {'.'.join(of.path[: depth + 1])} is {shown(table)}, not a table: correct it")
+                raise UsageError(
+                    f"{path}: {'.'.join(of.path[: depth + 1])} is {short_json(table)}, not a table: correct it"
+                )
         table[of.path[-1]] = value
 
     return _edited(home, path, of, change, value)

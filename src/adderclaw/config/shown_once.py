@@ -16,7 +16,7 @@ MOST = 500
 
 def first_time(home: str, texts: Sequence[str]) -> tuple[str, ...]:
     """Those of the texts that were never said, which they are from now on. Where nothing can be kept, all of them."""
-    path = os.path.join(home, home_names.SAID)
+    path = os.path.join(home, home_names.SHOWN_ONCE)
     known = _known(path)
     new = tuple(text for text in texts if digest(text) not in known)
     if new:

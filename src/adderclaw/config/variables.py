@@ -3,7 +3,7 @@
 import re
 from typing import Any, cast
 
-from adderclaw.core.redaction import looks_secret, secret_name
+from adderclaw.core.redaction import is_secret_name, looks_secret
 from adderclaw.core.types import Json
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -53,7 +53,7 @@ def refusal(name: str, value: Any) -> str:
         return "is no name of a variable"
     if not isinstance(value, str) or "\0" in value or len(value) > 10_000:
         return "expected a text without NUL, of at most 10,000 characters"
-    if secret_name(name) or looks_secret(value):
+    if is_secret_name(name) or looks_secret(value):
         return "credentials do not belong in a settings file, and no command is given one from there"
     if name not in _HARMLESS and _STEERS.fullmatch(name.upper()):
         return "it tells programs what to load or run, where to read settings, or whom to reach"
@@ -62,17 +62,17 @@ def refusal(name: str, value: Any) -> str:
     return ""
 
 
-def sifted(given: Any) -> tuple[dict[str, str], dict[str, str]]:
+def sifted(table: Any) -> tuple[dict[str, str], dict[str, str]]:
     """The variables that count, and those that do not with the reason."""
-    kept: dict[str, str] = {}
-    left: dict[str, str] = {}
-    if not isinstance(given, dict):
+    allowed: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    if not isinstance(table, dict):
         return {}, {"": "expected a table of names and texts"}
-    for name, item in cast(Json, given).items():
+    for name, item in cast(Json, table).items():
         value = str(item).lower() if isinstance(item, bool) else str(item) if isinstance(item, int | float) else item
         why = refusal(name, value)
         if why:
-            left[name] = why
+            refused[name] = why
         else:
-            kept[name] = value
-    return kept, left
+            allowed[name] = value
+    return allowed, refused

@@ -8,7 +8,7 @@ from adderclaw.core.types import DEFAULT_THINKING, EndedBy, Outcome, PermissionM
 
 
 @record
-class Apart:
+class Isolation:
     """Isolates a child from the work of its parent and siblings, except for what the fields here allow.
 
     The child has its own sandbox (network, /tmp, processes, browser) with a read-only workspace. Its tools are a closed
@@ -26,7 +26,7 @@ class Apart:
 
 
 @record
-class Child:
+class ChildRequest:
     """A request for a child session: its prompt and its restrictions relative to the parent."""
 
     prompt: str
@@ -38,10 +38,10 @@ class Child:
     """Text about its role, appended to the system prompt."""
     tools: tuple[str, ...] | None = None
     """The parent's tools that it may use; None for all."""
-    without: tuple[str, ...] = ()
-    extra: "tuple[Tool[Any], ...]" = ()
+    excluded_tools: tuple[str, ...] = ()
+    extra_tools: "tuple[Tool[Any], ...]" = ()
     """Tools that only this child has, usually to return its result."""
-    until: Callable[[], str | None] | None = None
+    before_end: Callable[[], str | None] | None = None
     """Called when the child wants to end. Returns a message that makes it continue (used once), or None."""
     mode: PermissionMode | None = None
     """Applies only if it is stricter than the parent's mode."""
@@ -53,20 +53,20 @@ class Child:
     """Limit of tool call rounds; cannot exceed the configured limit."""
     background: bool = False
     """Runs in the background, so it cannot ask the operator."""
-    waits: bool = False
+    waits_for_slot: bool = False
     """If the maximum number of children is running, wait for a free slot instead of failing."""
-    unhooked: bool = False
+    without_hooks: bool = False
     """No hooks run for it, because a hook started it."""
     tool_use_id: str = ""
     """The tool call that requested it."""
-    again: str = ""
+    resumed_session_id: str = ""
     """Id of the interrupted child session of an earlier process to resume; it already has its prompt."""
-    rounds: int = 0
+    rounds_used: int = 0
     """Rounds of tool calls already used."""
     cwd: str = ""
     """Its initial directory in the workspace, such as its own worktree; empty for the root."""
-    apart: Apart | None = None
-    wrap: "Callable[[Tool[Any]], Tool[Any]] | None" = None
+    isolation: Isolation | None = None
+    wrap_tool: "Callable[[Tool[Any]], Tool[Any]] | None" = None
     """Applied to every tool that it gets by name, including tools of servers that connect late."""
 
 
@@ -84,5 +84,5 @@ class ChildReport:
     ended_by: EndedBy = ""
 
 
-type Spawn = Callable[[Child], Awaitable[ChildReport]]
+type Spawn = Callable[[ChildRequest], Awaitable[ChildReport]]
 """Creates a child session and runs its turn; raises AdderClawError if that is not allowed."""

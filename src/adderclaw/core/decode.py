@@ -300,7 +300,7 @@ def _problem(kind: Any, data: object, error: Json) -> _Problem:
     path, what = _real_path(data, error["loc"]), str(error["type"])
     if what in _MISSING and error["loc"][-1:] != path[-1:]:
         path = (*path, *error["loc"][-1:])
-    return _Problem(dotted(path), _message(kind, path, what, error), what)
+    return _Problem(dotted_path(path), _message(kind, path, what, error), what)
 
 
 def _message(kind: Any, path: tuple[Any, ...], what: str, error: Json) -> str:
@@ -309,30 +309,30 @@ def _message(kind: Any, path: tuple[Any, ...], what: str, error: Json) -> str:
         case _ if what in _MISSING:
             return "is required"
         case _ if what in _UNKNOWN_KEY:
-            return f"unknown key{nearest(str(error['loc'][-1]), _known(kind, path[:-1]))}"
+            return f"unknown key{unknown_key_hint(str(error['loc'][-1]), _known(kind, path[:-1]))}"
         case "literal_error" | "enum":
-            return f"{shown(value)} is not allowed; allowed: {_alternatives(error['ctx']['expected'])}"
+            return f"{short_json(value)} is not allowed; allowed: {_alternatives(error['ctx']['expected'])}"
         case "between":
-            return f"{shown(value)} is not allowed; it {error['msg']}"
+            return f"{short_json(value)} is not allowed; it {error['msg']}"
         case _ if what in _EXPECTED:
-            return f"{_EXPECTED[what]}, not {shown(value)}"
+            return f"{_EXPECTED[what]}, not {short_json(value)}"
         case _:
             message = str(error["msg"])
-            return f"{message[:1].lower()}{message[1:]}, not {shown(value)}"
+            return f"{message[:1].lower()}{message[1:]}, not {short_json(value)}"
 
 
 def _alternatives(expected: str) -> str:
     return expected.replace(" or ", ", ").replace("'", '"')
 
 
-def dotted(path: tuple[Any, ...]) -> str:
+def dotted_path(path: tuple[Any, ...]) -> str:
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text
 
 
-def shown(value: object) -> str:
+def short_json(value: object) -> str:
     """A value as shortened JSON, for error messages."""
     import json
 
@@ -340,13 +340,13 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def nearest(name: str, known: list[str]) -> str:
+def unknown_key_hint(name: str, known: list[str]) -> str:
     """The end of an "unknown key" message: the most similar key, or else all known keys."""
     if not known:
         return ""
-    from adderclaw.core.suggestions import meant
+    from adderclaw.core.suggestions import did_you_mean
 
-    return meant(name, known, '"') or f"; known: {', '.join(known)}"
+    return did_you_mean(name, known, '"') or f"; known: {', '.join(known)}"
 
 
 def _real_path(data: object, loc: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -367,7 +367,7 @@ def _real_path(data: object, loc: tuple[Any, ...]) -> tuple[Any, ...]:
 # ------------------------------------------------------------------ type inspection
 
 
-def bare(kind: Any) -> Any:
+def plain_type(kind: Any) -> Any:
     """The type without aliases, Annotated and `| None`."""
     while True:
         if isinstance(kind, TypeAliasType):
@@ -385,12 +385,12 @@ def bare(kind: Any) -> Any:
 
 def _known(kind: Any, path: tuple[Any, ...]) -> list[str]:
     """The keys that the table at `path` may contain."""
-    here = bare(kind)
+    here = plain_type(kind)
     for part in path:
         if is_dataclass(here):
-            here = bare(next((f.type for f in fields(here) if f.name == part), Any))
+            here = plain_type(next((f.type for f in fields(here) if f.name == part), Any))
         elif get_origin(here) in (list, tuple, dict, Mapping):
-            here = bare(get_args(here)[1 if get_origin(here) in (dict, Mapping) else 0])
+            here = plain_type(get_args(here)[1 if get_origin(here) in (dict, Mapping) else 0])
         else:
             return []
     if is_dataclass(here):
@@ -426,7 +426,7 @@ def field_docs(kind: type) -> dict[str, str]:
 # ------------------------------------------------------------------ JSON Schema
 
 
-def schema(kind: type, *, nulls: bool = False) -> Json:
+def json_schema(kind: type, *, nulls: bool = False) -> Json:
     """Compact JSON Schema of a dataclass: no titles, no references, no unknown keys allowed.
 
     `nulls`: also show a null that only means that the key is omitted.
@@ -498,29 +498,29 @@ type _Build = Callable[[Any], Any]
 
 
 @cache
-def _builder(kind: Any) -> _Build | None:
+def _json_builder(kind: Any) -> _Build | None:
     """A function that converts JSON to a `kind`; None if the JSON value needs no conversion."""
-    kind = bare(kind)
+    kind = plain_type(kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         return _dataclass_builder(cast(type, kind))
     if make := getattr(kind, "_make", None):  # a NamedTuple
         return cast(_Build, make)
     if origin in (dict, Mapping):
-        inner = _builder(arguments[1])
+        inner = _json_builder(arguments[1])
         return inner and (lambda data: {key: inner(value) for key, value in data.items()})
     if origin is list:
-        inner = _builder(arguments[0])
+        inner = _json_builder(arguments[0])
         return inner and (lambda data: [inner(value) for value in data])
     if origin in (tuple, frozenset):
-        inner = _builder(arguments[0]) if origin is frozenset or arguments[1:] == (...,) else None
+        inner = _json_builder(arguments[0]) if origin is frozenset or arguments[1:] == (...,) else None
         collect = cast(_Build, origin)
         return lambda data: collect(map(inner, data) if inner else data)
     return None
 
 
 def _dataclass_builder(kind: type) -> _Build:
-    inner = {spec.name: make for spec in fields(kind) if (make := _builder(spec.type))}
+    inner = {spec.name: make for spec in fields(kind) if (make := _json_builder(spec.type))}
 
     def build(data: Json) -> Any:
         values = dict(data)
@@ -534,7 +534,7 @@ def _dataclass_builder(kind: type) -> _Build:
 
 def thaw[T](kind: type[T], data: Json) -> T:
     """Restores a `kind` from the output of `freeze`, without validation."""
-    build = _builder(kind)
+    build = _json_builder(kind)
     return cast(T, build(data) if build else data)
 
 
@@ -553,5 +553,5 @@ def freeze(value: object) -> Any:
 
 def literals(kind: Any) -> tuple[Any, ...]:
     """The values of a Literal; empty for any other type."""
-    kind = bare(kind)
+    kind = plain_type(kind)
     return get_args(kind) if get_origin(kind) is Literal else ()

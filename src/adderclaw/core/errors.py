@@ -38,7 +38,7 @@ class AdderClawError(Exception):
     exit_code = 1
 
 
-class InUse(AdderClawError):
+class SessionInUse(AdderClawError):
     """Another process is using the session."""
 
 
@@ -46,7 +46,7 @@ class UsageError(AdderClawError):
     exit_code = EXIT_USAGE
 
 
-class Completed(UsageError):
+class AlreadyCompleted(UsageError):
     """The run to resume is already completed. Carries its answer."""
 
     def __init__(self, run_id: str, answer: str) -> None:
@@ -57,7 +57,7 @@ class Completed(UsageError):
         return {"outcome": "completed", "answer": self.answer, "reason": "", "run_id": self.run_id}
 
 
-class NoModel(UsageError):
+class NoModelChosen(UsageError):
     """A model is needed and none is configured."""
 
 
@@ -145,7 +145,7 @@ class DeniedError(AdderClawError):
     exit_code = EXIT_CODES["denied"]
 
 
-class Refused(DeniedError, ValueError):
+class PathRefused(DeniedError, ValueError):
     """A path that must not be used, with the reason."""
 
     @property
@@ -166,7 +166,7 @@ class NeedsInput(AdderClawError):
     exit_code = EXIT_CODES["needs_input"]
 
 
-class StaysOpen(NeedsInput):
+class AnswerPending(NeedsInput):
     """A question without an answer yet. Resuming the run asks it again."""
 
     def __init__(self, approval_id: str, comment: str = "") -> None:

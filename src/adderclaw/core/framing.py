@@ -2,7 +2,7 @@
 
 from adderclaw.core.record import NamedTuple
 
-SHOWN = 30_000
+MOST_SHOWN = 30_000
 """Maximum number of characters of a tool result that the model sees."""
 TRUNCATED = "[SDLC_TRUNCATED]"
 
@@ -30,12 +30,12 @@ def framed(mark: str, text: str) -> str:
     return f"<outside-{mark}>\n{text}\n</outside-{mark}>"
 
 
-def framed_word(mark: str, text: str) -> str:
+def framed_inline(mark: str, text: str) -> str:
     """Like `framed`, but inline."""
     return f"<outside-{mark}>{text}</outside-{mark}>"
 
 
-def cut(text: str, most: int = SHOWN, where: str = "") -> str:
+def shorten(text: str, most: int = MOST_SHOWN, where: str = "") -> str:
     """Shortens a long text to its head and tail. `where`, after the number of omitted characters, says where the rest
     is."""
     if len(text) <= most:
@@ -46,14 +46,14 @@ def cut(text: str, most: int = SHOWN, where: str = "") -> str:
     return f"{text[:half]}\n[… {left_out} characters left out{where} …]\n{text[len(text) - half :]}\n{TRUNCATED}"
 
 
-def sealed(text: str) -> str:
+def content_mark(text: str) -> str:
     """A mark that the text cannot contain because it is a hash of the text. It is the same in every process."""
     from hashlib import sha256
 
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def attached(text: str) -> str:
+def attachment(text: str) -> str:
     """Something that a person attached to a message, such as a file or the output of a command."""
     return tagged("attached", text)
 
@@ -71,5 +71,5 @@ def is_attached(text: str) -> bool:
 def tagged(name: str, text: str, attributes: str = "") -> str:
     """A section of a prompt in a named tag. If the text could contain tags, the tag name includes a hash of the
     text."""
-    name = f"{name}-{sealed(text)}" if "<" in text else name
+    name = f"{name}-{content_mark(text)}" if "<" in text else name
     return f"<{name}{attributes}>\n{text}\n</{name}>"

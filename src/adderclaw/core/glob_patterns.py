@@ -16,7 +16,7 @@ class InvalidPattern(ValueError):
     """A malformed pattern."""
 
 
-def joined(parts: Iterable[str], unit: str) -> str:
+def join_parts(parts: Iterable[str], unit: str) -> str:
     """Joins fixed-length expressions with any number of units between them, anchored at the end of the text."""
     first, *middle = parts
     if not middle:
@@ -25,14 +25,14 @@ def joined(parts: Iterable[str], unit: str) -> str:
     return first + "".join(f"(?>{unit}*?{part})" for part in middle if part) + f"{unit}*{last}"
 
 
-def text(pattern: str, unit: str = ".", *, any_one: bool = False) -> str:
+def text_pattern(pattern: str, unit: str = ".", *, any_one: bool = False) -> str:
     """A rule's pattern: `*` is any number of units, `?` is one unit with `any_one`, everything else is literal."""
-    return joined(_between_stars(pattern, unit, any_one=any_one), unit)
+    return join_parts(_between_stars(pattern, unit, any_one=any_one), unit)
 
 
 def rule_name(pattern: str) -> str:
     """A complete path component in a rule's pattern."""
-    return name(_between_stars(pattern, "[^/]", any_one=True))
+    return name_pattern(_between_stars(pattern, "[^/]", any_one=True))
 
 
 def _between_stars(pattern: str, unit: str, *, any_one: bool) -> list[str]:
@@ -40,12 +40,12 @@ def _between_stars(pattern: str, unit: str, *, any_one: bool) -> list[str]:
     return [part.replace(r"\?", unit) for part in parts] if any_one else list(parts)
 
 
-def name(parts: Iterable[str]) -> str:
+def name_pattern(parts: Iterable[str]) -> str:
     """A complete path component."""
-    return f"(?>{joined(parts, '[^/]')}{NAME_END})"
+    return f"(?>{join_parts(parts, '[^/]')}{NAME_END})"
 
 
-def path(names: Iterable[str | None], *, whole: bool) -> str:
+def path_pattern(names: Iterable[str | None], *, whole: bool) -> str:
     """Consecutive path components; None stands for any number of folders, or at the end for everything in a folder.
 
     With `whole` the last component must end the path; otherwise everything below a match also matches.
@@ -82,11 +82,11 @@ def gitignore(pattern: str) -> tuple[str, bool]:
     folder_only = folder_only and segments[-1:] != ["**"]
     if not segments:
         return ".*", False
-    names = [None if segment == "**" else name(_parts(segment)) for segment in segments]
-    return path(names if anchored else [None, *names], whole=False), folder_only
+    names = [None if segment == "**" else name_pattern(_parts(segment)) for segment in segments]
+    return path_pattern(names if anchored else [None, *names], whole=False), folder_only
 
 
-def covering(pattern: str) -> str:
+def gitignore_tree(pattern: str) -> str:
     """Like `gitignore`, but also matches everything in a matching folder."""
     matching, folder_only = gitignore(pattern)
     return matching + ("/.*" if folder_only else "(?:/.*)?")
@@ -102,7 +102,7 @@ def _parts(segment: str) -> list[str]:
         elif char == "?":
             parts[-1] += "[^/]"
         elif char == "[":
-            group = _class(segment, index)
+            group = _character_class(segment, index)
             if group is None:
                 raise InvalidPattern("unclosed [ in a path pattern")
             parts[-1] += group[0]
@@ -116,7 +116,7 @@ def _parts(segment: str) -> list[str]:
     return parts
 
 
-def _class(segment: str, start: int) -> tuple[str, int] | None:
+def _character_class(segment: str, start: int) -> tuple[str, int] | None:
     end = segment.find("]", start + 3 if segment[start + 1 : start + 2] in ("!", "^") else start + 2)
     if end < 0:
         return None

@@ -3,7 +3,7 @@
 # Settings
 CONFIG, CONFIG_LOCK = "config.toml", "config.lock"
 SETTINGS, POLICY = "settings.json", "policy.toml"
-TRUST, GRANTS, SAID = "trust.json", "grants.json", "said.json"
+TRUST, GRANTS, SHOWN_ONCE = "trust.json", "grants.json", "said.json"
 PLUGINS_FILE, MODELS = "plugins.json", "models.json"
 KEYS_DECLINED = "keys-declined"
 # Secrets
@@ -37,7 +37,7 @@ PROTECTED = (
 
 FILES = frozenset(
     (
-        *(CONFIG, CONFIG_LOCK, SETTINGS, TRUST, GRANTS, SAID, PLUGINS_FILE, MODELS, KEYS_DECLINED),
+        *(CONFIG, CONFIG_LOCK, SETTINGS, TRUST, GRANTS, SHOWN_ONCE, PLUGINS_FILE, MODELS, KEYS_DECLINED),
         *(RECEIPT_KEY, CREDENTIALS, CREDENTIALS_KEY, CREDENTIALS_LOCK, KEYRING_NAMES, WEBHOOKS, WEBHOOKS_LOCK),
         *(SERVICE_ENVIRONMENT, FLEET, FLEET_KEY, FLEET_WORKER_KEY, FLEET_SUBMITTER_KEY, HISTORY, WORKSPACES, ESTOP),
     )

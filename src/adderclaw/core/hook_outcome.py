@@ -11,7 +11,7 @@ ASKED_BY_SERVERS = frozenset({"Elicitation", "ElicitationResult"})
 
 
 @record
-class Merged:
+class HookOutcome:
     """The combined results of an event's hooks, in their order."""
 
     blocked: bool = False
@@ -34,4 +34,4 @@ class Merged:
     ran: int = 0
 
 
-NO_HOOKS = Merged()
+NO_HOOKS = HookOutcome()

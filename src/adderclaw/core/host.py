@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from adderclaw.core.child import Child, ChildReport
+from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.hook_outcome import NO_HOOKS, Merged
-from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, replied
+from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, answer_with
 from adderclaw.core.types import Effort, Json, Tool, ToolResult
 
 
@@ -39,15 +39,15 @@ class Host(Protocol):
         """Ask the operator for approval."""
         ...
 
-    async def fire(self, event: str, fields: Json) -> Merged:
+    async def run_hooks(self, event: str, fields: Json) -> HookOutcome:
         """Run the hooks of an event."""
         ...
 
-    async def spawn(self, order: Child) -> ChildReport:
+    async def spawn(self, order: ChildRequest) -> ChildReport:
         """Create a child session and run its turn; raises AdderClawError if that is not allowed."""
         ...
 
-    async def call(self, name: str, arguments: Json, why: str, *, asked: bool = False) -> ToolResult:
+    async def call_tool(self, name: str, arguments: Json, why: str, *, asked: bool = False) -> ToolResult:
         """Call a tool for a hook or a skill, outside the conversation. The call is judged and recorded like any other.
 
         The author of the hook or skill counts as having approved it; with `asked` the operator is asked as usual.
@@ -58,11 +58,11 @@ class Host(Protocol):
         """Ask the small model, or `model`, outside the conversation; raises ProviderError or LimitError."""
         ...
 
-    async def connecting(self) -> str:
+    async def wait_for_servers(self) -> str:
         """Wait briefly for starting servers; returns a message about those that failed or are not ready, if any."""
         ...
 
-    def say(self, message: str, attachments: list[str], status: str) -> None:
+    def show_message(self, message: str, attachments: list[str], status: str) -> None:
         """Show the operator a message during the turn."""
         ...
 
@@ -79,12 +79,12 @@ class Host(Protocol):
         """Leave plan mode after a plan was approved; returns False if the session stays read-only."""
         ...
 
-    def lend(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:
+    def grant_for_turn(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:
         """Apply permission rules and a thinking effort until the turn ends; returns the rules that were applied."""
         ...
 
 
-class Nobody:
+class NoSession:
     """Used if there is no session: calls can be explained, but nothing runs."""
 
     resources: Resources | None = None
@@ -92,27 +92,27 @@ class Nobody:
     in_plan_mode = False
 
     async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
-        return replied(None)
+        return answer_with(None)
 
     async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
         return Answer(approved=False, by="no_operator")
 
-    async def fire(self, event: str, fields: Json) -> Merged:  # noqa: ARG002
+    async def run_hooks(self, event: str, fields: Json) -> HookOutcome:  # noqa: ARG002
         return NO_HOOKS
 
-    async def spawn(self, order: Child) -> ChildReport:  # noqa: ARG002
+    async def spawn(self, order: ChildRequest) -> ChildReport:  # noqa: ARG002
         raise AdderClawError("a subagent needs a session, and there is none")
 
-    async def call(self, name: str, arguments: Json, why: str, *, asked: bool = False) -> ToolResult:  # noqa: ARG002
+    async def call_tool(self, name: str, arguments: Json, why: str, *, asked: bool = False) -> ToolResult:  # noqa: ARG002
         raise AdderClawError("a tool call needs a session, and there is none")
 
     async def ask_small_model(self, instructions: str, text: str, purpose: str, model: str) -> str:  # noqa: ARG002
         raise AdderClawError("a model call needs a session, and there is none")
 
-    async def connecting(self) -> str:
+    async def wait_for_servers(self) -> str:
         return ""
 
-    def say(self, message: str, attachments: list[str], status: str) -> None:  # noqa: ARG002
+    def show_message(self, message: str, attachments: list[str], status: str) -> None:  # noqa: ARG002
         raise AdderClawError("showing a message needs a session, and there is none")
 
     def tools(self) -> Mapping[str, Tool[Any]]:
@@ -121,8 +121,8 @@ class Nobody:
     def end_plan_mode(self) -> bool:
         return False
 
-    def lend(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:  # noqa: ARG002
+    def grant_for_turn(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:  # noqa: ARG002
         return []
 
 
-NOBODY: Host = Nobody()
+NO_SESSION: Host = NoSession()

@@ -50,6 +50,6 @@ def check_size(data: bytes) -> None:
         raise ValueError(f"it has more than {MOST_VALUES:,} values")
 
 
-def no_constant(name: str) -> Never:
+def reject_constant(name: str) -> Never:
     """For `parse_constant`, because Python accepts NaN and Infinity."""
     raise ValueError(f"{name} is not valid JSON")

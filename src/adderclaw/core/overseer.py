@@ -9,7 +9,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import ToolCall
 
 
-class Begun(NamedTuple):
+class StartedCall(NamedTuple):
     """A tool call that is about to run."""
 
     id: str
@@ -18,7 +18,7 @@ class Begun(NamedTuple):
     """Its input, redacted and shortened."""
 
 
-class Asking(NamedTuple):
+class ModelCallEstimate(NamedTuple):
     """The maximum cost of a model call. Prices are in US dollars, 0 if unknown."""
 
     model: str
@@ -36,7 +36,7 @@ class Asking(NamedTuple):
     """A model that may answer but has no known price."""
 
 
-class Granted(NamedTuple):
+class Reservation(NamedTuple):
     """A reservation that allows a model call."""
 
     held: str
@@ -45,47 +45,47 @@ class Granted(NamedTuple):
     """Maximum tokens of the answer, if the longest one does not fit into the remaining budget."""
 
 
-class Crowded(Exception):
+class BudgetReserved(Exception):
     """The remaining budget is reserved by calls in progress. Retry when they have ended."""
 
 
 class RunSupervisor:
     """The default supervisor, which allows everything. Subclasses restrict it."""
 
-    def halted(self) -> bool:
+    def has_lost_run(self) -> bool:
         """Whether this process lost the run. Checked wherever the emergency stop is checked."""
         return False
 
-    def pause(self, model: str) -> float:  # noqa: ARG002
+    def seconds_to_wait(self, model: str) -> float:  # noqa: ARG002
         """Seconds to wait before calling this model, because another run may have hit its rate limit."""
         return 0.0
 
-    def slow(self, model: str, seconds: float | None) -> None:
+    def report_rate_limit(self, model: str, seconds: float | None) -> None:
         """Report that the provider rate-limited a call, so that all callers of this model wait."""
 
-    def reserve(self, call: Asking) -> Granted:  # noqa: ARG002
+    def reserve(self, call: ModelCallEstimate) -> Reservation:  # noqa: ARG002
         """Reserve the maximum cost of a model call; raises LimitError, or Crowded if the caller should retry later."""
-        return Granted("")
+        return Reservation("")
 
     def settle(self, held: str, tokens: int, price: float | None) -> None:
         """Report the actual cost of a reserved call."""
 
-    def begins(self, calls: Sequence[Begun]) -> None:
+    def calls_started(self, calls: Sequence[StartedCall]) -> None:
         """Report that tool calls are about to run; their outcome is unknown until `ended`. May raise Stopped."""
 
-    def ended(self, call: ToolCall) -> bool:  # noqa: ARG002
+    def call_ended(self, call: ToolCall) -> bool:  # noqa: ARG002
         """Report that a call and its result are recorded; returns whether to save the progress of the run now."""
         return False
 
-    async def put_away(self) -> None:
+    async def save_progress(self) -> None:
         """Save the progress of the run between two units of work, while the store is consistent."""
 
-    async def unit(self, unit: str) -> None:
+    async def unit_stored(self, unit: str) -> None:
         """Report that a unit of work is stored, which a resumed run does not repeat."""
 
-    def lost(self) -> str:
+    def interrupted_calls_notice(self) -> str:
         """A one-time message to the model about calls of an earlier process whose outcome is unknown."""
         return ""
 
 
-ALONE = RunSupervisor()
+NO_SUPERVISOR = RunSupervisor()

@@ -62,7 +62,7 @@ class ProviderKind(NamedTuple):
     """It is composed of other entries."""
     routes: bool = False
     """The server uses the model that it has loaded, so an entry needs no model."""
-    tells_thinking: bool = False
+    states_thinking: bool = False
     """Every request states how much the model should think."""
     telemetry_name: str = ""
     """Name in OpenTelemetry's conventions; empty to use the name of the entry."""
@@ -70,7 +70,7 @@ class ProviderKind(NamedTuple):
     """Name of the entry that `onboard` creates; empty for the name of the kind."""
 
     @property
-    def asks_nobody(self) -> bool:
+    def has_no_server(self) -> bool:
         """Whether it has no server of its own."""
         return self.name == MOCK or self.combines
 
@@ -116,7 +116,7 @@ KINDS = (
         url_variable="GOOGLE_GEMINI_BASE_URL",
         suggested_model="gemini",
         aliases={"gemini": ("gemini-", ".", "-argon", "-pro", "-pro-preview", "-flash")},
-        tells_thinking=True,
+        states_thinking=True,
         telemetry_name="gcp.gemini",
     ),
     ProviderKind(
@@ -125,7 +125,7 @@ KINDS = (
         "OPENROUTER_API_KEY",
         base_url="https://openrouter.ai/api/v1",
         suggested_model="openrouter/auto",
-        tells_thinking=True,
+        states_thinking=True,
         telemetry_name="openrouter",
     ),
     ProviderKind(

@@ -73,7 +73,7 @@ class Answer(NamedTuple):
     """Permission changes in the form of `config.permissions.PermissionUpdate`."""
 
 
-def reached(request: ApprovalRequest) -> Answer:
+def approval_with_registries(request: ApprovalRequest) -> Answer:
     """An approval that also allows this session's commands to reach the request's registries, if it has any."""
     if not request.registries:
         return Answer(approved=True, by="operator")
@@ -81,7 +81,7 @@ def reached(request: ApprovalRequest) -> Answer:
     return Answer(approved=True, by="operator", comment=comment, remember="registries")
 
 
-def replied(replies: "Replies | None") -> Answer:
+def answer_with(replies: "Replies | None") -> Answer:
     """The answer to a question; `replies` is None if nobody was there to answer."""
     return Answer(replies is not None, "operator" if replies is not None else "no_operator", replies=replies)
 

@@ -80,24 +80,24 @@ class Secrets:
             case _:
                 return value
 
-    def shown(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """The text without registered values and without anything that looks like a secret."""
-        return without_shapes(self.scrub(text))
+        return mask_secret_shapes(self.scrub(text))
 
-    def shown_all(self, value: Any) -> Any:
+    def redact_all(self, value: Any) -> Any:
         """A JSON value with all its strings redacted like `shown`."""
         match value:
             case str():
-                return self.shown(value)
+                return self.redact(value)
             case dict():
-                return {self.shown(str(key)): self._shown_entry(str(key), item) for key, item in _items(value)}
+                return {self.redact(str(key)): self._shown_entry(str(key), item) for key, item in _items(value)}
             case list() | tuple():
-                return [self.shown_all(item) for item in cast(list[Any], value)]
+                return [self.redact_all(item) for item in cast(list[Any], value)]
             case _:
                 return value
 
     def _shown_entry(self, key: str, value: Any) -> Any:
-        return MARK if value and isinstance(value, str) and secret_name(key) else self.shown_all(value)
+        return MARK if value and isinstance(value, str) and is_secret_name(key) else self.redact_all(value)
 
     def clean(self, value: Any) -> Any:
         """A JSON value without registered values, secret shapes and control characters."""
@@ -126,11 +126,11 @@ class Secrets:
 
     def _entry(self, key: str, value: Any, depth: int) -> Any:
         if isinstance(value, str):
-            return MARK if value and secret_name(key) else self._cleaned.get(value) or self._text(value)
+            return MARK if value and is_secret_name(key) else self._cleaned.get(value) or self._text(value)
         return self._clean(value, depth + 1)
 
     def _text(self, text: str) -> str:
-        cleaned = visible(self.shown(text))
+        cleaned = visible(self.redact(text))
         if len(text) <= REMEMBERED:
             if len(self._cleaned) > 2_000:
                 self._cleaned.clear()
@@ -178,7 +178,7 @@ class Shape(NamedTuple):
     replaced: Callable[[re.Match[str]], str] = lambda _match: MARK
 
 
-def _after_first(match: re.Match[str]) -> str:
+def _mask_after_first(match: re.Match[str]) -> str:
     return f"{match[1]}{MARK}"
 
 
@@ -205,7 +205,7 @@ _VALUE_SHAPES = (
         ("eyj",),
         r"(?<![A-Za-z0-9_\-])(?=[A-Za-z0-9_\-]{11,}+\.[A-Za-z0-9_\-]{8})"
         r"([A-Za-z0-9_\-]*?)\beyJ[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]*",
-        _after_first,
+        _mask_after_first,
     ),
     # without an END line: the rest of the line, the next line, and following lines that look like parts of a key
     Shape(
@@ -233,7 +233,7 @@ _CHOSEN = ("passw", "passp", "pwd", "secret")
 _CODE = r"(?:os|self|this|process|config|settings|env|args|options|params|request|req|ctx|cfg)\.[A-Za-z_.]+"
 
 
-def _labelled(match: re.Match[str]) -> str:
+def _mask_labelled(match: re.Match[str]) -> str:
     """`label: value` or `label=value`: a secret, unless the value is a word of a sentence, a path or code."""
     label, between, value = match[1], match[2], match[3]
     masked = f"{label}{between}{MARK}"
@@ -245,9 +245,9 @@ def _labelled(match: re.Match[str]) -> str:
     if label.lower() == "pwd" and value.startswith(("/", "~/", "./")):
         return match[0]
     behind = match.string[match.end() : match.end() + 2]
-    if _is(_CODE, value) or (behind[:1] in ("(", "[") and _is(r"[A-Za-z_][A-Za-z_.]*", value)):
+    if _fully_matches(_CODE, value) or (behind[:1] in ("(", "[") and _fully_matches(r"[A-Za-z_][A-Za-z_.]*", value)):
         return match[0]
-    if between != ": " or label.lower().startswith(_CHOSEN) or not _is(_WORD, bare):
+    if between != ": " or label.lower().startswith(_CHOSEN) or not _fully_matches(_WORD, bare):
         return masked
     nearest = max(0, match.start() - LOOK_BACK)
     before = match.string[max(nearest, match.string.rfind("\n", nearest, match.start()) + 1) : match.start()]
@@ -266,23 +266,23 @@ def _names_error(match: re.Match[str]) -> bool:
 def _is_prose(value: str) -> bool:
     """Whether a value consists of ordinary words, without the digits, mixed case or long runs of a key."""
     parts = re.findall(r"[A-Za-z0-9]+", value)
-    return all(_is(_WORD, part) and len(part) <= LONGEST_WORD for part in parts)
+    return all(_fully_matches(_WORD, part) and len(part) <= LONGEST_WORD for part in parts)
 
 
-def _scheme(match: re.Match[str]) -> str:
+def _mask_scheme(match: re.Match[str]) -> str:
     """`Bearer …` is a credential, unless an ordinary word follows, as in "basic authentication"."""
     ahead = match.string[max(0, match.start() - 40) : match.start()].lower()
-    if _is(_WORD, match[3]) and len(match[3]) <= LONGEST_WORD and "authorization" not in ahead:
+    if _fully_matches(_WORD, match[3]) and len(match[3]) <= LONGEST_WORD and "authorization" not in ahead:
         return match[0]
     return f"{match[1]}{match[2]}{MARK}"
 
 
-def _authority(match: re.Match[str]) -> str:
+def _mask_authority(match: re.Match[str]) -> str:
     """Masks the user part of an address. A plain account name is left, as in `ssh://git@example.org`.
 
     So is `USER`, the placeholder in our own messages.
     """
-    return match[0] if _is(r"[a-z][a-z._-]{0,15}|USER", match[2]) else f"{match[1]}{MARK}@"
+    return match[0] if _fully_matches(r"[a-z][a-z._-]{0,15}|USER", match[2]) else f"{match[1]}{MARK}@"
 
 
 _LABELS = (
@@ -290,8 +290,8 @@ _LABELS = (
     r"|authorization|credentials?|cookie"
 )
 _CONTEXT_SHAPES = (
-    Shape(("bearer ", "basic "), r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/\-]{12,}=*)", _scheme),
-    Shape(("://",), r"(?i)\b([a-z][a-z0-9+.\-]*://)([^\s/@?#\"']+)@", _authority),
+    Shape(("bearer ", "basic "), r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/\-]{12,}=*)", _mask_scheme),
+    Shape(("://",), r"(?i)\b([a-z][a-z0-9+.\-]*://)([^\s/@?#\"']+)@", _mask_authority),
     Shape(
         (
             "apikey",
@@ -308,7 +308,7 @@ _CONTEXT_SHAPES = (
         ),
         rf"(?i)({_LABELS})(\\?[\"']?\s*[=:]\s*\\?[\"']?)"
         r"(?!\[redacted\]|(?:bearer|basic)\b|true\b|false\b|null\b|none\b|\$)([^\s\"'\\,;&(){}\[\]<>]{6,})",
-        _labelled,
+        _mask_labelled,
     ),
 )
 
@@ -318,11 +318,11 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def _is(pattern: str, text: str) -> bool:
+def _fully_matches(pattern: str, text: str) -> bool:
     return _compiled(pattern).fullmatch(text) is not None
 
 
-def without_shapes(text: str) -> str:
+def mask_secret_shapes(text: str) -> str:
     """The text without anything that looks like a secret."""
     lowered = text.lower()
     for shape in (*_VALUE_SHAPES, *_CONTEXT_SHAPES):
@@ -348,7 +348,7 @@ of the text is searched, because otherwise every earlier label would be followed
 _MAY_BE_UNSETTLED = ("-", "bearer", "basic", "://", *_CONTEXT_SHAPES[-1].hints)
 
 
-def settled(text: str) -> int:
+def settled_length(text: str) -> int:
     """How many characters of an incomplete text can be shown: no later text can make them part of a secret."""
     lowered = text.lower()
     if not any(hint in lowered for hint in _MAY_BE_UNSETTLED):
@@ -382,7 +382,7 @@ _SECRET_ENDINGS = (
 
 
 @lru_cache(maxsize=1024)
-def secret_name(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Whether a key of this name contains a secret: `api_key`, `X-Auth-Token`; not `api_key_env`, not `max_tokens`."""
     return name.lower().replace("_", "").replace("-", "").replace(" ", "").endswith(_SECRET_ENDINGS)
 
@@ -429,11 +429,11 @@ def visible(text: str, *, keep_newlines: bool = True, directions: bool = True) -
     elif keep_newlines:
         text = text.replace("\r\n", "\n")
     if not keep_newlines:
-        return _line(text, "", directions)
-    return "\n".join(_line(line, "\t", directions) for line in text.split("\n"))
+        return _escape_line(text, "", directions)
+    return "\n".join(_escape_line(line, "\t", directions) for line in text.split("\n"))
 
 
-def _line(text: str, allowed: str, directions: bool) -> str:
+def _escape_line(text: str, allowed: str, directions: bool) -> str:
     import unicodedata
 
     directed = directions and _is_directed(text)

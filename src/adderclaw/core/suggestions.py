@@ -6,7 +6,7 @@ LONGEST = 100
 """Maximum number of characters of a name that are compared."""
 
 
-def near(name: str, known: Iterable[str]) -> str | None:
+def closest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant: a few letters differ, or only its beginning was typed; otherwise None.
 
     A wrong hint is worse than none, so at most a third of the letters of the shorter name may differ.
@@ -20,9 +20,9 @@ def near(name: str, known: Iterable[str]) -> str | None:
     return best[2] if best is not None else None
 
 
-def meant(name: str, known: Iterable[str], quote: str = "") -> str:
+def did_you_mean(name: str, known: Iterable[str], quote: str = "") -> str:
     """The closest name as the end of a message; empty if no name is close."""
-    suggestion = near(name, known)
+    suggestion = closest(name, known)
     return f"; did you mean {quote}{suggestion}{quote}?" if suggestion else ""
 
 

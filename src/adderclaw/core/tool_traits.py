@@ -60,7 +60,7 @@ class ToolTraits(NamedTuple):
     asks: bool = False
     """It only asks a person, so it can safely be repeated."""
     for_children: bool = True
-    nests: bool = False
+    starts_child: bool = False
     """It starts a child session; not available to a child at the maximum depth."""
     sets: tuple[ToolSet, ...] = ()
     """The kinds of child sessions that have it by default."""
@@ -218,7 +218,7 @@ TOOLS = (
     ToolTraits(READ_RESOURCE, "resources", "read", ("server", "uri")),
     ToolTraits(ASK_USER, "control.questions", asks=True),
     ToolTraits(TODO_WRITE, "control.lists", "think"),
-    ToolTraits(AGENT, "control.agent", "think", ("description",), rule_field="subagent_type", nests=True),
+    ToolTraits(AGENT, "control.agent", "think", ("description",), rule_field="subagent_type", starts_child=True),
     ToolTraits(SKILL, "control.skill", "think", ("skill", "args"), rule_field="skill"),
     ToolTraits(
         TOOL_SEARCH,
@@ -254,6 +254,6 @@ def traits(name: str) -> ToolTraits:
     return _BY_NAME.get(name, _OTHER)
 
 
-def in_set(kind: ToolSet) -> tuple[str, ...]:
+def tools_in_set(kind: ToolSet) -> tuple[str, ...]:
     """The default tools of such a child session."""
     return tuple(tool.name for tool in TOOLS if kind in tool.sets)

@@ -56,7 +56,7 @@ EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhig
 """In increasing order. A model with fewer levels gets the nearest lower one, or else its lowest."""
 
 
-def effort_of(text: object) -> Effort | None:
+def parse_effort(text: object) -> Effort | None:
     """The effort level of that name; None if there is no such level."""
     return next((effort for effort in EFFORTS if effort == text), None)
 
@@ -115,7 +115,7 @@ class ToolResultBlock(NamedTuple):
     frame: Frame | None = None
 
     @property
-    def told(self) -> str:
+    def model_text(self) -> str:
         """The content as the model sees it. This is the only place where a result becomes request text."""
         if self.frame is None:
             return self.content
@@ -206,11 +206,11 @@ class Thinking(NamedTuple):
         return self.mode == "disabled" or self.effort == "none" or self.tokens == 0
 
     @property
-    def is_open(self) -> bool:
+    def is_unset(self) -> bool:
         """Whether nothing is chosen."""
         return self == DEFAULT_THINKING
 
-    def over(self, other: "Thinking") -> "Thinking":
+    def with_fallback(self, other: "Thinking") -> "Thinking":
         """Fills fields that are None from `other`, unless that would contradict a field that is set."""
         effort, mode, tokens = other
         if self.mode == "disabled" or ((self.mode or self.tokens) and effort == "none"):
@@ -470,7 +470,7 @@ type Prepare[A] = "Callable[[A, ToolContext], Prepared]"
 """Gathers everything that a call depends on, without running it. Raises ValueError or OSError if that is impossible."""
 
 
-def preparing[A](touch: Touch, run: "Callable[[A, ToolContext], Awaitable[ToolResult]]") -> Prepare[A]:
+def fixed_prepare[A](touch: Touch, run: "Callable[[A, ToolContext], Awaitable[ToolResult]]") -> Prepare[A]:
     """The `prepare` of a tool whose calls all touch the same."""
     return lambda arguments, context: Prepared(touch, lambda: run(arguments, context))
 
@@ -523,9 +523,9 @@ class Workspace:
 
 
 def _nobody() -> "Host":
-    from adderclaw.core.host import NOBODY
+    from adderclaw.core.host import NO_SESSION
 
-    return NOBODY
+    return NO_SESSION
 
 
 @mutable_record
@@ -550,17 +550,17 @@ class ToolContext:
     """A hook replaced the input that the model wrote."""
     approved: bool = False
     """A person approved this call."""
-    hidden: Callable[[str], bool] = lambda _path: False
+    is_hidden: Callable[[str], bool] = lambda _path: False
     """Whether a file that a search encounters may not be read. Its content is then not shown."""
-    unchanged: Callable[[str], bool] = lambda _path: False
+    is_write_protected: Callable[[str], bool] = lambda _path: False
     """Whether a rule denies reading or changing a file. Folders that contain such a file are not deleted either."""
-    kept: str = ""
+    outputs_folder: str = ""
     """The folder with this session's long outputs. Read, Grep and LS may read it; no tool may write there."""
-    shown: tuple[str, ...] = ()
+    readable_folders: tuple[str, ...] = ()
     """Folders of skills and trusted plugins outside the workspace that tools may read."""
-    keep: Callable[[str], str | None] = lambda _text: None
+    store_output: Callable[[str], str | None] = lambda _text: None
     """Stores a text that is too long to show in full. Returns the path to Read it by, or None if nothing is stored."""
-    printing: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]])
+    live_output: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]])
     """Id of a running call → a function that returns the last complete lines of its output, for live display."""
     host: "Host" = field(default_factory=_nobody)
     """The session that calls the tool."""
@@ -584,7 +584,7 @@ class Background(Protocol):
         """Finished tasks that were not reported yet. Each is returned exactly once."""
         ...
 
-    async def awaited(self) -> bool:
+    async def wait_for_needed(self) -> bool:
         """Waits for a task that the answer depends on; False if there is none."""
         ...
 

@@ -111,9 +111,9 @@ def _file(
 
 
 def _near(name: str, known: Collection[str]) -> str:
-    from adderclaw.core.decode import nearest
+    from adderclaw.core.decode import unknown_key_hint
 
-    return nearest(name.lower(), [*SUGGESTED, *known])
+    return unknown_key_hint(name.lower(), [*SUGGESTED, *known])
 
 
 def _key(scope: Scope, behaviour: str) -> str:
@@ -204,7 +204,7 @@ def _regex(base: str, segments: list[str]) -> str:
     within = bool(names) and names[-1] is None
     while names and names[-1] is None:
         names.pop()
-    out = re.escape(base.rstrip("/")) + ("/" + glob_patterns.path(names, whole=not within) if names else "")
+    out = re.escape(base.rstrip("/")) + ("/" + glob_patterns.path_pattern(names, whole=not within) if names else "")
     return (out + ("(?:/.*)?" if within else "")) or "/"
 
 

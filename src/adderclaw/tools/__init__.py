@@ -196,9 +196,9 @@ def _object(text: str) -> Json | None:
 
 def nearest(tools: Mapping[str, Tool[Any]], name: str) -> str | None:
     """The known name that looks most like an unknown one."""
-    from adderclaw.core.suggestions import near
+    from adderclaw.core.suggestions import closest
 
-    return near(name, [*tools, *(alias.name for tool in tools.values() for alias in tool.aliases)])
+    return closest(name, [*tools, *(alias.name for tool in tools.values() for alias in tool.aliases)])
 
 
 def arguments_of(alias: Alias | None, given: Json) -> Json:

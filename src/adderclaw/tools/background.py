@@ -28,7 +28,7 @@ MOST = 16
 """Tasks that run at the same time, unless the caller says otherwise."""
 OUTPUT_BYTES = 64 << 20
 """What is kept of one task's output; what comes after it is dropped, and said to be."""
-SHOWN = long_outputs.SHOWN - 2_000
+SHOWN = long_outputs.MOST_SHOWN - 2_000
 """Characters of new output that are shown at once: the head and the tail of it."""
 POLL = 0.25
 """Seconds between looks at the emergency stop while a task runs."""
@@ -276,7 +276,7 @@ class Tasks:
             task.told = True
         return [TaskEnd(task.id, task.status, news(task), task.result) for task in ended]
 
-    async def awaited(self) -> bool:
+    async def wait_for_needed(self) -> bool:
         """Wait for one that the answer depends on; False where there is none."""
         waiting = [task for task in self._tasks.values() if task.awaited and not task.told]
         if not waiting:

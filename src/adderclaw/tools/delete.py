@@ -5,7 +5,7 @@ from typing import Any
 
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox import workspace
@@ -31,7 +31,7 @@ def _fact(given: str, ctx: ToolContext) -> PathFact:
     place = _place(real, ctx)
     try:
         found = workspace.status(place) if place is not None else None
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         found = None
     return PathFact(given, named.path, real, (found.st_dev, found.st_ino) if found is not None else None)
 
@@ -65,7 +65,7 @@ def _touch(fact: PathFact, ctx: ToolContext, limits: Limits | None) -> Touch:
     place = _place(fact.real, ctx)
     if place is None or place.is_root:
         return Touch(writes=(fact,), removes=(fact,), why=f"deletes {paths.shown(fact.path)}")
-    found = look(place, limits, ctx.unchanged)
+    found = look(place, limits, ctx.is_write_protected)
     inner = [PathFact(fact.given, one.text, one.text) for one in found.named if one != place]
     return Touch(
         writes=(fact, *inner),
@@ -82,10 +82,12 @@ async def _run(judged: PathFact, ctx: ToolContext, limits: Limits | None) -> Too
         return rejected(obstacle)
     place = _place(judged.real, ctx)
     if place is None or place.is_root or (judged.real, judged.identity) != (fact.real, fact.identity):
-        raise Refused(f"{paths.shown(fact.path)} was exchanged for something else at this moment: nothing is deleted")
-    found = look(place, limits, ctx.unchanged)
+        raise PathRefused(
+            f"{paths.shown(fact.path)} was exchanged for something else at this moment: nothing is deleted"
+        )
+    found = look(place, limits, ctx.is_write_protected)
     if found.gits:
-        raise Refused(f"{paths.shown(found.gits[0].text)} is a git directory: nothing is deleted")
+        raise PathRefused(f"{paths.shown(found.gits[0].text)} is a git directory: nothing is deleted")
     try:
         workspace.remove_tree(place)
     except OSError as error:

@@ -82,7 +82,7 @@ async def read(place: PathFact, arguments: ReadArguments, ctx: ToolContext, *, a
     except FileNotFoundError:
         return rejected(missing(place, ctx))
     try:
-        fold = bool(ctx.kept) and beneath(place.real, followed(ctx.kept))
+        fold = bool(ctx.outputs_folder) and beneath(place.real, followed(ctx.outputs_folder))
         if (other := await _other_kind(fd, place, arguments, ctx)) is not None:
             return other
         if os.fstat(fd).st_size <= INLINE:
@@ -255,7 +255,7 @@ def nearest_names(path: str, ctx: ToolContext) -> list[str]:
     folder, name = os.path.split(path)
     try:
         fd = paths.open_folder(followed(folder), ctx)
-    except (OSError, paths.Refused):
+    except (OSError, paths.PathRefused):
         return []
     try:
         with workspace.scan(fd) as found:
@@ -281,7 +281,7 @@ class Change(NamedTuple):
 
 def failing(place: PathFact, plan: Callable[[], Change | str], ctx: ToolContext) -> str:
     """Why a change can only fail. Of a file that may not be read, nobody hears what is in it that way."""
-    if ctx.hidden(place.path) or ctx.hidden(place.real):
+    if ctx.is_hidden(place.path) or ctx.is_hidden(place.real):
         return ""
     planned = plan()
     return planned if isinstance(planned, str) else ""
@@ -338,7 +338,7 @@ def put(place: PathFact, change: Change, ctx: ToolContext) -> ToolResult:
 
 def _kept(place: PathFact, change: Change, ctx: ToolContext) -> str:
     """What became of a file that was there before, unless nobody may read it."""
-    if change.old is None or change.is_told or ctx.hidden(place.path) or ctx.hidden(place.real):
+    if change.old is None or change.is_told or ctx.is_hidden(place.path) or ctx.is_hidden(place.real):
         return ""
     return text.kept_difference(change.old.data, change.data)
 
@@ -421,7 +421,7 @@ def changing(place: PathFact, plan: Callable[[], Change | str], ctx: ToolContext
 
 
 def _previewed(place: PathFact, plan: Callable[[], Change | str], ctx: ToolContext) -> str:
-    if ctx.hidden(place.path) or ctx.hidden(place.real) or place.path.endswith(".ipynb"):
+    if ctx.is_hidden(place.path) or ctx.is_hidden(place.real) or place.path.endswith(".ipynb"):
         return ""
     planned = plan()
     return (

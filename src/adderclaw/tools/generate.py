@@ -45,7 +45,7 @@ HOOKS_ONLY = ((questions.AskUserQuestionArguments, "answers"),)
 
 def parameters(kind: type[Any]) -> Json:
     """The schema as short as it can be said: what is so without a word needs no saying."""
-    made = _short(decode.schema(kind))
+    made = _short(decode.json_schema(kind))
     shown = {name: entry for name, entry in made["properties"].items() if (kind, name) not in HOOKS_ONLY}
     return made | {"properties": shown, "additionalProperties": False}
 

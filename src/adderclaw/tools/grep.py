@@ -204,7 +204,7 @@ def _shown(out: str, mode: str, place: PathFact, ctx: ToolContext, traces: "Trac
         if name and (found or ends == "\0"):
             below = "" if name.startswith("/") else name.removeprefix("./")
             found_at = [os.path.join(base, below) if below else base for base in (place.path, place.real)]
-            hidden = any(map(ctx.hidden, found_at)) or traces.has(found_at[1])
+            hidden = any(map(ctx.is_hidden, found_at)) or traces.has(found_at[1])
         elif not row:
             hidden = False
         if not hidden:

@@ -9,18 +9,18 @@ import os
 from collections.abc import Awaitable, Callable
 
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.types import PathFact, Prepare, Prepared, ToolContext, ToolResult, refused, rejected
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import MAX_BYTES, Old, Place, read_all, shown
 
-__all__ = ("MAX_BYTES", "Old", "Refused", "read_all", "shown")
+__all__ = ("MAX_BYTES", "Old", "PathRefused", "read_all", "shown")
 
 MAX_PATH = 4096
 MAX_NAME = 255
 
 
-def denied(refusal: Refused) -> ToolResult:
+def denied(refusal: PathRefused) -> ToolResult:
     return refused(f"Denied: {refusal.reason}", "policy", refusal.reason)
 
 
@@ -40,25 +40,27 @@ def fact(given: str, ctx: ToolContext) -> PathFact:
     real = followed(path)
     try:
         found = workspace.status(workspace.anywhere(real))
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return PathFact(given, path, real)
     return PathFact(given, path, real, (found.st_dev, found.st_ino))
 
 
 def _check(path: str) -> None:
     if not path:
-        raise Refused("the path is empty: name a file or directory")
+        raise PathRefused("the path is empty: name a file or directory")
     if "\0" in path:
-        raise Refused(f"the path {shown(path[:80])!r} holds a NUL character, which no file name can")
+        raise PathRefused(f"the path {shown(path[:80])!r} holds a NUL character, which no file name can")
     try:
         encoded = path.encode("utf-8")
     except UnicodeEncodeError:
-        raise Refused(f"the path {shown(path[:80])!r} is not valid Unicode (lone surrogates)") from None
+        raise PathRefused(f"the path {shown(path[:80])!r} is not valid Unicode (lone surrogates)") from None
     if len(encoded) >= MAX_PATH:
-        raise Refused(f"the path {path[:60]!r}… has {len(encoded)} bytes; at most {MAX_PATH - 1} are possible")
+        raise PathRefused(f"the path {path[:60]!r}… has {len(encoded)} bytes; at most {MAX_PATH - 1} are possible")
     longest = max(encoded.split(b"/"), key=len)
     if len(longest) > MAX_NAME:
-        raise Refused(f"a name in the path {path[:60]!r}… has {len(longest)} bytes; at most {MAX_NAME} are possible")
+        raise PathRefused(
+            f"a name in the path {path[:60]!r}… has {len(longest)} bytes; at most {MAX_NAME} are possible"
+        )
 
 
 def relative(path: str, ctx: ToolContext) -> str:
@@ -83,7 +85,7 @@ def locate(real: str, ctx: ToolContext, *, anywhere: bool = False, reading: bool
     """A real path as a place in an allowed root; raises Refused where it lies in none."""
     roots = (ctx.workspace.root, *ctx.workspace.extra)
     if reading:
-        roots += (*((followed(ctx.kept),) if ctx.kept else ()), *ctx.shown)
+        roots += (*((followed(ctx.outputs_folder),) if ctx.outputs_folder else ()), *ctx.readable_folders)
     found = workspace.inside(real, roots)
     if found is None and anywhere:
         return workspace.anywhere(real)
@@ -111,7 +113,7 @@ def _target(place: PathFact, ctx: ToolContext) -> Place:
     if not name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place.path)
     if os.path.join(followed(folder), name) != place.real:
-        raise Refused(f"{shown(place.path)} is a symbolic link to {shown(place.real)}: name the file itself")
+        raise PathRefused(f"{shown(place.path)} is a symbolic link to {shown(place.real)}: name the file itself")
     return locate(place.real, ctx)
 
 
@@ -132,7 +134,7 @@ def why(verb: str, preposition: str, place: PathFact, ctx: ToolContext) -> str:
     """For the person who is asked: "writes to workspace"."""
     try:
         locate(place.real, ctx)
-    except Refused:
+    except PathRefused:
         return f"{verb} outside the workspace"
     return f"{verb} {preposition} workspace"
 
@@ -177,7 +179,7 @@ def _reason(fails: Callable[[], str]) -> str:
 async def _answered(running: Awaitable[ToolResult]) -> ToolResult:
     try:
         return await running
-    except Refused as refusal:
+    except PathRefused as refusal:
         return denied(refusal)
     except OSError as error:
         return rejected(explain(error))

@@ -67,7 +67,7 @@ async def ls(place: PathFact, ctx: ToolContext, traces: "Traces", *, anywhere: b
 
 def _whole(lines: list[str], ctx: ToolContext) -> str:
     """Where all of a list can be read of which a part is shown."""
-    path = ctx.keep("\n".join(lines))
+    path = ctx.store_output("\n".join(lines))
     return f"Read {path} has all of them" if path else ""
 
 
@@ -101,7 +101,7 @@ async def glob(
     except re.error as error:
         return rejected(f"the pattern {arguments.pattern!r} cannot be read: {error}.")
     except ValueError as error:
-        if isinstance(error, paths.Refused):
+        if isinstance(error, paths.PathRefused):
             raise
         return rejected(f"{error}.")
     where = paths.locate(place.real, ctx, anywhere=anywhere or ctx.free_reads, reading=True)

@@ -132,13 +132,13 @@ def prepare(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) ->
     """Plan a command. The names that a glob matches may change until it runs: they are not asked again."""
     cwd = ctx.workspace.cwd
     if "\0" in arguments.command:
-        raise paths.Refused("a command cannot hold a NUL character: print one with printf '\\0'")
+        raise paths.PathRefused("a command cannot hold a NUL character: print one with printf '\\0'")
     judged = _planned(arguments.command, ctx, means)
     command = judged.command
     named = planner.paths_of(command, cwd, os.path.expanduser("~"))
     confined = means.start is not None  # there the sandbox keeps links and archives to where they belong
     if named.rewritten and not confined:
-        raise paths.Refused(f"{named.rewritten[0]} is written by the command that opens it: do it in two calls")
+        raise paths.PathRefused(f"{named.rewritten[0]} is written by the command that opens it: do it in two calls")
     is_raw = isinstance(command, Raw)
     if is_raw:
         why = f"runs raw bash ({command.reason})"
@@ -191,7 +191,7 @@ def _facts(found: Iterable[str], ctx: ToolContext) -> Iterator[PathFact]:
         encoded = os.fsencode(path)
         if max(map(len, encoded.split(b"/"))) <= paths.MAX_NAME:
             if len(encoded) >= paths.MAX_PATH:
-                raise paths.Refused(f"the path {path[:60]!r}… is too long to be checked: write it without . and ..")
+                raise paths.PathRefused(f"the path {path[:60]!r}… is too long to be checked: write it without . and ..")
             folded = paths.fact(path, ctx)
             yield folded
             if b".." in encoded.split(b"/"):
@@ -233,7 +233,7 @@ def _linked(trees: Iterable[str]) -> Iterator[str]:
             count += 1
             if count > MAX_LOOKED_AT:
                 message = f"it follows links among more than {MAX_LOOKED_AT:,} files: let it not follow links"
-                raise paths.Refused(message)
+                raise paths.PathRefused(message)
             if entry.is_link:
                 yield os.path.join(tree, os.path.relpath(entry.place.text, top.text))
 
@@ -246,7 +246,7 @@ def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
 
             yield from (os.path.join(target, name) for name in archives.names(folder))
             continue
-        with suppress(OSError, paths.Refused):
+        with suppress(OSError, paths.PathRefused):
             listed = workspace.entries(workspace.anywhere(followed(folder)))
             yield from (os.path.join(target, entry.place.name) for entry in listed)
 
@@ -300,14 +300,14 @@ async def _run(arguments: BashArguments, judged: JudgedCommand, ctx: ToolContext
         return _begin(arguments, (await _rendered(judged, means)).text, judged, ctx, means)
     seconds, refused = _seconds(arguments), means.refused()
     kept = (Capture(KEPT_BYTES, END_BYTES), Capture(KEPT_BYTES, END_BYTES))
-    ctx.printing[ctx.tool_use_id] = lambda: b"".join(stream.latest() for stream in kept)
+    ctx.live_output[ctx.tool_use_id] = lambda: b"".join(stream.latest() for stream in kept)
     try:
         if len(parts) > 1 and means.start is not None:
             done, note = await _in_parts(judged, seconds, ctx, means, kept)
         else:
             done, note = await _followed(judged, seconds, ctx, means, kept)
     finally:
-        ctx.printing.pop(ctx.tool_use_id, None)
+        ctx.live_output.pop(ctx.tool_use_id, None)
     dropped = sum(stream.dropped for stream in kept)
     if means.is_sealed and done.returncode and not _is_alone(judged):
         note = "\n".join(filter(None, (note, unreached.note(done, refused=means.refused() > refused))))

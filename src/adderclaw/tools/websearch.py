@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.json_text import check_size
 from adderclaw.core.record import record
 from adderclaw.core.types import (
@@ -212,7 +212,7 @@ class Searcher:
         surfing.searches += 1
         try:
             return await self._searched(self.name, arguments)
-        except Refused as refusal:
+        except PathRefused as refusal:
             return denied(refusal)
 
     async def _searched(self, name: str, arguments: WebSearchArguments) -> ToolResult:

@@ -74,7 +74,7 @@ async def create(kit: Kit, ctx: ToolContext, name: str) -> Made:
     if wrong := misnamed(name):
         return Made(problem=wrong)
     place = Place(ctx.workspace.root, f"{FOLDER}/{name}")
-    said = await ctx.host.fire("WorktreeCreate", {"name": name})
+    said = await ctx.host.run_hooks("WorktreeCreate", {"name": name})
     if said.blocked:
         return Made(problem=f"a WorktreeCreate hook refused: {said.reason}")
     if by_hook := said.specific.get("worktreePath"):
@@ -113,7 +113,7 @@ def _by_hook(path: str, ctx: ToolContext) -> Made:
     real = followed(os.path.join(ctx.workspace.root, path))
     try:
         place = paths.locate(real, ctx)
-    except paths.Refused as refusal:
+    except paths.PathRefused as refusal:
         return Made(problem=f"the WorktreeCreate hook's path cannot be used: {refusal}")
     return Made(real) if workspace.is_folder(place) else Made(problem=f"the WorktreeCreate hook made no folder {real}")
 
@@ -139,7 +139,7 @@ async def remove(kit: Kit, ctx: ToolContext, path: str, *, discard: bool = False
     """Remove a worktree of ours; says why not, or nothing."""
     if not discard and (what := await lost(kit, ctx, path)):
         return f"{what} would be lost: commit or merge them, keep the worktree, or say discard_changes"
-    await ctx.host.fire("WorktreeRemove", {"worktree_path": path})
+    await ctx.host.run_hooks("WorktreeRemove", {"worktree_path": path})
     force = ("--force",) if discard else ()
     done = await git(kit, ctx, ctx.workspace.root, "worktree", "remove", *force, path)
     if done.returncode:

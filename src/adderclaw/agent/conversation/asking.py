@@ -12,7 +12,7 @@ from adderclaw.agent.tool_call.approvals import (
     unaskable,
 )
 from adderclaw.core.errors import UsageError
-from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, reached
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, approval_with_registries
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
@@ -51,7 +51,7 @@ class Asking:
         given = await self._asked(request)
         if not (given.approved and given.remember == "registries"):
             return given
-        return reached(request)._replace(who=given.who)
+        return approval_with_registries(request)._replace(who=given.who)
 
     async def ask(self, request: QuestionRequest) -> Answer:
         return await self._asked(request)

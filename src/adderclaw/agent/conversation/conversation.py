@@ -18,7 +18,7 @@ from adderclaw.agent.session.session import ALONE, Attached, TurnResult
 from adderclaw.agent.tool_call.approvals import Nobody
 from adderclaw.config.managed import PROFILES, lent_profile
 from adderclaw.core.deltas import GrowingText
-from adderclaw.core.errors import InUse, UsageError
+from adderclaw.core.errors import SessionInUse, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Delta, MediaBlock, OnDelta
 from adderclaw.storage import transcript
@@ -159,7 +159,7 @@ class Conversation(Watched):
         """Do something in place of a turn, such as going back; messages wait for it. Then followers read it anew."""
         self.require(client, granted=granted)
         if self.state != "idle":
-            raise InUse(f"{self.id} is at work; interrupt it first, or wait until it is done")
+            raise SessionInUse(f"{self.id} is at work; interrupt it first, or wait until it is done")
         async with self._alone:
             result = await work(await self.awake())
         self.updates.publish("dropped", {"missed": 0, "fix": READ_ANEW})
@@ -309,10 +309,10 @@ class Conversation(Watched):
             return self._work.done(_turn(run, message, hear))
 
         async with self._alone:
-            self._heard = _Heard(self.updates, run.runtime.bus.catch_up)
+            self._heard = _Heard(self.updates, run.runtime.bus.deliver)
             result, rest = await one_turn(run.session, work, self._heard)
         self._heard = None
-        run.runtime.bus.catch_up()
+        run.runtime.bus.deliver()
         self._say(END)
         self._leaves = self._leaves or _is_cancelled()  # the process ends: no further turn
         result = shown(run, result)

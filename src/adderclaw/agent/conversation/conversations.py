@@ -9,7 +9,7 @@ from adderclaw.agent.conversation import questions
 from adderclaw.agent.conversation.conversation import Conversation
 from adderclaw.agent.conversation.watched import BOUNDS, Bounds, Full, NotYours, Unknown
 from adderclaw.agent.run import Options, Resume, Run
-from adderclaw.core.errors import InUse, UsageError
+from adderclaw.core.errors import SessionInUse, UsageError
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, transcript
 
@@ -206,4 +206,4 @@ def _require_same(one: Conversation, run: Run, said: dict[str, str]) -> None:
     for name, wanted in said.items():
         if wanted not in (now[name], getattr(one.options, name)):
             fix = "close it, then go on with it"
-            raise InUse(f"{one.id} is awake with the {name} {now[name]!r}, not {wanted!r}: {fix}")
+            raise SessionInUse(f"{one.id} is awake with the {name} {now[name]!r}, not {wanted!r}: {fix}")

@@ -99,7 +99,7 @@ def tell(session: "Session", found: Sequence[Json], tool_use_id: str = "") -> No
         entries: list[dict[str, str]] = [
             {name: str(value) for name, value in one.items() if name != "id"} for one in found
         ]
-        session.bus.tell(
+        session.bus.publish(
             {"event_type": "changed_later", "message": _said(found), "changes": entries, "tool_use_id": tool_use_id}
         )
 

@@ -1,7 +1,7 @@
 """The goal of a session: what its operator wants reached before a turn ends, asked about whenever the model stops."""
 
 from adderclaw.agent.session.session import Rows, Session
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.types import Json
 from adderclaw.storage import transcript
 
@@ -26,7 +26,7 @@ def put(session: Session, words: str) -> None:
 def over(session: Session) -> None:
     """It was judged so at the end of a turn, which a replay comes to by itself."""
     _keep(session, "")
-    session.bus.tell({"event_type": "hook_message", "hook_event": "Stop", "message": OVER})
+    session.bus.publish({"event_type": "hook_message", "hook_event": "Stop", "message": OVER})
 
 
 def _keep(session: Session, words: str) -> None:
@@ -35,7 +35,7 @@ def _keep(session: Session, words: str) -> None:
     session.state.goal = words
 
 
-async def judge(session: Session, fields: Json, rows: Rows | None) -> Merged:
+async def judge(session: Session, fields: Json, rows: Rows | None) -> HookOutcome:
     """A hook of type prompt: the small model says whether the goal is reached."""
     from adderclaw.agent.tool_call import session_hooks
     from adderclaw.tools.hooks.settings import Hook
@@ -44,5 +44,5 @@ async def judge(session: Session, fields: Json, rows: Rows | None) -> Merged:
     hook = Hook(_BESIDE, "Stop", kind="prompt", command=asked, seconds=SECONDS, source="/goal")
     merged, kept = await session_hooks.run("Stop", (hook,), session, fields, rows)
     if merged.blocked:
-        return Merged(blocked=True, reason=merged.reason.removeprefix(f"[{_BESIDE}] "), ran=1)
-    return Merged(specific={REACHED: True} if [row.exit_code for row in kept] == [0] else {}, ran=1)
+        return HookOutcome(blocked=True, reason=merged.reason.removeprefix(f"[{_BESIDE}] "), ran=1)
+    return HookOutcome(specific={REACHED: True} if [row.exit_code for row in kept] == [0] else {}, ran=1)

@@ -15,10 +15,10 @@ from adderclaw.core.deltas import DeltaRelay, WholeWords
 from adderclaw.core.errors import LimitError, ProviderError, Stopped
 from adderclaw.core.history import History, message_json
 from adderclaw.core.json_text import canonical
-from adderclaw.core.overseer import Crowded
+from adderclaw.core.overseer import BudgetReserved
 from adderclaw.core.provider_kinds import MOCK
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.redaction import settled
+from adderclaw.core.redaction import settled_length
 from adderclaw.core.types import ChatRequest, ChatResponse, Json, OnDelta, Thinking, Usage
 from adderclaw.storage import model_calls
 
@@ -108,7 +108,7 @@ async def ask(
         asked = request if held.answer is None else replace(request, max_tokens=held.answer)
         began = session.clock.monotonic()
         _sent(session, request, request_hash, attempt)
-        relay = DeltaRelay(words := WholeWords(on_delta, session.secrets.shown, settled))
+        relay = DeltaRelay(words := WholeWords(on_delta, session.secrets.redact, settled_length))
         try:
             with session.store.write() as cursor:  # before it costs anything: nobody may live to say what it did
                 session.keep_spent(cursor)
@@ -125,7 +125,7 @@ async def ask(
             error.request_hash, error.attempts = request_hash, attempt
             _failed(session, error, attempt)
             if error.kind == "rate_limit":
-                session.overseer.slow(session.model, error.retry_after)
+                session.overseer.report_rate_limit(session.model, error.retry_after)
             await _pause(session, error, attempt)
             relay.reset()
             continue
@@ -143,7 +143,7 @@ def _thinking(session: Session, messages: History) -> Thinking:
     """What a skill of this turn wants goes before the session's own; questions beside the turn are not the skill's."""
     if messages is not session.state.history:
         return session.thinking
-    return Thinking(session.scene.in_force.effort).over(session.thinking)
+    return Thinking(session.scene.in_force.effort).with_fallback(session.thinking)
 
 
 def _hint(session: Session, messages: History) -> dict[str, str]:
@@ -169,7 +169,7 @@ async def _reserved(session: Session, prompt: Prompt, messages: History) -> Rese
     while True:
         try:
             return _reserve(session, prompt, messages)
-        except Crowded:
+        except BudgetReserved:
             await session.clock.sleep(0.25)
         if session.scene.stopped():
             raise Stopped("the emergency stop was set while waiting for other calls to end")
@@ -226,7 +226,7 @@ def _say_unpriced(session: Session, quote: Quote) -> None:
     limit = f"limits.tokens ({session.config.limits.tokens:,}) still does"
     fix = f'`[models."{model}"]` with input_per_mtok and output_per_mtok sets it'
     message = f"the price of the model {model!r} is unknown, so limits.cost_usd does not bound it; {limit}; {fix}"
-    session.bus.tell({"event_type": "warning", "message": message})
+    session.bus.publish({"event_type": "warning", "message": message})
 
 
 def _not_empty(session: Session, response: ChatResponse) -> None:
@@ -264,7 +264,7 @@ async def _within_budget(session: Session, request: ChatRequest, on_delta: OnDel
 
 async def _paced(session: Session) -> None:
     """Wait while others are told that the model is asked too often."""
-    while (left := session.overseer.pause(session.model)) > 0:
+    while (left := session.overseer.seconds_to_wait(session.model)) > 0:
         await session.clock.sleep(min(left, 0.25))
         if session.scene.stopped():
             raise Stopped("the emergency stop was set while waiting to ask the model")
@@ -281,7 +281,7 @@ async def _pause(session: Session, error: ProviderError, attempt: int) -> None:
         if error.retry_after > runtime.quota_wait_seconds:
             raise _too_long(error)
         delay = max(delay, error.retry_after)
-    session.bus.tell(
+    session.bus.publish(
         {
             "event_type": "llm_retry_scheduled",
             "provider": error.provider or session.provider.name,
@@ -311,8 +311,8 @@ def _too_long(error: ProviderError) -> ProviderError:
 
 
 def _sent(session: Session, request: ChatRequest, request_hash: str, attempt: int) -> None:
-    session.bus.span()
-    session.bus.mention(
+    session.bus.begin_span()
+    session.bus.publish_soon(
         {
             "event_type": "llm_request_sent",
             "provider": session.provider.name,
@@ -328,7 +328,7 @@ def _sent(session: Session, request: ChatRequest, request_hash: str, attempt: in
 
 def _received(session: Session, response: ChatResponse, attempt: int, latency: float, price: float | None) -> None:
     told = session.config.telemetry.include_content and session.config.telemetry.enabled
-    session.bus.mention(
+    session.bus.publish_soon(
         {
             "event_type": "llm_response_received",
             "provider": response.provider or session.provider.name,
@@ -348,7 +348,7 @@ def _received(session: Session, response: ChatResponse, attempt: int, latency: f
 
 
 def _failed(session: Session, error: ProviderError, attempt: int) -> None:
-    session.bus.tell(
+    session.bus.publish(
         {
             "event_type": "llm_request_failed",
             "provider": error.provider or session.provider.name,

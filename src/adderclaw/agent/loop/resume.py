@@ -219,7 +219,7 @@ def _lost(session: Session) -> tuple[TaskEnd, ...]:
         for row in rows:
             if row.status == "running":
                 tasks.end(cursor, row.id, "lost", "ended with the process that ran it")
-    kept = session.scene.context.kept
+    kept = session.scene.context.outputs_folder
     ended = [row if row.status != "running" else row._replace(status="lost") for row in rows]
     return tuple(TaskEnd(row.id, row.status, _of_end(row, kept), row.result) for row in ended)
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, cast
 from adderclaw.config import Loaded
 from adderclaw.config.paths import followed
 from adderclaw.core import home_names
-from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.errors import PathRefused, UsageError
 from adderclaw.core.types import Json
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import Place
@@ -76,7 +76,7 @@ def checked(store: Store, run: Run, places: Sequence[Place] = ()) -> Trace:
     except FileNotFoundError:
         gone = ("it is not there, though the run wrote it",) if wrote else ()
         return Trace(place, "missing", (), gone)
-    except (OSError, Refused) as error:
+    except (OSError, PathRefused) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return Trace(place, "differs", (f"it cannot be read: {why}",))
     with os.fdopen(descriptor, "rb") as file:
@@ -197,7 +197,7 @@ def read(place: Place) -> Iterator[Line]:
     """Line by line, never more of one than an event may have."""
     try:
         descriptor = workspace.open_file(place)
-    except (OSError, Refused) as error:
+    except (OSError, PathRefused) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"{place.text} cannot be read: {why}") from error
     with os.fdopen(descriptor, "rb") as file:

@@ -14,8 +14,8 @@ from adderclaw.agent.tool_call.call import run_call
 from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.agent.tool_call.result import Done
 from adderclaw.agent.tool_call.session_hooks import AGENT
-from adderclaw.core.child import Child
-from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, replied
+from adderclaw.core.child import ChildRequest
+from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, answer_with
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Tool, ToolCall, ToolContext, ToolResult, Workspace, rejected
@@ -33,7 +33,7 @@ class Configured:
         return Answer(approved=True, by="operator", comment=f"{request.tool} is called by the operator's own hook")
 
     async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
-        return replied(None)
+        return answer_with(None)
 
 
 class NoOperator(Configured):
@@ -63,14 +63,14 @@ async def call(
         return rejected(why_not)
     if name not in tools:
         return rejected(f"there is no tool {name!r}")
-    order = Child("", agent_type=AGENT, description=why, background=not asked)
+    order = ChildRequest("", agent_type=AGENT, description=why, background=not asked)
     child = _session(runtime, parent, tools[name], order)
     return (await _run(child, parent, ToolCall(child.ids("toolu"), name, given), order)).result
 
 
 async def unasked(runtime: Runtime, parent: Session, name: str, given: dict[str, object], why: str) -> ToolResult | str:
     """The same for what the gate allows without a question; else nothing happens, and this says why."""
-    order = Child("", agent_type=AGENT, description=why, background=True)
+    order = ChildRequest("", agent_type=AGENT, description=why, background=True)
     child = _session(runtime, parent, parent.scene.tools[name], order)
     child.operator = NoOperator()
     call = ToolCall(child.ids("toolu"), name, given)
@@ -91,7 +91,7 @@ async def looking(runtime: Runtime, parent: Session, given: dict[str, object], w
 
     if not parent.scene.kit.has_look_room:
         return await unasked(runtime, parent, BASH, given, why)
-    order = Child("", agent_type=AGENT, description=why, background=True)
+    order = ChildRequest("", agent_type=AGENT, description=why, background=True)
     child = _session(runtime, parent, late.looking(parent.scene.kit), order)
     call = ToolCall(child.ids("toolu"), BASH, given)
     considered = prepare_and_judge(child.scene, call)
@@ -112,14 +112,14 @@ async def by_hand(
     runtime: Runtime, parent: Session, name: str, given: dict[str, object], operator: Operator, why: str
 ) -> ByHand:
     """The same for what a person types: hooks hear of it, and a file that is read so was read in the conversation."""
-    order = Child("", agent_type=HAND, description=why)
+    order = ChildRequest("", agent_type=HAND, description=why)
     child = _session(runtime, parent, parent.scene.tools[name], order)
     child.operator, child.scene.context.files_read = operator, parent.scene.context.files_read
     call = ToolCall(child.ids("toolu"), name, given)
     return ByHand(child.session_id, call.id, await _run(child, parent, call, order))
 
 
-async def _run(child: Session, parent: Session, call: ToolCall, order: Child) -> Done:
+async def _run(child: Session, parent: Session, call: ToolCall, order: ChildRequest) -> Done:
     children.begin(child, parent, order)
     try:
         done = await run_call(child, call)
@@ -130,18 +130,18 @@ async def _run(child: Session, parent: Session, call: ToolCall, order: Child) ->
     return done
 
 
-def _session(runtime: Runtime, parent: Session, tool: Tool[Any], order: Child) -> Session:
+def _session(runtime: Runtime, parent: Session, tool: Tool[Any], order: ChildRequest) -> Session:
     above, session_id = parent.scene, runtime.ids("session")
     place = above.context.workspace
     context = ToolContext(
         parent.conversation_id,
         session_id,
         Workspace(place.root, place.extra),
-        hidden=above.context.hidden,
-        unchanged=above.context.unchanged,
-        kept=above.context.kept,
-        shown=above.context.shown,
-        keep=above.context.keep,
+        is_hidden=above.context.is_hidden,
+        is_write_protected=above.context.is_write_protected,
+        outputs_folder=above.context.outputs_folder,
+        readable_folders=above.context.readable_folders,
+        store_output=above.context.store_output,
         host=above.context.host,
     )
     tools = {tool.name: tool}
@@ -150,7 +150,7 @@ def _session(runtime: Runtime, parent: Session, tool: Tool[Any], order: Child) -
     return replace(
         parent,
         scene=here,
-        bus=parent.bus.of_session(session_id),
+        bus=parent.bus.for_session(session_id),
         hooks={} if order.background else parent.hooks,
         operator=Configured() if order.background else children.operator_of(parent, order, session_id),
         state=State(LoopDetector(running.loop_warn_at, running.loop_stop_at)),

@@ -15,7 +15,7 @@ from adderclaw.agent.session.session import InForce
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
-from adderclaw.core.child import Apart
+from adderclaw.core.child import Isolation
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import CommandFact, Workspace
 from adderclaw.models.http import own_network
@@ -51,7 +51,7 @@ class WorkspaceContents:
         in_force: InForce,
         *,
         for_servers: bool = False,
-        apart: Apart | None = None,
+        apart: Isolation | None = None,
     ) -> None:
         """`for_servers`: those that are fetched, whose cache no command writes. `apart`: of a child that sees less."""
         self.in_force, self._for_servers, self._apart = in_force, for_servers, apart
@@ -106,7 +106,7 @@ class WorkspaceContents:
         )
         return made if self._apart is None else self._set_apart(made, self._apart)
 
-    def _set_apart(self, room: "Room", apart: Apart) -> "Room":
+    def _set_apart(self, room: "Room", apart: Isolation) -> "Room":
         """Nothing of the workspace is written, no cache is shared, and what is named is hidden."""
         away = hidden_apart(self._workspace, room.traces, apart)
         room = replace(room, read_only=True, cache="", hidden=(*room.hidden, *away))
@@ -147,7 +147,7 @@ class WorkspaceContents:
         return self._held.limits
 
 
-def hidden_apart(workspace: Workspace, traces: tuple[str, ...], apart: Apart) -> tuple[str, ...]:
+def hidden_apart(workspace: Workspace, traces: tuple[str, ...], apart: Isolation) -> tuple[str, ...]:
     """What a child apart does not see of the workspace, whoever asks: the gate for its tools, the sandbox."""
     roots = (workspace.root, *workspace.extra)
     if apart.workspace == "none":

@@ -15,9 +15,9 @@ from adderclaw.config import KEY_AS_MODEL
 from adderclaw.config.model_facts.catalogue import Prices
 from adderclaw.config.places import FLAGS
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.child import Child, ChildReport
-from adderclaw.core.errors import ProviderError, Refused, UsageError
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.child import ChildReport, ChildRequest
+from adderclaw.core.errors import PathRefused, ProviderError, UsageError
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest
 from adderclaw.core.redaction import looks_secret
@@ -91,7 +91,7 @@ def make(
         closing.callback(here.kit.tasks.release)
     root = here.context.workspace.root
     unapproved = runtime.later.unapproved if runtime.later is not None else frozenset[str]
-    files = None if options.bare else Instructions(runtime.home, root, here.context.hidden, unapproved)
+    files = None if options.bare else Instructions(runtime.home, root, here.context.is_hidden, unapproved)
     if files is not None and runtime.later is not None:
         runtime.later.imported = files.imported
         if runtime.looker is not None:
@@ -140,7 +140,7 @@ def hooks_of(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     return recorded_hooks({**_configured(runtime, session), **checks, lifecycle.GOAL: _judge_goal})
 
 
-async def _judge_goal(session: Session, fields: Json, rows: Rows | None) -> Merged:
+async def _judge_goal(session: Session, fields: Json, rows: Rows | None) -> HookOutcome:
     from adderclaw.agent.loop import goals
 
     return await goals.judge(session, fields, rows)
@@ -255,15 +255,15 @@ class SessionHost:
     async def approve(self, request: ApprovalRequest) -> Answer:
         return await self._session.operator.approve(request)
 
-    async def fire(self, event: str, fields: Json) -> Merged:
+    async def run_hooks(self, event: str, fields: Json) -> HookOutcome:
         return await self._session.fire(event, fields)
 
-    async def spawn(self, order: Child) -> ChildReport:
+    async def spawn(self, order: ChildRequest) -> ChildReport:
         from adderclaw.agent.subagents import children
 
         return await children.run(self._runtime, self._session, order)
 
-    async def call(self, name: str, given: Json, why: str, *, asked: bool = False) -> ToolResult:
+    async def call_tool(self, name: str, given: Json, why: str, *, asked: bool = False) -> ToolResult:
         from adderclaw.agent.run import hook_calls
 
         return await hook_calls.call(self._runtime, self._session, self._everything, name, given, why, asked=asked)
@@ -271,12 +271,12 @@ class SessionHost:
     async def ask_small_model(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
         return await ask_small_model(self._runtime, self._session, instructions, text, purpose, wanted)
 
-    async def connecting(self) -> str:
+    async def wait_for_servers(self) -> str:
         waiting = self._session.scene.connecting
         return "" if waiting is None else await waiting()
 
-    def say(self, message: str, attachments: list[str], status: str) -> None:
-        self._session.bus.tell(
+    def show_message(self, message: str, attachments: list[str], status: str) -> None:
+        self._session.bus.publish(
             {"event_type": "brief", "message": message, "attachments": attachments, "status": status}
         )
 
@@ -297,7 +297,7 @@ class SessionHost:
             self._session.state.planning = ""  # the model hears it from the tool's result
         return ended
 
-    def lend(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:
+    def grant_for_turn(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:
         return self._session.scene.in_force.lend(rules, effort)
 
 
@@ -355,7 +355,7 @@ def persistent_approvals(runtime: Runtime, session: Session, channel: str) -> Op
         stopped=runtime.stopped,
         seconds=seconds,
         key=lambda: operators_key(runtime.key_path),
-        tell=runtime.bus.tell,
+        tell=runtime.bus.publish,
         channel=channel,
         spent=lambda id: session.ledger is not None and session.ledger.names(id),
     )
@@ -383,7 +383,7 @@ def open_provider(runtime: Runtime, name: str) -> Provider:
         name,
         runtime.config,
         secrets=runtime.secrets,
-        tell=runtime.bus.tell,
+        tell=runtime.bus.publish,
         clock=runtime.clock,
         credentials=runtime.credentials,
     )
@@ -393,12 +393,12 @@ def _ledger(runtime: Runtime, store: Store, closing: ExitStack) -> Ledger | None
     receipts = runtime.config.receipts
     if not receipts.enabled:
         message = "receipts are off (receipts.enabled = false): what tools did cannot be verified"
-        runtime.bus.tell({"event_type": "warning", "message": message})
+        runtime.bus.publish({"event_type": "warning", "message": message})
         return None
     ledger = Ledger.open(receipts.path, store, runtime.key_path, clock=runtime.clock, ids=runtime.ids)
     closing.callback(ledger.close)
     for repair in ledger.repairs:
-        runtime.bus.tell({"event_type": "warning", "message": repair})
+        runtime.bus.publish({"event_type": "warning", "message": repair})
     return ledger
 
 
@@ -412,8 +412,8 @@ def _body_keeper(runtime: Runtime) -> Callable[[str, Json], None]:
         text = canonical(runtime.secrets.clean(body))
         try:
             workspace.write(folder / name, text.encode("utf-8", "replace"), mode=0o600)
-        except (OSError, Refused) as error:  # a command put something else there: no reason to end the run
-            runtime.bus.tell({"event_type": "warning", "message": f"{name} cannot be kept: {error}"})
+        except (OSError, PathRefused) as error:  # a command put something else there: no reason to end the run
+            runtime.bus.publish({"event_type": "warning", "message": f"{name} cannot be kept: {error}"})
 
     return keep
 

@@ -12,7 +12,7 @@ from adderclaw.config.paths import followed
 from adderclaw.config.places import FLAGS, foreign_homes
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
-from adderclaw.core.errors import NoModel, StoreError, UsageError
+from adderclaw.core.errors import NoModelChosen, StoreError, UsageError
 from adderclaw.core.events import Bus
 from adderclaw.core.provider_kinds import BY_NAME
 from adderclaw.core.record import mutable_record
@@ -101,7 +101,7 @@ class Runtime:
                     allowed=self.config.managed.plugins,
                 )
                 for message in found.refused:
-                    self.bus.tell({"event_type": "warning", "message": message})
+                    self.bus.publish({"event_type": "warning", "message": message})
             self.joined = (found if found is not None and (found.loaded or found.held) else None,)
         return self.joined[0]
 
@@ -158,7 +158,7 @@ class Runtime:
         return foreign_homes(self.config.compat.claude)
 
     def stopped(self) -> bool:
-        return os.path.lexists(os.path.join(self.home, home_names.ESTOP)) or self.options.overseer.halted()
+        return os.path.lexists(os.path.join(self.home, home_names.ESTOP)) or self.options.overseer.has_lost_run()
 
 
 def _require_allowed(profile: str, loaded: config.Loaded) -> None:
@@ -185,18 +185,18 @@ def start(options: Options) -> Runtime:
     if options.live and not log.is_hushed():
         from adderclaw.storage.telemetry import console
 
-        bus.listen("console", console.sink(sys.stderr))
+        bus.add_sink("console", console.sink(sys.stderr))
     else:
         stream = sys.stderr if options.log_file is None else _log_file(options.log_file)
-        bus.listen("log", log.sink(level, os.environ.get("ADDERCLAW_LOG") == "json", stream))
+        bus.add_sink("log", log.sink(level, os.environ.get("ADDERCLAW_LOG") == "json", stream))
     sources = credentials(options, loaded, secrets, clock)
     runtime = Runtime(options, loaded, config.home(), clock, ids, secrets, sources, bus)
     profile = options.profile or loaded.config.security.autonomy
-    bus.tell({"event_type": "workspace_path", "path": loaded.workspace, "reason": loaded.workspace_reason})
-    bus.tell({"event_type": "startup", "version": __version__, "pid": os.getpid(), "profile": profile})
-    bus.tell({"event_type": "config_path", "paths": list(loaded.files)})
+    bus.publish({"event_type": "workspace_path", "path": loaded.workspace, "reason": loaded.workspace_reason})
+    bus.publish({"event_type": "startup", "version": __version__, "pid": os.getpid(), "profile": profile})
+    bus.publish({"event_type": "config_path", "paths": list(loaded.files)})
     for message in (*_to_be_said(loaded), *chosen):
-        bus.tell({"event_type": "warning", "message": message})
+        bus.publish({"event_type": "warning", "message": message})
     return runtime
 
 
@@ -295,7 +295,7 @@ def with_a_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
         keys = []
     found = found_keys.the_only(keys)
     if found is None and options.asks == "must" and name in now.providers.models:
-        raise NoModel(found_keys.NO_MODEL)
+        raise NoModelChosen(found_keys.NO_MODEL)
     if found is None:
         return loaded, ()
     overrides, used = found_keys.with_key(options.overrides, found, now)
@@ -321,7 +321,7 @@ def _operators_row(path: str) -> Json | None:
 
 def _may_be_unscripted(now: Config, name: str) -> bool:
     entry = now.providers.models.get(name)
-    return entry is None or BY_NAME[entry.kind].asks_nobody
+    return entry is None or BY_NAME[entry.kind].has_no_server
 
 
 def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock: Clock) -> Sources:
@@ -365,4 +365,4 @@ def operators_own(options: Options, loaded: config.Loaded, key: str) -> bool:
 
 
 def warn(runtime: Runtime, message: str) -> None:
-    runtime.bus.tell({"event_type": "warning", "message": message})
+    runtime.bus.publish({"event_type": "warning", "message": message})

@@ -67,7 +67,7 @@ def tool_environment(
     start = None if furniture is None else Starter(runtime, confinement, furniture, ways)
     tasks = None
     if store is not None:
-        tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped, runtime.bus.mention)
+        tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped, runtime.bus.publish_soon)
     kit = tools.Kit(
         _as_judged(settings_now, in_force.policy),
         store,
@@ -97,9 +97,9 @@ def tool_environment(
             session_id,
             workspace,
             free_reads=runtime.options.free_reads,
-            kept=keep.folder,
-            shown=tuple(made_of["shown"]),
-            keep=keep,
+            outputs_folder=keep.folder,
+            readable_folders=tuple(made_of["shown"]),
+            store_output=keep,
         ),
         stopped=runtime.stopped,
         planning=lambda: _planning(store, conversation_id),

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from adderclaw.agent.session.session import Session
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.sandbox import workspace
 
 MOST = 1000
@@ -21,7 +21,7 @@ def watch(session: Session, paths: Iterable[str]) -> None:
             session.state.watched.setdefault(path, stamp(path))
 
 
-def heard(session: Session, merged: Merged) -> None:
+def heard(session: Session, merged: HookOutcome) -> None:
     """What a hook's answer says of paths to watch."""
     wanted = merged.specific.get("watchPaths")
     if isinstance(wanted, list):

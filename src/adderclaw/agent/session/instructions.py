@@ -15,8 +15,8 @@ from typing import Any, Literal, cast
 from adderclaw.config.paths import followed
 from adderclaw.config.places import MARKERS
 from adderclaw.core import home_names
-from adderclaw.core.errors import Refused
-from adderclaw.core.framing import framed, sealed
+from adderclaw.core.errors import PathRefused
+from adderclaw.core.framing import content_mark, framed
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
@@ -280,7 +280,7 @@ def _opened(path: str, within: str) -> _Open | None:
             continue
         try:
             return _Open(place, workspace.open_file(place))
-        except Refused:
+        except PathRefused:
             continue  # a link is on the way, or it is no regular file
         except (OSError, ValueError):
             return None
@@ -317,7 +317,7 @@ def _is_linked(place: Place) -> bool:
     """Whether a link may be on the way there: else nothing is there at all."""
     try:
         return workspace.Entry(place, workspace.status(place)).is_link
-    except Refused:
+    except PathRefused:
         return True
     except OSError:
         return False
@@ -329,7 +329,7 @@ def _documents(top: Place) -> Iterator[Place]:
     while waiting:
         try:
             entries = workspace.entries(waiting.pop())
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             continue
         waiting += [entry.place for entry in reversed(entries) if entry.is_folder]
         yield from (entry.place for entry in entries if not entry.is_folder and entry.place.name.endswith(".md"))
@@ -377,7 +377,7 @@ def told(files: list[File]) -> str:
         body = file.text.replace("</instructions", "<\\/instructions")
         name = visible(file.path, keep_newlines=False)
         if file.outside:
-            parts.append(f"{OUTSIDE.format(name=name)}\n{framed(sealed(body), body)}")
+            parts.append(f"{OUTSIDE.format(name=name)}\n{framed(content_mark(body), body)}")
             continue
         parts.append(f'<instructions from="{name}" of="{file.scope}">\n{body}\n</instructions>')
     return "\n\n".join(parts)

@@ -14,9 +14,9 @@ from adderclaw.config.schema.settings import Config, Permissions
 from adderclaw.core.events import Bus
 from adderclaw.core.framing import tagged
 from adderclaw.core.history import History
-from adderclaw.core.hook_outcome import NO_HOOKS, Merged
-from adderclaw.core.host import NOBODY, Host
-from adderclaw.core.overseer import ALONE as NO_OVERSEER
+from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
+from adderclaw.core.host import NO_SESSION, Host
+from adderclaw.core.overseer import NO_SUPERVISOR as NO_OVERSEER
 from adderclaw.core.overseer import RunSupervisor
 from adderclaw.core.questions import Operator
 from adderclaw.core.record import NamedTuple, mutable_record
@@ -157,8 +157,8 @@ class ToolEnvironment:
         """Let searches pass over what may not be read: by the rules, and our own files under any other name."""
         from adderclaw import policy as gate
 
-        self.context.hidden = _hidden(gate.hides(self.policy), self.protected_ids)
-        self.context.unchanged = gate.keeps(self.policy)
+        self.context.is_hidden = _hidden(gate.hides(self.policy), self.protected_ids)
+        self.context.is_write_protected = gate.keeps(self.policy)
 
     @property
     def offered(self) -> dict[str, Tool[Any]]:
@@ -196,7 +196,7 @@ def _is_linked(path: str, own: Callable[[], frozenset[tuple[int, int]]]) -> bool
 
 type Rows = list[Callable[[Cursor], None]]
 """What is to be written in one transaction with something else."""
-type Chain = Callable[["Session", Json, Rows | None], Awaitable[Merged]]
+type Chain = Callable[["Session", Json, Rows | None], Awaitable[HookOutcome]]
 """The hooks of one event, ready to run."""
 
 
@@ -301,13 +301,13 @@ class Session:
 
     tape: Tape = UNTAPED
     """What reaches it from outside passes through here."""
-    host: Host = NOBODY
+    host: Host = NO_SESSION
     """What its tools see of it; `hosted` sets it, once for each session."""
 
     def hosted(self, host: Host) -> None:
         self.host = self.scene.context.host = host
 
-    async def fire(self, event: str, fields: Json, rows: Rows | None = None) -> Merged:
+    async def fire(self, event: str, fields: Json, rows: Rows | None = None) -> HookOutcome:
         """Run an event's hooks; where there are none this costs a look into a table.
 
         Their own rows are committed at once, or left in `rows` for the caller's transaction.
@@ -329,17 +329,17 @@ class Session:
         """A part of the work is stored that whoever resumes the run does not repeat."""
         if self.overseer is not NO_OVERSEER:
             self._complete()
-            await self.overseer.unit(place)
+            await self.overseer.unit_stored(place)
 
     async def called(self, call: ToolCall) -> None:
         """A call is recorded with its result."""
-        if self.overseer.ended(call):
+        if self.overseer.call_ended(call):
             self._complete()
-            await self.overseer.put_away()
+            await self.overseer.save_progress()
 
     def _complete(self) -> None:
         """All that was told and noted so far is in the store: a copy of it is whole."""
-        self.bus.catch_up()
+        self.bus.deliver()
         with self.store.write():
             pass
 

@@ -15,10 +15,10 @@ from adderclaw.agent.session import prompt
 from adderclaw.agent.session.limits import LoopDetector
 from adderclaw.agent.session.session import InForce, Session, State, ToolEnvironment, TurnResult
 from adderclaw.agent.session.tape import UNTAPED
-from adderclaw.core.child import Child, ChildReport
+from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import AdderClawError, LimitError
-from adderclaw.core.hook_outcome import NO_HOOKS, Merged
-from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, replied
+from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
+from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, answer_with
 from adderclaw.core.tool_traits import TOOLS
 from adderclaw.core.types import Json, Provider, Tool, ToolContext, Workspace
 from adderclaw.models import providers
@@ -38,13 +38,13 @@ class Unattended:
         return Answer(approved=False, by="no_operator", comment="a background subagent can ask nobody")
 
     async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
-        return replied(None)
+        return answer_with(None)
 
 
-async def run(runtime: Runtime, parent: Session, order: Child) -> ChildReport:
+async def run(runtime: Runtime, parent: Session, order: ChildRequest) -> ChildReport:
     """Make a child, run its turn and record how it ended; its rows are there before it is told to anybody."""
     # a child that waited for room among those that wait for it would wait for ever
-    await _room(runtime, parent, waits=order.waits and not parent.depth)
+    await _room(runtime, parent, waits=order.waits_for_slot and not parent.depth)
     runtime.children += 1
     parent.budget.children += 1
     try:
@@ -55,7 +55,7 @@ async def run(runtime: Runtime, parent: Session, order: Child) -> ChildReport:
             runtime.child_ended.set()
 
 
-async def _lived(runtime: Runtime, parent: Session, order: Child) -> ChildReport:
+async def _lived(runtime: Runtime, parent: Session, order: ChildRequest) -> ChildReport:
     await _arrived(parent, order)
     child, own_provider, apart = make(runtime, parent, order)
     begin(child, parent, order)
@@ -101,21 +101,23 @@ async def _room(runtime: Runtime, parent: Session, *, waits: bool) -> None:
         raise LimitError(f"this run has begun {allowed.max_total} subagents already (subagents.max_total)")
 
 
-async def _arrived(parent: Session, order: Child) -> None:
+async def _arrived(parent: Session, order: ChildRequest) -> None:
     """Tools of MCP servers that the order names and nobody has asked for yet: their servers are started now."""
-    arrive = parent.scene.arrive if order.apart is None else None  # which starts those of its own
+    arrive = parent.scene.arrive if order.isolation is None else None  # which starts those of its own
     for name in order.tools or ():
         if arrive is not None and name.startswith("mcp__") and not named(parent.scene.tools, (name,)):
             await arrive(name if "__" in name[5:] else f"{name}__*")
 
 
-def make(runtime: Runtime, parent: Session, order: Child) -> "tuple[Session, Provider | None, IsolatedChild | None]":
+def make(
+    runtime: Runtime, parent: Session, order: ChildRequest
+) -> "tuple[Session, Provider | None, IsolatedChild | None]":
     """A child that runs beside its parent: own id, context, prompt and history; the same store, ledger, budget, box.
 
     It never may more than its parent. The provider and the sandbox come with it where they are not the parent's, to be
     closed.
     """
-    session_id = order.again or runtime.ids("session")
+    session_id = order.resumed_session_id or runtime.ids("session")
     chosen = _model(runtime, parent, order)
     own = None if chosen.provider == parent.provider.name else open_provider(runtime, chosen.provider)
     here, apart = _scene(runtime, parent, order, session_id)
@@ -131,10 +133,10 @@ def make(runtime: Runtime, parent: Session, order: Child) -> "tuple[Session, Pro
         parent,
         config=config,
         scene=here,
-        bus=parent.bus.of_session(session_id),
+        bus=parent.bus.for_session(session_id),
         provider=own or parent.provider,
         model=chosen.model,
-        thinking=order.thinking.over(parent.thinking),
+        thinking=order.thinking.with_fallback(parent.thinking),
         prompt=prompt.compose(
             here.context.workspace.root,
             "",
@@ -162,7 +164,7 @@ def _denied(parent: Session, apart: "IsolatedChild | None") -> list[str]:
     return [*parent.config.permissions.deny, *(apart.denied if apart is not None else ())]
 
 
-def _model(runtime: Runtime, parent: Session, order: Child) -> providers.Choice:
+def _model(runtime: Runtime, parent: Session, order: ChildRequest) -> providers.Choice:
     own = providers.Choice(parent.provider.name, parent.model)
     if isinstance(parent.provider, NoModelProvider):
         own = chosen_by(runtime.options, runtime.config)
@@ -170,12 +172,12 @@ def _model(runtime: Runtime, parent: Session, order: Child) -> providers.Choice:
 
 
 def _scene(
-    runtime: Runtime, parent: Session, order: Child, session_id: str
+    runtime: Runtime, parent: Session, order: ChildRequest, session_id: str
 ) -> "tuple[ToolEnvironment, IsolatedChild | None]":
-    if order.apart is not None:
+    if order.isolation is not None:
         from adderclaw.agent.subagents import isolated_child as apart
 
-        return apart.isolated_environment(runtime, parent, order, order.apart, session_id)
+        return apart.isolated_environment(runtime, parent, order, order.isolation, session_id)
     above = parent.scene
     policy = gate.tightened(above.in_force.own, order.mode)
     place = above.context.workspace
@@ -183,9 +185,9 @@ def _scene(
         parent.conversation_id,
         session_id,
         Workspace(place.root, place.extra, order.cwd),
-        kept=above.context.kept,
-        shown=above.context.shown,
-        keep=above.context.keep,
+        outputs_folder=above.context.outputs_folder,
+        readable_folders=above.context.readable_folders,
+        store_output=above.context.store_output,
     )
     tasks = above.kit.tasks and above.kit.tasks.of_child()
     kit = replace(above.kit, tasks=tasks)
@@ -198,7 +200,7 @@ def _scene(
 
 
 def _let_arrive(
-    above: ToolEnvironment, here: ToolEnvironment, given: dict[str, Tool[Any]], parent: Session, order: Child
+    above: ToolEnvironment, here: ToolEnvironment, given: dict[str, Tool[Any]], parent: Session, order: ChildRequest
 ) -> None:
     """What comes late to the parent (tools of MCP servers) comes to the child as well, if it may have it."""
     known = set(above.tools)
@@ -224,23 +226,23 @@ def _let_arrive(
     here.arrive, here.connecting = arrived, connected
 
 
-def _tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:
+def _tools(above: Mapping[str, Tool[Any]], parent: Session, order: ChildRequest) -> dict[str, Tool[Any]]:
     """Those of the parent's tools that the child has."""
     kept = _chosen(above, parent, order)
     if order.tools and not kept:
         raise AdderClawError(f"none of the tools of {order.agent_type!r} is there: {', '.join(order.tools)}")
-    return kept | {tool.name: tool for tool in order.extra}
+    return kept | {tool.name: tool for tool in order.extra_tools}
 
 
-def _chosen(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:
+def _chosen(above: Mapping[str, Tool[Any]], parent: Session, order: ChildRequest) -> dict[str, Tool[Any]]:
     """Tools that it is given by name stand in its prompt; of all others the rare ones wait behind ToolSearch."""
     deepest = parent.depth + 1 >= parent.config.subagents.max_depth
     left_out = {
         tool.name
         for tool in TOOLS
-        if not tool.for_children or (tool.asks and order.background) or (tool.nests and deepest)
+        if not tool.for_children or (tool.asks and order.background) or (tool.starts_child and deepest)
     }
-    left_out |= named(above, order.without)
+    left_out |= named(above, order.excluded_tools)
     if order.tools is None or "*" in order.tools:
         return {name: tool for name, tool in above.items() if name not in left_out}
     kept = named(above, order.tools) - left_out
@@ -256,7 +258,7 @@ def named(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
     return found | ({name for name in above if name.startswith(servers)} if servers else set())
 
 
-def operator_of(parent: Session, order: Child, session_id: str) -> Operator:
+def operator_of(parent: Session, order: ChildRequest, session_id: str) -> Operator:
     from adderclaw.agent.tool_call.approvals import PersistentApprovals
 
     if order.background:
@@ -271,7 +273,7 @@ def operator_of(parent: Session, order: Child, session_id: str) -> Operator:
 # ------------------------------------------------------------------ its life
 
 
-def begin(child: Session, parent: Session, order: Child) -> None:
+def begin(child: Session, parent: Session, order: ChildRequest) -> None:
     with child.store.write() as cursor:
         transcript.begin(
             cursor,
@@ -279,8 +281,8 @@ def begin(child: Session, parent: Session, order: Child) -> None:
             session_id=child.session_id,
             project_dir=child.scene.context.workspace.root,
         )
-        if order.again:
-            subagents.begin_again(cursor, order.again)
+        if order.resumed_session_id:
+            subagents.begin_again(cursor, order.resumed_session_id)
         else:
             subagents.begin(
                 cursor,
@@ -291,7 +293,7 @@ def begin(child: Session, parent: Session, order: Child) -> None:
                 description=order.description,
                 background=order.background,
             )
-    child.bus.tell(
+    child.bus.publish(
         {
             "event_type": "subagent_started",
             "parent_session_id": parent.session_id,
@@ -303,15 +305,15 @@ def begin(child: Session, parent: Session, order: Child) -> None:
     )
 
 
-async def _turns(parent: Session, child: Session, order: Child) -> TurnResult:
+async def _turns(parent: Session, child: Session, order: ChildRequest) -> TurnResult:
     """Its turn, one more if whoever wanted it misses something, and more while a hook sends it back to work."""
     who = {"agent_id": child.agent_id, "agent_type": child.agent_type}
-    fire = _unheard if order.unhooked else parent.fire
+    fire = _unheard if order.without_hooks else parent.fire
     begun = await fire("SubagentStart", who)
     message: str | None = "\n\n".join((order.prompt, *begun.context))
-    if order.again:
+    if order.resumed_session_id:
         resume.restore(child, go_on=True)
-        child.state.rounds = order.rounds
+        child.state.rounds = order.rounds_used
         message = None if child.state.history.messages else message
     for again in range(STOP_HOOK_CAP + 1):
         result = await _turn(child, order, message)
@@ -327,17 +329,21 @@ async def _turns(parent: Session, child: Session, order: Child) -> TurnResult:
     raise AssertionError("unreachable")
 
 
-async def _turn(child: Session, order: Child, message: str | None) -> TurnResult:
+async def _turn(child: Session, order: ChildRequest, message: str | None) -> TurnResult:
     try:
         result = await run_turn(child, message)
-        if result.outcome == "completed" and order.until is not None and (missed := order.until()) is not None:
+        if (
+            result.outcome == "completed"
+            and order.before_end is not None
+            and (missed := order.before_end()) is not None
+        ):
             result = await run_turn(child, missed)
     except AdderClawError as error:
         return TurnResult("error", "", str(error))
     return result
 
 
-async def _unheard(_event: str, _fields: Json) -> Merged:
+async def _unheard(_event: str, _fields: Json) -> HookOutcome:
     """Of a hook's own agent no hook hears: it would call for itself without end."""
     return NO_HOOKS
 
@@ -345,7 +351,7 @@ async def _unheard(_event: str, _fields: Json) -> Merged:
 def finish(child: Session, result: TurnResult) -> None:
     with child.store.write() as cursor:
         subagents.finish(cursor, child.session_id, result.outcome, result.answer, result.reason)
-    child.bus.tell(
+    child.bus.publish(
         {
             "event_type": "subagent_finished",
             "agent_type": child.agent_type,

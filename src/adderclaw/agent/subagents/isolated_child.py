@@ -10,7 +10,7 @@ from adderclaw.agent.run.start import Runtime
 from adderclaw.agent.run.tool_environment import box_of, is_unmasked, outputs
 from adderclaw.agent.session.policy_inputs import policy_of
 from adderclaw.agent.session.session import InForce, Session, ToolEnvironment
-from adderclaw.core.child import Apart, Child
+from adderclaw.core.child import ChildRequest, Isolation
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.tool_traits import EDIT, READ
 from adderclaw.core.types import Json, Tool, ToolContext, Touch, Workspace
@@ -56,7 +56,7 @@ class IsolatedChild:
 
 
 def isolated_environment(
-    runtime: Runtime, parent: Session, order: Child, apart: Apart, session_id: str
+    runtime: Runtime, parent: Session, order: ChildRequest, apart: Isolation, session_id: str
 ) -> tuple[ToolEnvironment, IsolatedChild]:
     """What it sees and may do. Raises AdderClawError where this cannot be held: nothing weaker takes its place."""
     above = parent.scene
@@ -72,7 +72,7 @@ def isolated_environment(
     ways = above.ways_out if apart.network and isinstance(above.ways_out, SessionNetwork) else None
     furniture = WorkspaceContents(runtime, above.confinement, place, in_force, apart=apart)
     quarters = IsolatedChild(runtime, furniture, ways, denied)
-    tasks = Tasks(runtime.clock, runtime.ids, keep, parent.store, runtime.stopped, runtime.bus.mention)
+    tasks = Tasks(runtime.clock, runtime.ids, keep, parent.store, runtime.stopped, runtime.bus.publish_soon)
     kit = replace(
         above.kit,
         start=quarters.start,
@@ -87,8 +87,8 @@ def isolated_environment(
         parent.conversation_id,
         session_id,
         Workspace(place.root, place.extra, order.cwd if apart.workspace == "read" else SCRATCH),
-        kept=keep.folder,
-        keep=keep,
+        outputs_folder=keep.folder,
+        store_output=keep,
     )
 
     def unmasked(touch: Touch) -> bool:
@@ -127,28 +127,30 @@ def _policy(parent: Session, made_of: Json, denied: tuple[str, ...]) -> policy.P
     return replace(made, autonomy=own.autonomy, autonomy_set=own.autonomy_set, mode=own.mode)
 
 
-def _tools(built_in: dict[str, Tool[Any]], order: Child) -> dict[str, Tool[Any]]:
+def _tools(built_in: dict[str, Tool[Any]], order: ChildRequest) -> dict[str, Tool[Any]]:
     from adderclaw.agent.subagents.children import named
 
     wanted = named(built_in, order.tools or ())
     found = {name: replace(tool, deferred=False) for name, tool in built_in.items() if name in wanted}
-    return {name: _wrapped(tool, order) for name, tool in found.items()} | {tool.name: tool for tool in order.extra}
+    return {name: _wrapped(tool, order) for name, tool in found.items()} | {
+        tool.name: tool for tool in order.extra_tools
+    }
 
 
-def _wrapped(tool: Tool[Any], order: Child) -> Tool[Any]:
-    return tool if order.wrap is None else order.wrap(tool)
+def _wrapped(tool: Tool[Any], order: ChildRequest) -> Tool[Any]:
+    return tool if order.wrap_tool is None else order.wrap_tool(tool)
 
 
 def _join(
     runtime: Runtime,
     parent: Session,
-    order: Child,
+    order: ChildRequest,
     here: ToolEnvironment,
     given: dict[str, Tool[Any]],
     quarters: IsolatedChild,
 ) -> None:
     """Start servers anew in its sandbox: no page, cookie or file of another session's browser is in there."""
-    wanted = order.apart.servers if order.apart is not None else ()
+    wanted = order.isolation.servers if order.isolation is not None else ()
     entries = [entry for entry in servers.configured(runtime) if entry.name in wanted and not entry.server.disabled]
     if not entries:
         return
@@ -160,7 +162,7 @@ def _join(
     wires = Wires(
         clock=runtime.clock,
         secrets=runtime.secrets,
-        tell=runtime.bus.tell,
+        tell=runtime.bus.publish,
         roots=(place.root, *place.extra),
         start=quarters.start,
         env=here.kit.env,

@@ -15,7 +15,7 @@ from adderclaw.agent.tool_call.permission_check import PreparedCall, considered_
 from adderclaw.agent.tool_call.result import Done, intent, record_result
 from adderclaw.core.errors import AdderClawError, LimitError
 from adderclaw.core.json_text import canonical, digest
-from adderclaw.core.overseer import ALONE, Begun
+from adderclaw.core.overseer import NO_SUPERVISOR, StartedCall
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import DENIAL_KINDS, Json, ToolCall, ToolResult, Touch, internal_failure, refused, rejected
@@ -75,7 +75,7 @@ class ApprovedCall(NamedTuple):
 async def judge(session: Session, call: ToolCall, life: CallRecord, refusal: str | None = None) -> GatedCall:
     """Find, decode and judge a call, with what hooks say of it."""
     call = unwrapped(call)
-    session.bus.mention(
+    session.bus.publish_soon(
         {
             "event_type": "tool_requested",
             "tool": call.name,
@@ -207,15 +207,15 @@ def begin(session: Session, rulings: Sequence[ApprovedCall]) -> None:
     """Commit the intent: from here on, a crash leaves calls whose outcome is unknown."""
     if session.ledger is not None:
         session.ledger.ready(len(rulings))
-    if session.overseer is not ALONE:
-        session.overseer.begins([_shown(session, ruling.considered.call) for ruling in rulings])
+    if session.overseer is not NO_SUPERVISOR:
+        session.overseer.calls_started([_shown(session, ruling.considered.call) for ruling in rulings])
     with session.store.write() as cursor:
         for ruling in rulings:
             intent(session, cursor, ruling.considered, ruling.how)
         session.keep_spent(cursor)
     for considered, life, how, *_ in rulings:
         life.begun = True
-        session.bus.mention(
+        session.bus.publish_soon(
             {
                 "event_type": "tool_approved",
                 "tool": considered.call.name,
@@ -227,9 +227,9 @@ def begin(session: Session, rulings: Sequence[ApprovedCall]) -> None:
         )
 
 
-def _shown(session: Session, call: ToolCall) -> Begun:
+def _shown(session: Session, call: ToolCall) -> StartedCall:
     said = canonical(call.arguments) if call.arguments is not None else call.raw
-    return Begun(call.id, call.name, session.secrets.shown(said)[:SHOWN])
+    return StartedCall(call.id, call.name, session.secrets.redact(said)[:SHOWN])
 
 
 class Ran(NamedTuple):
@@ -330,7 +330,7 @@ async def _operators_word(session: Session, considered: PreparedCall) -> Answer:
 
     decision, case = considered.decision, considered.case
     session.store.flush()
-    session.bus.catch_up()
+    session.bus.deliver()
     command, ways = considered.touch.command, session.scene.ways_out
     shown = command.shown if command is not None else canonical(considered.call.arguments)
     request = ApprovalRequest(
@@ -377,7 +377,7 @@ def _plan_hash(session: Session, considered: PreparedCall) -> str:
     """Of exactly what is asked about: the tool, its input, where it would run and all that it would touch."""
     name = considered.tool.name if considered.tool is not None else considered.call.name
     place = session.scene.context.workspace
-    if session.overseer is not ALONE:  # it may be answered when the run is on another machine
+    if session.overseer is not NO_SUPERVISOR:  # it may be answered when the run is on another machine
         from adderclaw.policy import facts
 
         return digest([name, considered.call.input, _unplaced([place.cwd, facts.told(considered.touch)], place.root)])
@@ -418,7 +418,7 @@ def _remember(session: Session, considered: PreparedCall, answer: Answer) -> Jso
             root = session.scene.context.workspace.root
             place = f"{project_grants.add(session.home, root, rules)} for {root}"
     except AdderClawError as error:
-        session.bus.tell({"event_type": "warning", "message": f"'always' could not be kept: {error}"})
+        session.bus.publish({"event_type": "warning", "message": f"'always' could not be kept: {error}"})
         return {}
     return session.secrets.clean({"granted": list(rules), "granted_in": place})
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from adderclaw.agent.session.session import Rows, Session, told
 from adderclaw.agent.tool_call.permission_check import PreparedCall, considered_in
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import Answer
 from adderclaw.core.tool_traits import EDIT
@@ -48,7 +48,7 @@ class CallRecord:
         self.done: Done | None = None
         """As it was recorded."""
 
-    def add_hook_output(self, event: str, merged: Merged, *reasons: str) -> None:
+    def add_hook_output(self, event: str, merged: HookOutcome, *reasons: str) -> None:
         texts = [text for text in (*merged.context, *reasons) if text]
         if texts:
             self.said.append(told(event, texts))
@@ -155,10 +155,10 @@ def _update(session: Session, updates: Sequence[Json], who: str) -> None:
             place = permission_updates.apply(session, wanted := decode(PermissionUpdate, update))
             if wanted.destination in permission_updates.NOT_OURS:
                 message = f"{who}'s permission update counts in {place}"
-                session.bus.tell({"event_type": "warning", "message": message})
+                session.bus.publish({"event_type": "warning", "message": message})
         except AdderClawError as error:
             message = f"{who}'s permission update is not made: {error}"
-            session.bus.tell({"event_type": "warning", "message": message})
+            session.bus.publish({"event_type": "warning", "message": message})
 
 
 def _allowed(session: Session, considered: PreparedCall, decision: Json) -> tuple[PreparedCall, Answer | None]:

@@ -8,7 +8,7 @@ from typing import Literal
 from adderclaw.agent.session.session import Session
 from adderclaw.agent.tool_call.hooks import CallRecord
 from adderclaw.agent.tool_call.permission_check import PreparedCall
-from adderclaw.core.framing import Frame, cut
+from adderclaw.core.framing import Frame, shorten
 from adderclaw.core.history import media_json
 from adderclaw.core.json_text import digest
 from adderclaw.core.record import NamedTuple
@@ -84,7 +84,7 @@ def record_result(
 
 def clipped(result: ToolResult) -> ToolResult:
     """What was not run has its limit, too; no file keeps such words, so that a replay comes to the same."""
-    content = cut(result.content)
+    content = shorten(result.content)
     return result if content == result.content else replace(result, content=content)
 
 
@@ -113,7 +113,7 @@ def _warned(session: Session, call: ToolCall, result: ToolResult) -> ToolResult:
     if not session.state.loops.warns:
         return result
     repeats = session.state.loops.repeats
-    session.bus.tell({"event_type": "loop_warning", "tool": call.name, "repeats": repeats})
+    session.bus.publish({"event_type": "loop_warning", "tool": call.name, "repeats": repeats})
     note = f"[The same call gave this same result {repeats} times. Do something else.]"
     return replace(result, content=f"{result.content}\n{note}")
 
@@ -149,7 +149,7 @@ def receipt(
     )
     written = session.ledger.adopt(draft, rows) if after_crash else None
     written = written or session.ledger.append(draft, rows)
-    session.bus.mention(
+    session.bus.publish_soon(
         {
             "event_type": "receipt_written",
             "receipt_id": written.id,
@@ -167,7 +167,7 @@ def _tell(
     name, use = considered.call.name, considered.call.id
     if status == "denied":
         risk = considered.decision.risk
-        session.bus.tell(
+        session.bus.publish(
             {
                 "event_type": "tool_denied",
                 "tool": name,
@@ -179,7 +179,7 @@ def _tell(
         )
     elif status == "failed":
         kind: ErrorClass = result.error_class
-        session.bus.tell(
+        session.bus.publish(
             {
                 "event_type": "tool_failed",
                 "tool": name,
@@ -191,7 +191,7 @@ def _tell(
         )
     else:
         returned: dict[Literal["exit_code"], int] = {"exit_code": how["exit_code"]} if "exit_code" in how else {}
-        session.bus.mention(
+        session.bus.publish_soon(
             {
                 "event_type": "tool_completed",
                 "tool": name,

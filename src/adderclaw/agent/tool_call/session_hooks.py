@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from adderclaw.agent.session.session import Chain, Rows, Session, ToolEnvironment
 from adderclaw.agent.tool_call.permission_check import prepare_and_judge
-from adderclaw.core.child import Child
+from adderclaw.core.child import ChildRequest
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, Merged
-from adderclaw.core.redaction import Secrets, without_shapes
+from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, HookOutcome
+from adderclaw.core.redaction import Secrets, mask_secret_shapes
 from adderclaw.core.tool_traits import BASH, READERS
 from adderclaw.core.types import Autonomy, Json, PermissionMode, ToolCall
 from adderclaw.policy import judges
@@ -43,7 +43,7 @@ def table(hooks: tuple[Hook, ...]) -> Mapping[str, Chain]:
 
 
 def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
-    async def fire(session: Session, fields: Json, rows: Rows | None) -> Merged:
+    async def fire(session: Session, fields: Json, rows: Rows | None) -> HookOutcome:
         merged, _ = await run(event, hooks, session, fields, rows)
         return merged
 
@@ -52,7 +52,7 @@ def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
 
 async def run(
     event: str, hooks: tuple[Hook, ...], session: Session, fields: Json, rows: Rows | None
-) -> tuple[Merged, list[rows_of.Invocation]]:
+) -> tuple[HookOutcome, list[rows_of.Invocation]]:
     """What these hooks say of an event, and the rows that they leave."""
     kept: list[rows_of.Invocation] = []
 
@@ -71,7 +71,7 @@ async def run(
             with session.store.write() as cursor:
                 write(cursor)
     for message in merged.messages:
-        session.bus.tell({"event_type": "hook_message", "hook_event": event, "message": message})
+        session.bus.publish({"event_type": "hook_message", "hook_event": event, "message": message})
     return merged, kept
 
 
@@ -80,7 +80,7 @@ def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = T
     policy = session.scene.policy
 
     def told(hook: Hook, ran: Ran, wrong: str, seconds: float) -> None:
-        session.bus.tell(
+        session.bus.publish(
             {
                 "event_type": "hook_finished",
                 "hook_event": hook.event,
@@ -93,7 +93,7 @@ def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = T
         )
 
     def warn(message: str) -> None:
-        session.bus.tell({"event_type": "warning", "message": message})
+        session.bus.publish({"event_type": "warning", "message": message})
 
     return plane.Place(
         base=base(session),
@@ -105,7 +105,7 @@ def _place(session: Session, kept: list[rows_of.Invocation], *, beside: bool = T
         stopped=session.scene.stopped,
         seconds_left=max(session.budget.seconds_left, 0.0),
         # a row has what was printed, without secrets; who shows it makes it fit to be shown
-        clean=lambda text: without_shapes(session.secrets.scrub(text)),
+        clean=lambda text: mask_secret_shapes(session.secrets.scrub(text)),
         scrub=session.secrets.scrub_all,
         applies=lambda rule, fields: applies(session.scene, warn, rule, fields),
         aliases=policy.aliases,
@@ -210,7 +210,7 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
     if session.agent_type == AGENT:
         return Ran(None, stderr="an agent hook does not run inside an agent hook")
     wanted = str(hook.more.get("model", "")) or None
-    order = Child(
+    order = ChildRequest(
         model_hooks.question(hook, stdin),
         agent_type=AGENT,
         description=f"{hook.event} hook",
@@ -218,7 +218,7 @@ async def _spawn(session: Session, hook: Hook, stdin: Json) -> Ran:
         tools=READERS,
         model=wanted,
         background=True,
-        unhooked=True,
+        without_hooks=True,
     )
     try:
         report = await session.host.spawn(order)
@@ -252,7 +252,7 @@ async def _call(session: Session, hook: Hook, stdin: Json) -> Ran:
     name = tool_name(slug(str(hook.more["server"])), str(hook.more["tool"]))
     session.state.hooks_calling.add(hook.ordinal)
     try:
-        result = await session.host.call(name, filled(hook.more.get("input", {}), stdin), f"{hook.event} hook")
+        result = await session.host.call_tool(name, filled(hook.more.get("input", {}), stdin), f"{hook.event} hook")
     finally:
         session.state.hooks_calling.discard(hook.ordinal)
     return Ran(None, "", result.content) if result.is_error else Ran(0, result.content)

@@ -80,7 +80,7 @@ class Runs:
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
         one = Active(runtime, self._outbox, id, opening.kind)
-        runtime.bus.listen("rpc", self._teller(id))
+        runtime.bus.add_sink("rpc", self._teller(id))
         self.active[one.run_id] = one
         try:
             with opened(

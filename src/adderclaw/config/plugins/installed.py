@@ -102,11 +102,11 @@ def _looked_at(home: str, name: str, entry: Json | None) -> Plugin:
         wrong = "its folder is a link; install what it leads to: plugin install PATH"
     if wrong:
         return Plugin(name, "", "", path, "", "broken", plugin_manifest.Manifest(name), (wrong,), entry=entry)
-    found = at(path)._replace(name=name, entry=entry)
-    if found.sha256 and found.manifest.name != name:
-        wrong = f"it calls itself {found.manifest.name!r}; its folder must have that name"
-        return found._replace(state="broken", problems=(*found.problems, wrong))
-    return found if found.problems else _judged(found)
+    plugin = at(path)._replace(name=name, entry=entry)
+    if plugin.sha256 and plugin.manifest.name != name:
+        wrong = f"it calls itself {plugin.manifest.name!r}; its folder must have that name"
+        return plugin._replace(state="broken", problems=(*plugin.problems, wrong))
+    return plugin if plugin.problems else _judged(plugin)
 
 
 def at(path: str, name: str = "", leave_out: frozenset[str] = frozenset()) -> Plugin:
@@ -125,21 +125,21 @@ def at(path: str, name: str = "", leave_out: frozenset[str] = frozenset()) -> Pl
         wrong = tuple(map(str, error.problems))
         return Plugin(name, "", "", path, "", "broken", plugin_manifest.Manifest(name), wrong)
     manifest, problems = plugin_manifest.read(tree, name)
-    found = Plugin(manifest.name, manifest.version, manifest.description, path, tree.sha256, "untrusted", manifest)
-    return found._replace(files=tree.files, problems=problems, state="broken" if problems else "untrusted")
+    plugin = Plugin(manifest.name, manifest.version, manifest.description, path, tree.sha256, "untrusted", manifest)
+    return plugin._replace(files=tree.files, problems=problems, state="broken" if problems else "untrusted")
 
 
-def _judged(found: Plugin) -> Plugin:
+def _judged(plugin: Plugin) -> Plugin:
     from adderclaw.config.plugins.tree import changes
 
-    trusted = found.entry.get("sha256")
+    trusted = plugin.entry.get("sha256")
     if not trusted:
-        return found._replace(state="untrusted")
-    if trusted != found.sha256:
-        before = found.entry.get("files")
-        marks = changes(cast(dict[str, str], before) if isinstance(before, dict) else {}, found.files)
-        return found._replace(state="changed", problems=tuple(f"since it was trusted: {mark}" for mark in marks))
-    return found._replace(state="enabled" if found.entry.get("enabled") is True else "disabled")
+        return plugin._replace(state="untrusted")
+    if trusted != plugin.sha256:
+        before = plugin.entry.get("files")
+        marks = changes(cast(dict[str, str], before) if isinstance(before, dict) else {}, plugin.files)
+        return plugin._replace(state="changed", problems=tuple(f"since it was trusted: {mark}" for mark in marks))
+    return plugin._replace(state="enabled" if plugin.entry.get("enabled") is True else "disabled")
 
 
 # ------------------------------------------------------------------ the registry

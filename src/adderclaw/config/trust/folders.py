@@ -31,8 +31,8 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 def stamps(project: str, named: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
     """What shows cheaply whether anything that is no configuration has changed: names, sizes, times of change."""
-    found = (one for tree in TREES for one in _walked(project, tree, strict=False))
-    for path, known in (*found, *((path, None) for path in named)):
+    files = (file for tree in TREES for file in _walked(project, tree, strict=False))
+    for path, known in (*files, *((path, None) for path in named)):
         status = known or _status(os.path.join(project, path), project)
         if status is None:
             continue
@@ -87,7 +87,9 @@ def _walked(project: str, tree: str, *, strict: bool) -> Iterator[tuple[str, os.
                 if is_folder:
                     if covered or depth < deepest:
                         waiting.append((below, depth + 1, covered))
-                elif not covered and not any(_status(os.path.join(project, path, one), project) for one in names):
+                elif not covered and not any(
+                    _status(os.path.join(project, path, unit_name), project) for unit_name in names
+                ):
                     continue
                 elif strict and status is None and _is_folder(os.path.join(project, path)):
                     raise unfit(os.path.join(project, path), "is a link to a folder, whose content could change unseen")
@@ -116,10 +118,14 @@ def _listed(root: int, folder: str, tree: str, names: Sequence[str]) -> tuple[bo
         raise unfit(os.path.normpath(os.path.join(tree, folder)), f"cannot be read: {error.strerror}") from None
     try:
         with os.scandir(fd) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-            covered = not names or any(entry.name in names for entry in found)
-            kept = (entry for entry in found if covered or entry.is_dir(follow_symlinks=False) or entry.is_symlink())
-            return covered, [(entry.name, *_kind(entry)) for entry in kept]
+            sorted_entries = sorted(entries, key=lambda entry: entry.name)
+            covered = not names or any(entry.name in names for entry in sorted_entries)
+            relevant = (
+                entry
+                for entry in sorted_entries
+                if covered or entry.is_dir(follow_symlinks=False) or entry.is_symlink()
+            )
+            return covered, [(entry.name, *_kind(entry)) for entry in relevant]
     finally:
         os.close(fd)
 

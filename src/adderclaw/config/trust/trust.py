@@ -50,8 +50,8 @@ type Look = Callable[[str], bytes | None]
 def survey(project: str, look: Look | None = None) -> Fingerprint:
     """Everything in a project that trust is about. Raises ConfigError for what cannot be hashed."""
     look = look or (lambda path: read(path, project))
-    found = {name: look(os.path.join(project, name)) for name in FILES if not leads_out(project, name)}
-    contents = {name: data for name, data in found.items() if data is not None}
+    settings = {name: look(os.path.join(project, name)) for name in FILES if not leads_out(project, name)}
+    contents = {name: data for name, data in settings.items() if data is not None}
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
     started = tuple(dict.fromkeys(_named(project, contents)))
     size = 0
@@ -198,10 +198,10 @@ def record(home: str, project: str, of: Fingerprint, now: str, hooks: dict[str, 
 
 def revoke(home: str, project: str) -> bool:
     table = known(home)
-    found = table.pop(os.path.realpath(project), None)
-    if found is not None:
+    entry = table.pop(os.path.realpath(project), None)
+    if entry is not None:
         _write(home, table)
-    return found is not None
+    return entry is not None
 
 
 def _write(home: str, table: dict[str, Json]) -> None:

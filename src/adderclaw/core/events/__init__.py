@@ -63,61 +63,61 @@ class Bus:
         self.conversation_id = ""
         self.session_id = ""
 
-    def of_session(self, session_id: str) -> "Bus":
+    def for_session(self, session_id: str) -> "Bus":
         """A view for a child session: the same run and sinks, but its own session id and spans."""
         view = object.__new__(Bus)
         view.__dict__.update(self.__dict__)
         view.session_id, view.span_id = session_id, ""
         return view
 
-    def listen(self, name: str, sink: Sink) -> None:
+    def add_sink(self, name: str, sink: Sink) -> None:
         """Add a sink. It also receives the events that were published before the first turn."""
         self._sinks.append((name, sink))
         for record in tuple(self._early or ()):  # a copy, because a failing sink adds a warning
             if not any(listener is sink for _, listener in self._sinks):
                 return
-            self._hand(name, sink, record)
+            self._deliver_to(name, sink, record)
 
-    def leave(self, name: str) -> None:
+    def remove_sink(self, name: str) -> None:
         """Remove a sink."""
         self._sinks[:] = [entry for entry in self._sinks if entry[0] != name]
 
-    def go_on_with(self, run_id: str) -> None:
+    def continue_run(self, run_id: str) -> None:
         """Continue an earlier run: the events so far count as part of it for sinks added from now on."""
         self.run_id = run_id
         self._early = [record._replace(run_id=run_id) for record in self._early or ()]
 
-    def settled(self) -> None:
+    def stop_buffering(self) -> None:
         """Stop buffering events, because all sinks are added."""
         self._early = None
 
-    def span(self) -> None:
+    def begin_span(self) -> None:
         """Begin the span of a new step."""
         self.span_id = self._ids("span")
 
-    def tell(self, body: Body) -> None:
+    def publish(self, body: Body) -> None:
         """Deliver an event to every sink now, after all earlier events."""
         self._waiting.records.append(self._record(body))
-        self.catch_up()
+        self.deliver()
 
-    def mention(self, body: Body) -> None:
+    def publish_soon(self, body: Body) -> None:
         """Deliver an event as soon as the event loop is free, so that the turn does not wait for the sinks."""
         self._waiting.records.append(self._record(body))
         if len(self._waiting.records) > 1:
             return
         try:
-            asyncio.get_running_loop().call_soon(self.catch_up)
+            asyncio.get_running_loop().call_soon(self.deliver)
         except RuntimeError:  # no event loop is running
-            self.catch_up()
+            self.deliver()
 
-    def catch_up(self) -> None:
+    def deliver(self) -> None:
         """Deliver waiting events. Events that a sink publishes meanwhile follow them."""
         if self._waiting.handing:
             return
         self._waiting.handing = True
         try:
             while self._waiting.records:
-                self._spread(self._waiting.records.pop(0))
+                self._deliver_record(self._waiting.records.pop(0))
         finally:
             self._waiting.handing = False
 
@@ -134,16 +134,16 @@ class Bus:
             self.session_id,
         )
 
-    def _spread(self, record: EventRecord) -> None:
+    def _deliver_record(self, record: EventRecord) -> None:
         record = record._replace(payload=self._clean(record.payload))
         if self._early is not None:
             self._early.append(record)
         for name, sink in tuple(self._sinks):
-            self._hand(name, sink, record)
+            self._deliver_to(name, sink, record)
 
-    def _hand(self, name: str, sink: Sink, record: EventRecord) -> None:
+    def _deliver_to(self, name: str, sink: Sink, record: EventRecord) -> None:
         try:
             sink(record)
         except Exception as error:  # noqa: BLE001 - a failing sink must not end the turn
-            self.leave(name)
-            self.tell({"event_type": "warning", "message": f"the {name} sink failed and was removed: {error}"})
+            self.remove_sink(name)
+            self.publish({"event_type": "warning", "message": f"the {name} sink failed and was removed: {error}"})

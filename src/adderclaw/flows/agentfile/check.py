@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain, islice
 
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.flows.agentfile import variables
 from adderclaw.flows.agentfile.workflow import MOST_SHOWN, Goal, Persona, Problem, Step, Workflow
 
@@ -90,7 +90,10 @@ def _references(workflow: Workflow, unsure: Collection[str]) -> Found:
     for goal in workflow.goals:
         for name in goal.agents:
             if name not in agents and name not in unsure:
-                yield goal.line, f"goal {goal.name} uses the agent {name!r}, which is not defined{meant(name, agents)}"
+                yield (
+                    goal.line,
+                    f"goal {goal.name} uses the agent {name!r}, which is not defined{did_you_mean(name, agents)}",
+                )
         for name in (name for name, count in Counter(goal.agents).items() if count > 1):
             yield goal.line, f"goal {goal.name} names the agent {name!r} more than once"
     for step in workflow.steps:
@@ -101,7 +104,7 @@ def _references(workflow: Workflow, unsure: Collection[str]) -> Found:
                 why = (
                     "which is a step: a step names goals"
                     if name in steps
-                    else f"which is not defined{meant(name, goals)}"
+                    else f"which is not defined{did_you_mean(name, goals)}"
                 )
                 yield step.line, f"{step.kind} {step.name} uses the goal {name!r}, {why}"
             elif goals[name] > step.line:
@@ -119,7 +122,10 @@ def _limits(workflow: Workflow, unsure: Collection[str]) -> Found:
         elif step.limit is not None:
             name = step.limit[1:]
             if name not in known:
-                yield step.line, f"{step.kind} {step.name}: WITHIN {step.limit}: no such variable{meant(name, known)}"
+                yield (
+                    step.line,
+                    f"{step.kind} {step.name}: WITHIN {step.limit}: no such variable{did_you_mean(name, known)}",
+                )
             elif name in inputs and (default := inputs[name].default) is not None and (reason := unfit_limit(default)):
                 yield inputs[name].line, f"{name} is the limit of {step.kind} {step.name}: {reason}"
 
@@ -168,7 +174,7 @@ def _unknown(workflow: Workflow, unsure: Collection[str] | None) -> Found:
     for one in workflow.inputs:
         for name in variables.used(one.default or "", named):
             if name not in named:
-                yield one.line, f"the default of {one.name} uses ${name}, which is no input{meant(name, inputs)}"
+                yield one.line, f"the default of {one.name} uses ${name}, which is no input{did_you_mean(name, inputs)}"
     by_name = {goal.name: goal for goal in workflow.goals}
     agents = {agent.name: agent for agent in workflow.agents}
     known = set(inputs) if unsure is None else named.union(*map(_variables, workflow.goals))
@@ -198,7 +204,10 @@ def _unknown_in(step: Step, known: set[str]) -> Found:
     if step.condition and step.goals != (step.name,):
         for name in variables.used(step.condition, known):
             if name not in known:
-                yield step.line, f"the condition of {step.name} uses ${name}, which is not defined{meant(name, known)}"
+                yield (
+                    step.line,
+                    f"the condition of {step.name} uses ${name}, which is not defined{did_you_mean(name, known)}",
+                )
 
 
 def _variables(goal: Goal) -> set[str]:
@@ -216,4 +225,4 @@ def _why_unknown(workflow: Workflow, name: str, known: set[str]) -> str:
     later = next((goal for goal in workflow.goals if name in _variables(goal)), None)
     if later is not None:
         return f"which has no value there: goal {later.name} does not run before it"
-    return f"which is not defined{meant(name, known)} (a dollar sign itself is written $$)"
+    return f"which is not defined{did_you_mean(name, known)} (a dollar sign itself is written $$)"

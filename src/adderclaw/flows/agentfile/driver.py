@@ -60,7 +60,7 @@ class AgentfileDriver:
     async def run(self, session: Session) -> TurnResult:
         _need_capabilities(self.workflow, session.config.capabilities)
         if (said := SECURITY.get(self.workflow.security.mode)) is not None:
-            session.bus.tell({"event_type": "warning", "message": said})
+            session.bus.publish({"event_type": "warning", "message": said})
         execution = WorkflowExecution(
             session,
             self.workflow,

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from adderclaw.agent.run.driver import RunEnds
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.core.child import Child, ChildReport, Spawn
+from adderclaw.core.child import ChildReport, ChildRequest, Spawn
 from adderclaw.core.errors import AdderClawError, LimitError, outcome_of
 from adderclaw.core.events import EventRecord
 from adderclaw.core.json_text import digest
 from adderclaw.core.questions import ApprovalRequest
-from adderclaw.core.tool_traits import in_set
+from adderclaw.core.tool_traits import tools_in_set
 from adderclaw.core.types import EndedBy, Outcome
 from adderclaw.flows.agentfile import prompts
 from adderclaw.flows.agentfile.signal import Loop, Report, Result, Verdict
@@ -86,7 +86,7 @@ class WorkflowExecution:
     async def run(self) -> TurnResult:
         """All steps; whatever ends the workflow, its outcome is one of the closed set."""
         self._begin()
-        self.session.bus.listen("workflow", self._calls)
+        self.session.bus.add_sink("workflow", self._calls)
         try:
             for number, step in enumerate(self.workflow.steps):
                 self._step = step
@@ -149,7 +149,7 @@ class WorkflowExecution:
         return "", results
 
     def _told_loop(self, step: Step, rounds: int, how: str) -> None:
-        self.session.bus.tell(
+        self.session.bus.publish(
             {
                 "event_type": "loop_finished",
                 "workflow": self.workflow.name,
@@ -219,7 +219,7 @@ class WorkflowExecution:
         report = Report(goal.outputs, loop.signal if loop else None, needed=loop is None)
         mark = self._mark()
         text = prompts.synthesis(self.workflow, goal, self._values(mark), views, mark)
-        order = Child(prompt=text, agent_type="synthesis", description=goal.name, tools=())
+        order = ChildRequest(prompt=text, agent_type="synthesis", description=goal.name, tools=())
         made = await self._child(goal, f"{at} {SYNTHESIS}", order, report)
         result = _result_of(goal, report, made)
         return result._replace(tool_calls=sum(one.tool_calls for one in results.values()))
@@ -241,7 +241,7 @@ class WorkflowExecution:
         report = Report(owed.outputs, loop.signal if loop else None, needed=needed)
         mark = self._mark()
         values = self._values(mark)
-        order = Child(
+        order = ChildRequest(
             prompt=prompts.goal(
                 self.workflow, owed, values, self.state, mark, loop=loop.told if loop else "", again=again
             ),
@@ -253,7 +253,7 @@ class WorkflowExecution:
         made = await self._child(goal, f"{at} {agent}", order, report)
         return _as_found(_result_of(owed, report, made), goal.outputs), made.session_id
 
-    async def _child(self, goal: Goal, place: str, order: Child, report: Report | Verdict) -> ChildReport:
+    async def _child(self, goal: Goal, place: str, order: ChildRequest, report: Report | Verdict) -> ChildReport:
         """A child session with the tool that ends it; its own ending without a result is the workflow's.
 
         One that an earlier process left there goes on; if it had signalled already, that counts.
@@ -319,11 +319,11 @@ class WorkflowExecution:
 
     async def _review(self, goal: Goal, at: str, result: Result) -> Verdict:
         verdict, mark = Verdict(), self._mark()
-        order = Child(
+        order = ChildRequest(
             prompt=prompts.review(self.workflow, goal, self._values(mark), _view(result), mark),
             agent_type="reviewer",
             description=goal.name,
-            tools=in_set("reviewer"),
+            tools=tools_in_set("reviewer"),
             mode="plan",
         )
         await self._child(goal, f"{at} {VERDICT}", order, verdict)
@@ -363,7 +363,7 @@ class WorkflowExecution:
             tool, use = record.payload["tool"], record.payload["tool_use_id"]
             goal = self._goal_of[record.session_id]
             body = {"workflow": self.workflow.name, "goal": goal, "tool": tool, "tool_use_id": use}
-            self.session.bus.tell({"event_type": "tool_call", **body})  # pyright: ignore[reportArgumentType]
+            self.session.bus.publish({"event_type": "tool_call", **body})  # pyright: ignore[reportArgumentType]
 
     def _keep(self, done: Finished) -> None:
         with self.session.store.write() as cursor:
@@ -384,13 +384,13 @@ class WorkflowExecution:
     def _told_start(self, goal: Goal, loop: _Round | None) -> None:
         where = {"iteration": loop.number} if loop else {}
         agents = {"agent": ", ".join(goal.agents)} if goal.agents else {}
-        self.session.bus.tell(
+        self.session.bus.publish(
             {"event_type": "goal_started", "workflow": self.workflow.name, "goal": goal.name, **where, **agents}  # pyright: ignore[reportArgumentType]
         )
 
     def _told_end(self, goal: Goal, result: Result) -> None:
         outcome = "achieved" if result.achieved else "not_achieved"
-        self.session.bus.tell(
+        self.session.bus.publish(
             {"event_type": "goal_complete", "workflow": self.workflow.name, "goal": goal.name, "outcome": outcome}
         )
 

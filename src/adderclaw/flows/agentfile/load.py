@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.errors import PathRefused, UsageError
 from adderclaw.flows.agentfile import check, variables
 from adderclaw.flows.agentfile.parse import MAX_BYTES, lines_of, read
 from adderclaw.flows.agentfile.workflow import InvalidAgentfile, Problem, Workflow
@@ -55,7 +55,7 @@ def own_text(path: str, roots: tuple[str, ...]) -> str:
     as a problem."""
     try:
         place = workspace.named(path, roots)
-    except Refused as refusal:
+    except PathRefused as refusal:
         raise UsageError(refusal.reason) from refusal
     return text_of(path, MAX_BYTES, real=place.text)
 
@@ -82,7 +82,7 @@ def text_of(path: str, most: int, prefix: str = "", real: str = "") -> str:
     """
     try:
         data, _ = workspace.start(workspace.anywhere(real or followed(path)), most + 1)
-    except Refused as refusal:
+    except PathRefused as refusal:
         raise UsageError(f"{prefix}{path} is not an ordinary file: {refusal.reason}") from refusal
     except OSError as error:
         raise UsageError(f"{prefix}{path}: {error.strerror}") from error

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from adderclaw.core.framing import framed, framed_word
+from adderclaw.core.framing import framed, framed_inline
 from adderclaw.flows.agentfile.variables import filled
 from adderclaw.flows.agentfile.workflow import Goal, Step, Workflow
 
@@ -13,7 +13,7 @@ MOST_OF_ALL = 32_000
 
 def values_in(mark: str, values: Mapping[str, str], made: Collection[str]) -> dict[str, str]:
     """The values of `$name` as a text holds them: those that a model made are framed."""
-    return {name: framed_word(mark, text) if name in made else text for name, text in values.items()}
+    return {name: framed_inline(mark, text) if name in made else text for name, text in values.items()}
 
 
 def goal(

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple, cast
 
 from adderclaw.core.decode import Invalid
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, preparing
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare
 
 MAX_TEXT = 200_000
 
@@ -56,7 +56,7 @@ class Report:
             name=self.name,
             arguments=dict,
             decode=self._decode,
-            prepare=preparing(Touch(why="says what came of the goal", inward=True), self._run),
+            prepare=fixed_prepare(Touch(why="says what came of the goal", inward=True), self._run),
             description="Say what came of the goal; this ends your work on it. Call it once, at the end.",
             parameters=schema(self.outputs, self.loop),
         )
@@ -166,7 +166,7 @@ class Verdict:
             name=self.name,
             arguments=dict,
             decode=self._decode,
-            prepare=preparing(Touch(why="says what the review found", inward=True), self._run),
+            prepare=fixed_prepare(Touch(why="says what the review found", inward=True), self._run),
             description="Say whether the result reaches the goal; this ends the review.",
             parameters={
                 "type": "object",

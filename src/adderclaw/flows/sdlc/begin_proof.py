@@ -67,7 +67,7 @@ async def prove(
     opening = made.opening
     runtime = start(opening.options)
     if hear is not None:
-        runtime.bus.listen(*hear)
+        runtime.bus.add_sink(*hear)
     with opened(runtime, Nobody(waits=False), kind=opening.kind, channel=channel, task=opening.task) as run:
         work = made.run(run.session)
         if channel == "run":

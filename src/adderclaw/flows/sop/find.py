@@ -9,9 +9,9 @@ from typing import Literal
 
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.errors import PathRefused, UsageError
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.flows.sop import tool_check
 from adderclaw.flows.sop.parse import MAX_BYTES, read
 from adderclaw.flows.sop.sop import FILE, FOLDER, NAME, InvalidSop, Problem, Sop
@@ -73,7 +73,7 @@ def listed(place: Where) -> list[Found]:
 def _in(scope: Scope, folder: Place) -> Iterator[Found]:
     try:
         entries = sorted(workspace.entries(folder), key=lambda entry: entry.place.name)
-    except (OSError, Refused):  # a folder that is not there, or is a link: nothing is found through one
+    except (OSError, PathRefused):  # a folder that is not there, or is a link: nothing is found through one
         return
     for entry in entries[:MOST]:
         place = entry.place / FILE
@@ -85,7 +85,7 @@ def _is_there(place: Place) -> bool:
     """A link counts as one that is there: who reads it is told that it is a link."""
     try:
         workspace.status(place)
-    except Refused:
+    except PathRefused:
         return True
     except OSError:
         return False
@@ -105,7 +105,7 @@ def find(wanted: str, place: Where) -> Found:
     names = [one.name for one in listed(place)]
     looked = " and ".join(folder.text for _, folder in place.folders)
     raise UsageError(
-        f"there is no SOP {wanted!r} in {looked}{meant(wanted, names) or '; `adderclaw sop list` lists them'}"
+        f"there is no SOP {wanted!r} in {looked}{did_you_mean(wanted, names) or '; `adderclaw sop list` lists them'}"
     )
 
 
@@ -120,7 +120,7 @@ def _at(path: str, place: Where) -> Found:
         whole = os.path.join(whole, FILE)
     try:
         file = workspace.named(whole, (place.root,))
-    except Refused as refusal:
+    except PathRefused as refusal:
         raise UsageError(refusal.reason) from refusal
     return Found(os.path.basename(os.path.dirname(file.text)), "path", file)
 
@@ -140,7 +140,7 @@ def load(found: Found, known: tool_check.Known) -> Sop:
 def _text(found: Found) -> str:
     try:
         data, _ = workspace.start(found.place, MAX_BYTES + 1)
-    except Refused as refusal:
+    except PathRefused as refusal:
         raise InvalidSop(found.file, [Problem(0, "", f"it is not read: {refusal.reason}")]) from refusal
     except OSError as error:
         raise UsageError(f"{found.file}: {error.strerror}") from error

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from adderclaw.core.errors import UsageError
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.flows.sop.parse import fits
 from adderclaw.flows.sop.sop import Input, Sop
 
@@ -21,7 +21,7 @@ def bound(sop: Sop, given: Mapping[str, str]) -> dict[str, Value]:
     """Name → value, defaults included; what is missing, unknown or unfit is reported at once."""
     known = {one.name: one for one in sop.inputs}
     wrong = [
-        f"there is no input {name[:80]!r} (inputs: {_names(sop)}){meant(name, known)}"
+        f"there is no input {name[:80]!r} (inputs: {_names(sop)}){did_you_mean(name, known)}"
         for name in given
         if name not in known
     ]

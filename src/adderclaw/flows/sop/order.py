@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.flows.sop.sop import Step
 
 
@@ -15,7 +15,7 @@ def problems(steps: Sequence[Step]) -> Iterator[tuple[int, str]]:
             at = places.get(name)
             if at is None:
                 known = [one.id for one in steps[:place] if one.id]
-                yield place, f"{where}: there is no step {name[:80]!r}{meant(name, known)}"
+                yield place, f"{where}: there is no step {name[:80]!r}{did_you_mean(name, known)}"
             elif at == place:
                 yield place, f"{where}: a step cannot refer to itself"
             elif at > place and (cycle := around.get(step.id)):

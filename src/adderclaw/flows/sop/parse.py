@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.core.types import Json
 from adderclaw.flows.sop import order
 from adderclaw.flows.sop.places import Places
@@ -316,7 +316,7 @@ class _Reader:
         for where, name in used:
             if name not in known:
                 there = ", ".join(sorted(known)) or "none"
-                self._wrong(f"{where}: there is no input {name[:80]!r} (inputs: {there}){meant(name, known)}")
+                self._wrong(f"{where}: there is no input {name[:80]!r} (inputs: {there}){did_you_mean(name, known)}")
 
     # -------------------------------------------------------------- values
 
@@ -345,7 +345,7 @@ class _Reader:
         given = row.get(key, default)
         if given in known or key not in row:
             return str(given)
-        hint = meant(given, known) if isinstance(given, str) else ""
+        hint = did_you_mean(given, known) if isinstance(given, str) else ""
         prefix = f"{where}: " if where else ""
         self._wrong(f"{prefix}{key} = {given!r:.80}: it is one of {', '.join(known)}{hint}", key)
         return default
@@ -374,7 +374,7 @@ class _Reader:
         names = list(dict.fromkeys(known))
         for key in row:
             if key not in names:
-                self._wrong(f"there is no key {key[:80]!r}{of}{meant(key, names)}", key)
+                self._wrong(f"there is no key {key[:80]!r}{of}{did_you_mean(key, names)}", key)
 
     def _no_template(self, text: str, where: str, key: str = "") -> bool:
         found = TEMPLATE.search(text)

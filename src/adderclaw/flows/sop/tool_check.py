@@ -5,7 +5,7 @@ from typing import Any
 
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.core.tool_traits import traits
 from adderclaw.core.types import Json, Tool
 from adderclaw.flows.sop.sop import Problem, Sop, Step
@@ -59,7 +59,7 @@ def _of(step: Step, there: Known, *, whole: bool) -> Iterator[str]:
         elif name.startswith(SERVER):
             yield from _of_server(where, name, there)
         elif name not in there.others and find(there.tools, name) is None:
-            yield f"{where}: there is no tool {name[:80]!r}{meant(name, there.names)}"
+            yield f"{where}: there is no tool {name[:80]!r}{did_you_mean(name, there.names)}"
         elif whole and step.kind == "tool" and name not in there.others:
             yield from _arguments(step, there)
 
@@ -67,7 +67,7 @@ def _of(step: Step, there: Known, *, whole: bool) -> Iterator[str]:
 def _of_server(where: str, name: str, there: Known) -> Iterator[str]:
     server, _, tool = name.removeprefix(SERVER).partition("__")
     if server not in there.servers:
-        hint = meant(server, there.servers)
+        hint = did_you_mean(server, there.servers)
         yield f"{where}: there is no MCP server {server[:80]!r} ({name[:80]!r}){hint}; `adderclaw mcp list` lists them"
     elif not tool and where == "tool":
         yield f"{where}: {name!r} is a server; name a tool of it, as mcp__SERVER__TOOL"

@@ -3,7 +3,7 @@
 import asyncio
 
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.core.child import Child, Spawn
+from adderclaw.core.child import ChildRequest, Spawn
 from adderclaw.core.errors import AdderClawError, LimitError, UsageError
 from adderclaw.core.types import Json, Outcome
 from adderclaw.flows.spec import status, tools
@@ -101,13 +101,13 @@ class SpecExecution:
         def missing() -> str | None:
             return UNDECLARED if order.first and status.read(self._root) is None else None
 
-        child = Child(
+        child = ChildRequest(
             prompt=order.prompt,
             agent_type="coding",
             description=f"session {order.number}",
-            extra=tools.tools(self._root, self._checker),
-            until=missing,
-            waits=True,
+            extra_tools=tools.tools(self._root, self._checker),
+            before_end=missing,
+            waits_for_slot=True,
         )
         try:
             self.session.budget.before_tool_call()  # a session without one would only talk
@@ -121,7 +121,7 @@ class SpecExecution:
 
     def began(self, order: Order, now: Status | None) -> None:
         self._sessions = order.number
-        self.session.bus.tell(
+        self.session.bus.publish(
             {
                 "event_type": "coding_session_started",
                 "number": order.number,
@@ -132,7 +132,7 @@ class SpecExecution:
         )
 
     def ended(self, order: Order, ended: Ended, now: Status | None) -> None:
-        self.session.bus.tell(
+        self.session.bus.publish(
             {
                 "event_type": "coding_session_finished",
                 "number": order.number,
@@ -151,5 +151,5 @@ def _checker(session: Session, spawn: Spawn, wanted: str) -> Checker | None:
     if wanted == "required":
         raise UsageError(NOT_REQUIRED)
     if wanted == "auto":
-        session.bus.tell({"event_type": "warning", "message": UNCHECKED})
+        session.bus.publish({"event_type": "warning", "message": UNCHECKED})
     return None

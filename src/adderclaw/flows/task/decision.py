@@ -5,9 +5,18 @@ from typing import Any, Literal, NamedTuple
 
 from adderclaw.agent.session.prompt import Prompt, made
 from adderclaw.core.decode import Invalid, decode
-from adderclaw.core.json_text import canonical, no_constant
+from adderclaw.core.json_text import canonical, reject_constant
 from adderclaw.core.redaction import visible
-from adderclaw.core.types import Json, ProviderCapabilities, Tool, ToolContext, ToolResult, ToolSpec, Touch, preparing
+from adderclaw.core.types import (
+    Json,
+    ProviderCapabilities,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+    Touch,
+    fixed_prepare,
+)
 from adderclaw.flows.task.contracts import PARAMS, SCHEMA, ModelDecision
 
 NAME = "Decision"
@@ -29,7 +38,7 @@ class Taken:
             name=NAME,
             arguments=dict,
             decode=lambda given: given,
-            prepare=preparing(Touch(why="says what is to be done", inward=True), self._run),
+            prepare=fixed_prepare(Touch(why="says what is to be done", inward=True), self._run),
             description=DESCRIPTION,
             parameters=SCHEMA,
         )
@@ -93,7 +102,7 @@ def strict(text: str) -> Json:
     if len(text) > LONGEST:
         raise ValueError(f"it has more than {LONGEST:,} characters")
     try:
-        value: Any = json.loads(text, parse_constant=no_constant)
+        value: Any = json.loads(text, parse_constant=reject_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(value, dict):

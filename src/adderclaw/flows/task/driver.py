@@ -84,7 +84,7 @@ class TaskDriver:
     async def _ordinary(self, session: Session) -> TurnResult:
         """Runs the ordinary agent with its tools."""
         message = f"there is no skill in {session.config.skills.dir}: the task is worked on without one"
-        session.bus.tell({"event_type": "warning", "message": message})
+        session.bus.publish({"event_type": "warning", "message": message})
         heard = self.again is not None and bool(session.state.history.messages)
         result = await run_turn(session, None if heard else self.text)
         if result.ended_by != "rounds":

@@ -12,7 +12,7 @@ from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.agent.tool_call.hooks import Keep
 from adderclaw.agent.tool_call.result import Done
 from adderclaw.core.decode import decode
-from adderclaw.core.errors import LimitError, Refused
+from adderclaw.core.errors import LimitError, PathRefused
 from adderclaw.core.events import Body, EventRecord
 from adderclaw.core.history import History
 from adderclaw.core.json_text import canonical, digest
@@ -79,7 +79,7 @@ class TaskExecution:
     async def run(self) -> TurnResult:
         """To the end; whatever ends it, its outcome is one of the closed set."""
         session = self.session
-        session.bus.listen("task", self._heard)
+        session.bus.add_sink("task", self._heard)
         session.prompt = self._asking.prompt
         if not self.dry:
             session.tape.drives(session, "task", {"task": self.task, "inputs": self._inputs})
@@ -269,7 +269,7 @@ class TaskExecution:
         return result.answer
 
     def _told_decision(self, status: str, how: str, made: ModelDecision | None, problems: list[str]) -> None:
-        self.session.bus.tell(
+        self.session.bus.publish(
             {
                 "event_type": "llm_decision_decoded",
                 "turn": self.turn,
@@ -433,7 +433,7 @@ class TaskExecution:
         seconds = session.config.runtime.timeout_seconds
         try:
             call = steps.call_of(action, skill, self._shown.argv, session.ids("call"), seconds)
-        except Refused as error:  # it was there when the decision was looked at
+        except PathRefused as error:  # it was there when the decision was looked at
             raise RunEnds("error", f"step_failed: step {step_id}: {error.reason}", "step_failed") from error
         self._commands[step_id] = steps.summary(steps.shown(call))
         owner = skill or self.selected
@@ -442,7 +442,7 @@ class TaskExecution:
         self._tell_step(action, skill, steps.shown(call), result)
         if result.status == "denied" and owner in self._shown.unvouched:
             message = f"the skill {owner!r}: {self._shown.unvouched[owner]}"
-            session.bus.tell({"event_type": "warning", "message": message})
+            session.bus.publish({"event_type": "warning", "message": message})
         if session.scene.stopped():
             raise RunEnds("stopped", "the emergency stop was set; `adderclaw estop --clear` removes it")
         if done.stop is not None:
@@ -541,7 +541,7 @@ class TaskExecution:
 
     def _tell(self, body: Body) -> None:
         if self._live:
-            self.session.bus.tell(body)
+            self.session.bus.publish(body)
 
     def _tell_step(self, action: ActionStep, skill: str, command: str, result: StepExecutionResult) -> None:
         self._tell(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from adderclaw.agent.session.session import Session
-from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, PathRefused
 from adderclaw.core.types import Json
 from adderclaw.flows.task.contracts import SkillCandidate
 from adderclaw.flows.task.prompts import Excerpt
@@ -58,9 +58,9 @@ class Disclosing:
         if found["error"]:
             return str(found["error"])
         counts = {name: found[name] for name in ("skills", "invalid", "directories")}
-        session.bus.tell({"event_type": "skill_catalog_loaded", **counts})  # pyright: ignore[reportArgumentType]
+        session.bus.publish({"event_type": "skill_catalog_loaded", **counts})  # pyright: ignore[reportArgumentType]
         for warning in found["warnings"]:
-            session.bus.tell({"event_type": "warning", "message": warning})
+            session.bus.publish({"event_type": "warning", "message": warning})
         return ""
 
     def _loaded(self) -> Json:
@@ -93,7 +93,7 @@ class Disclosing:
             {"skill_name": one.skill_name, "score": one.score, "reason": one.reason} for one in self.candidates[:LISTED]
         ]
         strategy: str = routed["strategy"]
-        session.bus.tell({"event_type": "skill_prefilter_completed", "candidates": told, "strategy": strategy})
+        session.bus.publish({"event_type": "skill_prefilter_completed", "candidates": told, "strategy": strategy})
         return strategy
 
     def _routed(self, task: str) -> Json:
@@ -122,7 +122,7 @@ class Disclosing:
             self._stages[stage.skill] = {0: [stage]}
             files += [{**file, "path": f"{stage.skill}/{file['path']}"} for file in stage.event()["files"]]
         told = sum(stage.bytes for stage in stages), sum(stage.tokens for stage in stages)
-        self._session.bus.tell(
+        self._session.bus.publish(
             {
                 "event_type": "skill_disclosure_loaded",
                 "skill": "",
@@ -150,10 +150,10 @@ class Disclosing:
         given: Json = {"skill": wanted.skill, "stage": wanted.stage, "paths": list(wanted.paths)}
         made = heard(session.look("disclosure", given, lambda: self._disclosed(wanted).as_json()))
         self._stages[wanted.skill].setdefault(wanted.stage, []).append(made)
-        session.bus.tell({"event_type": "skill_disclosure_loaded", **made.event()})  # pyright: ignore[reportArgumentType]
+        session.bus.publish({"event_type": "skill_disclosure_loaded", **made.event()})  # pyright: ignore[reportArgumentType]
         for blocked in made.blocked:
             warning = f"the skill {wanted.skill!r}: {blocked.path} is not shown: {blocked.reason}"
-            session.bus.tell({"event_type": "warning", "message": warning})
+            session.bus.publish({"event_type": "warning", "message": warning})
 
     def _disclosed(self, wanted: SkillRequest) -> Disclosed:
         disclosure, session = self._disclosure(wanted.skill), self._session
@@ -219,12 +219,12 @@ class Disclosing:
         def look() -> Json:
             try:
                 return {"argv": list(scripts.script(self._skill(name).folder, script).argv)}
-            except Refused as error:
+            except PathRefused as error:
                 return {"refused": error.reason}
 
         found = self._session.look("script", {"skill": name, "script": script}, look)
         if "refused" in found:
-            raise Refused(found["refused"])
+            raise PathRefused(found["refused"])
         argv: list[str] = found["argv"]
         return argv
 
@@ -234,7 +234,7 @@ class Disclosing:
         def look() -> Json:
             try:
                 body = self._disclosure(name).body()
-            except Refused:
+            except PathRefused:
                 body = ""
             return {"known": [one.way for one in scripts.scripts(self._skill(name).folder, body)]}
 

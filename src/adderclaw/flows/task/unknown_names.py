@@ -1,7 +1,7 @@
 """What a decision names: the skills, files and scripts that are not there, or not to be reached."""
 
 from adderclaw.core.decode import decode
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.flows.task.contracts import ActionStep, CallSkill, ModelDecision
 from adderclaw.flows.task.task_skills import Disclosing
 
@@ -33,7 +33,7 @@ def _uncallable(action: ActionStep, chosen: str, shown: Disclosing) -> list[str]
         return []
     try:
         shown.argv(name, called.script)
-    except Refused as error:
+    except PathRefused as error:
         known = ", ".join(shown.scripts(name)) or "none"
         return [f"script: {error.reason} (scripts of {name}: {known})"]
     return []

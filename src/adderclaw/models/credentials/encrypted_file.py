@@ -76,12 +76,12 @@ class SealedFile:
             return False
         with self._locked():
             header, values = self._read()
-            found = values.pop(name, None) is not None
+            deleted = values.pop(name, None) is not None
             if header is not None and values:
                 self._write(header, values)
             else:
                 self.destroy()
-        return found
+        return deleted
 
     def destroy(self) -> None:
         """Remove the file and its key, unopened."""

@@ -36,30 +36,30 @@ async def run(command: str, *, timeout: float, workspace: str, path: str, secret
     with Unconfined(argv, cwd=folder, env=env, stdout=PIPE, stderr=PIPE) as process:
         try:
             async with asyncio.timeout(timeout):
-                said, complained = await asyncio.gather(process.head(OUTPUT_BYTES), process.complaint(OUTPUT_BYTES))
+                output, stderr = await asyncio.gather(process.head(OUTPUT_BYTES), process.complaint(OUTPUT_BYTES))
                 code = await process.wait()
         except TimeoutError:
             message = f"apiKeyHelper gave no key within {timeout:g} seconds; run it by hand to see why"
             raise HelperFailed(message) from None
         finally:
             process.kill()  # nothing that it put into the background goes on, either
-    return _judged(said.decode("utf-8", "replace").strip(), complained, code, secrets)
+    return _judged(output.decode("utf-8", "replace").strip(), stderr, code, secrets)
 
 
-def _judged(key: str, complained: bytes, code: int, secrets: Secrets) -> str:
+def _judged(key: str, stderr: bytes, code: int, secrets: Secrets) -> str:
     secrets.add(key)  # before anything that it wrote is repeated
     if code != 0:
         how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
-        raise HelperFailed(f"apiKeyHelper {how}{_told(complained, secrets)}; run it by hand to see why")
+        raise HelperFailed(f"apiKeyHelper {how}{_told(stderr, secrets)}; run it by hand to see why")
     if not key:
-        raise HelperFailed(f"apiKeyHelper printed nothing{_told(complained, secrets)}; it must print the key on stdout")
+        raise HelperFailed(f"apiKeyHelper printed nothing{_told(stderr, secrets)}; it must print the key on stdout")
     if not key.isascii() or not key.isprintable() or " " in key or len(key) >= OUTPUT_BYTES:
         raise HelperFailed("apiKeyHelper must print the key and nothing else: one word of ASCII on one line")
     return key
 
 
-def _told(complained: bytes, secrets: Secrets) -> str:
-    text = str(secrets.clean(complained.decode("utf-8", "replace")))
+def _told(stderr: bytes, secrets: Secrets) -> str:
+    text = str(secrets.clean(stderr.decode("utf-8", "replace")))
     text = " ".join(_KEYLIKE.sub("[redacted]", text).split())[:STDERR_SHOWN]
     return f" and said “{text}”" if text else ""
 

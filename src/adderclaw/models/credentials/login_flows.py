@@ -85,8 +85,8 @@ async def _by_device(client: Client, person: Person) -> Tokens:
 async def _by_paste(client: Client, person: Person) -> Tokens:
     page = client.settings.redirect_url
     attempt = client.attempt(page or _nowhere())
-    wanted = "paste the code that it shows" if page else "paste the whole address that the browser ends at"
-    person.tell(f"Open this address in any browser, allow the access, then {wanted}:\n\n  {attempt.url}\n")
+    instruction = "paste the code that it shows" if page else "paste the whole address that the browser ends at"
+    person.tell(f"Open this address in any browser, allow the access, then {instruction}:\n\n  {attempt.url}\n")
     return await client.exchange(attempt, pasted(client, attempt, (await person.ask() or "").strip()))
 
 

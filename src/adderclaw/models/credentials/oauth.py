@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, PathRefused
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Clock, Json
 from adderclaw.models.credentials.sources import OAuthSettings
@@ -222,24 +222,24 @@ class Client:
     def _told(self, reply: Mapping[str, Any], what: str) -> OAuthError:
         """The server's own words, cleaned: it may repeat what it was sent."""
         code = _text(reply, "error")[:64] or "server_error"
-        said = " ".join(str(self._secrets.clean(f"{code}: {_text(reply, 'error_description')}")).split())
+        description = " ".join(str(self._secrets.clean(f"{code}: {_text(reply, 'error_description')}")).split())
         fix = {
             "invalid_grant": f"the login is no longer valid: `adderclaw login {self.name}`",
             "access_denied": "the access was denied",
             "invalid_client": f"check client_id in auth.oauth.{self.name}",
             "expired_token": f"`adderclaw login {self.name}` begins anew",
         }.get(code, f"check auth.oauth.{self.name}")
-        return OAuthError(code, f"{what} ({said[:SHOWN].rstrip(': ')}); {fix}")
+        return OAuthError(code, f"{what} ({description[:SHOWN].rstrip(': ')}); {fix}")
 
     def _tokens(self, reply: Json, refresh_before: str) -> Tokens:
         access, refresh = _text(reply, "access_token"), _text(reply, "refresh_token") or refresh_before
         for value in (access, refresh, _text(reply, "id_token")):
             self._secrets.add(value)
-        place = _origin(self.settings.token_url)
+        origin = _origin(self.settings.token_url)
         if not access or not access.isascii() or not access.isprintable() or " " in access:
-            raise OAuthError("malformed", f"{place} sent no access token; check token_url")
+            raise OAuthError("malformed", f"{origin} sent no access token; check token_url")
         if (_text(reply, "token_type") or "bearer").lower() != "bearer":
-            raise OAuthError("malformed", f"{place} sent a token that is no bearer token; it cannot be used")
+            raise OAuthError("malformed", f"{origin} sent a token that is no bearer token; it cannot be used")
         lifetime = _seconds(reply.get("expires_in"))
         expires_at = self._clock.now() + lifetime if lifetime else None
         return Tokens(access, refresh, expires_at, self.settings.client_id, self.settings.token_url)
@@ -298,16 +298,16 @@ async def _exchanged(url: str, form: Mapping[str, str]) -> tuple[int, bytes]:
         "user-agent": "adderclaw",
     }
     try:
-        place = parse(url, "POST")
+        target = parse(url, "POST")
         answer = await client.request(
-            place,
+            target,
             headers=headers,
             content=urlencode(form).encode(),
-            hosts=Hosts.named_by_operator(place),
+            hosts=Hosts.named_by_operator(target),
             seconds=REQUEST_SECONDS,
             limit=REPLY_BYTES,
         )
-    except Refused as error:
+    except PathRefused as error:
         raise OAuthError("refused", f"{_origin(url)} may not be reached: {error}") from None
     except client.Failed as error:
         raise OAuthError("network", f"{_origin(url)} cannot be reached ({error}); try again") from None

@@ -144,10 +144,10 @@ class Sources:
         """The credential for the next request; None where the server wants none. Raises ProviderError with the fix."""
         if self.socket(entry):
             return None  # the proxy behind the socket adds it
-        for place in self._order(name, entry, default_env):
-            value = await self._value(name, place)
+        for source in self._order(name, entry, default_env):
+            value = await self._value(name, source)
             if value:
-                return self._registered(name, value, place)
+                return self._registered(name, value, source)
         if name == LM_STUDIO_NAME:
             return Credential(LM_STUDIO_KEY, "bearer", "default")
         if self._optional(name, entry, default_env):
@@ -180,27 +180,27 @@ class Sources:
     async def status(self, name: str, entry: Entry, default_env: tuple[str, ...] = ()) -> Status:
         """Which source would be used. Neither is the helper run nor a token refreshed."""
         if path := self.socket(entry):
-            there = os.path.exists(path)
-            return Status(there, "socket", SOCKET_VARIABLE, note="" if there else f"there is no socket {path}")
+            exists = os.path.exists(path)
+            return Status(exists, "socket", SOCKET_VARIABLE, note="" if exists else f"there is no socket {path}")
         problem = ""
-        for place in self._order(name, entry, default_env):
-            match place.kind:
-                case "environment variable" | "file descriptor" if os.environ.get(place.name, "").strip():
-                    return Status(True, place.kind, place.name)
+        for source in self._order(name, entry, default_env):
+            match source.kind:
+                case "environment variable" | "file descriptor" if os.environ.get(source.name, "").strip():
+                    return Status(True, source.kind, source.name)
                 case "helper":
                     return Status(True, "helper", note="it runs before the first model call")
                 case "stored key":
                     try:
-                        if await self.logins().text(place.name):
+                        if await self.logins().text(source.name):
                             return Status(True, "stored key")
                         problem = "no key is stored for it; `adderclaw onboard` stores one"
                     except AdderClawError as error:
                         problem = str(error)
                 case "login":
-                    found = await self._login_status(name)
-                    if found.usable:
-                        return found
-                    problem = found.note
+                    login = await self._login_status(name)
+                    if login.usable:
+                        return login
+                    problem = login.note
                 case _:
                     pass
         if name == LM_STUDIO_NAME or self._optional(name, entry, default_env):
@@ -247,14 +247,14 @@ class Sources:
             command = self._auth.api_key_helper if entry.kind == ANTHROPIC else None
         return command if command and (not self._bare or self._operators_own(key)) else ""
 
-    async def _value(self, name: str, place: Place) -> str:
-        match place.kind:
+    async def _value(self, name: str, source: Place) -> str:
+        match source.kind:
             case "environment variable":
-                return os.environ.get(place.name, "").strip()
+                return os.environ.get(source.name, "").strip()
             case "helper":
-                return await self._from_helper(name, place.name)
+                return await self._from_helper(name, source.name)
             case "stored key":
-                return await self._from_store(name, place.name)
+                return await self._from_store(name, source.name)
             case "file descriptor":
                 return self._from_descriptor(name)
             case "login":
@@ -348,25 +348,29 @@ class Sources:
         return not _variables(entry, default_env) or _local(entry)
 
     def _missing(self, name: str, entry: Entry, default_env: tuple[str, ...]) -> str:
-        wanted = [place.name for place in self._order(name, entry, default_env) if place.kind == "environment variable"]
+        variables = [
+            source.name for source in self._order(name, entry, default_env) if source.kind == "environment variable"
+        ]
         if _is_anthropic(entry):
-            wanted = [API_KEY] if self._bare else [API_KEY, AUTH_TOKEN]
-        first = wanted[0] if wanted else KEY_VARIABLES.get(entry.kind, "")
-        is_not = "which is not set" if len(wanted) < 2 else "neither of which is set"
-        named = f" in the variable {' or '.join(wanted)}, {is_not}" if wanted else ""
+            variables = [API_KEY] if self._bare else [API_KEY, AUTH_TOKEN]
+        first = variables[0] if variables else KEY_VARIABLES.get(entry.kind, "")
+        is_not = "which is not set" if len(variables) < 2 else "neither of which is set"
+        named = f" in the variable {' or '.join(variables)}, {is_not}" if variables else ""
         fixes = [f"set it with `export {first}=…` before you start adderclaw"] if first else []
         if not self._bare and self._auth is not None and name in self._auth.oauth:
             fixes.append(f"log in with `adderclaw login {name}`")
         return f"needs its key{named}; {' or '.join(fixes) or 'name its variable in api_key_env'}"
 
-    def _registered(self, name: str, value: str, place: Place) -> Credential:
+    def _registered(self, name: str, value: str, source: Place) -> Credential:
         sources = {"helper": "apiKeyHelper", "login": "login", "stored key": "stored key"}
-        source = sources.get(place.kind) or f"environment {place.name}"
+        described = sources.get(source.kind) or f"environment {source.name}"
         if not value.isascii() or not value.isprintable() or " " in value:
-            message = f"the value of {source} cannot be a key: it holds a space, a line break or letters outside ASCII"
+            message = (
+                f"the value of {described} cannot be a key: it holds a space, a line break or letters outside ASCII"
+            )
             raise self._fault("authentication_failed", name, message)
         self._register(value)
-        return Credential(value, place.scheme, source)
+        return Credential(value, source.scheme, described)
 
     def _register(self, value: str) -> None:
         if value not in self._known and value != LM_STUDIO_KEY:
@@ -397,7 +401,7 @@ def _variables(entry: Entry, default_env: tuple[str, ...]) -> tuple[str, ...]:
 def _local(entry: Entry) -> bool:
     """Whether the server is on this machine."""
     if not entry.base_url:
-        return BY_NAME[entry.kind].is_free and not BY_NAME[entry.kind].asks_nobody
+        return BY_NAME[entry.kind].is_free and not BY_NAME[entry.kind].has_no_server
     from urllib.parse import urlsplit
 
     host = urlsplit(entry.base_url).hostname or ""

@@ -50,10 +50,10 @@ def names_in(home: str) -> list[str]:
     """The names of what this home has ever stored in the keyring."""
     try:
         with open(os.path.join(home, home_names.KEYRING_NAMES), encoding="utf-8") as file:
-            found = [json.loads(line) for line in file if line.strip()]
+            names = [json.loads(line) for line in file if line.strip()]
     except (OSError, ValueError):
         return []
-    return [name for name in dict.fromkeys(found) if isinstance(name, str)]
+    return [name for name in dict.fromkeys(names) if isinstance(name, str)]
 
 
 class Ring:
@@ -114,8 +114,8 @@ class Both:
         return self._ring.place
 
     def get(self, name: str) -> str | None:
-        found = self._ring.get(name)
-        return found if found is not None or not self._sealed.exists else self._sealed.get(name)
+        text = self._ring.get(name)
+        return text if text is not None or not self._sealed.exists else self._sealed.get(name)
 
     def put(self, name: str, text: str) -> None:
         self._ring.put(name, text)

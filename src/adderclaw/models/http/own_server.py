@@ -63,13 +63,13 @@ def found() -> Running | None:
     """Where the server of this home is, or was when it was killed."""
     try:
         with open(_place(), encoding="utf-8") as file:
-            held: Any = json.loads(file.read(MOST_BYTES))
+            table: Any = json.loads(file.read(MOST_BYTES))
     except (OSError, ValueError):
         return None
-    if not isinstance(held, dict):
+    if not isinstance(table, dict):
         return None
-    given = cast(dict[str, Any], held)
-    address, port, path, pid = (given.get(name) for name in Running._fields)
+    fields = cast(dict[str, Any], table)
+    address, port, path, pid = (fields.get(name) for name in Running._fields)
     if not isinstance(address, str) or not isinstance(port, int) or not isinstance(pid, int):
         return None
     return Running(address, port, path if isinstance(path, str) else "", pid)

@@ -10,7 +10,7 @@ from adderclaw.config.model_facts.catalogue import model_of, without_alias
 from adderclaw.config.schema.settings import Config, ProviderEntry
 from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.events import Body
-from adderclaw.core.json_text import no_constant
+from adderclaw.core.json_text import reject_constant
 from adderclaw.core.provider_kinds import BY_NAME
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets
@@ -126,7 +126,7 @@ def arguments_of(raw: str) -> Json | None:
     if not raw.strip():
         return {}
     try:
-        value: Any = json.loads(raw, parse_constant=no_constant)
+        value: Any = json.loads(raw, parse_constant=reject_constant)
         json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair fails here
     except (ValueError, RecursionError):
         return None

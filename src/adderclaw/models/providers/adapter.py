@@ -10,7 +10,7 @@ from adderclaw.core.errors import ProviderError
 from adderclaw.core.history import History
 from adderclaw.core.json_text import json_writer
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.redaction import secret_name
+from adderclaw.core.redaction import is_secret_name
 from adderclaw.core.types import (
     ChatRequest,
     ChatResponse,
@@ -84,9 +84,9 @@ class Answer(Protocol):
 class Adapter:
     """One entry's connections to its server, whatever API that speaks."""
 
-    def __init__(self, parts: Parts, place: Endpoint, variables: tuple[str, ...]) -> None:
-        self._parts, self._entry, self._place, self._variables = parts, parts.entry, place, variables
-        self.wire = _wire_of(parts, place)
+    def __init__(self, parts: Parts, target: Endpoint, variables: tuple[str, ...]) -> None:
+        self._parts, self._entry, self._place, self._variables = parts, parts.entry, target, variables
+        self.wire = _wire_of(parts, target)
         self._ids = Ids()
         self._head: tuple[AdapterRequest, bytes] | None = None
         self._details: dict[str, Detail] = {}
@@ -130,11 +130,11 @@ class Adapter:
                 reply = await post(sent)
                 break
             except ProviderError as error:
-                found = self._other_way(request, way, body, sent, error)
-                if found is None:
+                variant = self._other_way(request, way, body, sent, error)
+                if variant is None:
                     raise refused[0] if refused and error.status in REFUSALS else error from None
                 refused.append(error)
-                way, sent = found
+                way, sent = variant
         if refused:
             self._details[model], self._forgotten[request.messages] = way
             sent_now = "fewer thinking options" if way.detail != "full" else "none of its earlier thoughts"
@@ -146,7 +146,7 @@ class Adapter:
         """Wait longer for a model that thinks, unless the entry says how long: servers are silent meanwhile."""
         if chosen.is_off or self._entry.timeout_seconds != ProviderEntry.timeout_seconds:
             return
-        if not chosen.is_open or facts(model, self._parts.config).thinking:
+        if not chosen.is_unset or facts(model, self._parts.config).thinking:
             self.wire.first_seconds = THINKING_SECONDS
             if self._entry.idle_timeout_seconds is None:
                 self.wire.between_seconds = THINKING_SECONDS / 2
@@ -159,12 +159,12 @@ class Adapter:
             return None
         from adderclaw.models.providers.thinking import REFUSED_SETTINGS, REFUSED_THOUGHTS
 
-        said, ways = str(error), list[Way]()
-        if REFUSED_THOUGHTS.search(said):
+        message, ways = str(error), list[Way]()
+        if REFUSED_THOUGHTS.search(message):
             ways.append(way._replace(forgotten=len(request.messages.messages)))
-        if REFUSED_SETTINGS.search(said):
+        if REFUSED_SETTINGS.search(message):
             ways += [way._replace(detail=detail) for detail in DETAILS[DETAILS.index(way.detail) + 1 :]]
-        return next(((one, made) for one in ways if (made := body(one)) != sent), None)
+        return next(((candidate, changed) for candidate in ways if (changed := body(candidate)) != sent), None)
 
     def _model_of(self, request: ChatRequest) -> str:
         return request.model or self._entry.model or self._parts.config.default_model
@@ -177,7 +177,7 @@ class Adapter:
             request.tools,
             request.tool_choice,
             request.response_schema,
-            request.thinking.over(Thinking(entry.effort, entry.thinking, entry.thinking_tokens)),
+            request.thinking.with_fallback(Thinking(entry.effort, entry.thinking, entry.thinking_tokens)),
             request.max_tokens if request.max_tokens is not None else entry.max_tokens,
             request.temperature if request.temperature is not None else entry.temperature,
             detail,
@@ -187,10 +187,10 @@ class Adapter:
         """A request with what the entry adds to it: objects are joined, anything else is replaced."""
         return _joined(head, self._entry.extra_body)
 
-    def _head_of(self, wanted: AdapterRequest, make: Callable[[AdapterRequest], bytes]) -> bytes:
+    def _head_of(self, options: AdapterRequest, make: Callable[[AdapterRequest], bytes]) -> bytes:
         """What stands before the messages: made once for requests that differ only in those."""
-        if self._head is None or self._head[0] != wanted:
-            self._head = (wanted, make(wanted))
+        if self._head is None or self._head[0] != options:
+            self._head = (options, make(options))
         return self._head[1]
 
     def _response(
@@ -200,14 +200,14 @@ class Adapter:
         return ChatResponse(answer.text, calls, answer.usage, answer.stop_reason, model, self.name, opaque, raw)
 
 
-def _wire_of(parts: Parts, place: Endpoint) -> Wire:
+def _wire_of(parts: Parts, target: Endpoint) -> Wire:
     """An entry's connections; the secrets among its headers are kept out of everything that is shown."""
     limit, timeout = parts.config.runtime.max_response_bytes, parts.entry.timeout_seconds
     for header, value in parts.entry.headers.items():
-        if secret_name(header):
+        if is_secret_name(header):
             parts.secrets.add(value)
     between = parts.entry.idle_timeout_seconds
-    return Wire(parts.name, place, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit, between=between)
+    return Wire(parts.name, target, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit, between=between)
 
 
 def place_of(parts: Parts, base_url: str, tail: str) -> Endpoint:
@@ -225,9 +225,9 @@ def require_model(parts: Parts) -> str:
     return model
 
 
-def warn_unencrypted(parts: Parts, place: Endpoint) -> None:
-    if place.scheme == "http" and not place.loopback:
-        warning = f"provider {parts.name!r} sends its key without encryption to {place.origin}; use https if you can"
+def warn_unencrypted(parts: Parts, target: Endpoint) -> None:
+    if target.scheme == "http" and not target.loopback:
+        warning = f"provider {parts.name!r} sends its key without encryption to {target.origin}; use https if you can"
         parts.tell({"event_type": "warning", "message": warning})
 
 
@@ -248,10 +248,10 @@ async def counted(reply: Reply, wire: Wire, key: str) -> int | None:
 
 def broke_off(wire: Wire, event: Json, *, status: int | None = None, wait: float | None = None) -> ProviderError:
     """An error that came inside an answer with the status 200."""
-    said, words = said_by(event)
+    description, words = said_by(event)
     status = status or status_in(event.get("error"))
     kind = kind_of(status, words)
-    quoted = wire.excerpt(said, 300) or "unnamed"
+    quoted = wire.excerpt(description, 300) or "unnamed"
     message = f"{wire.place.origin} broke off with an error: {quoted}; {wire.advise(kind, status, words)}"
     return wire.fault(kind, message, status=status, retry_after=wait if kind in ProviderError.RETRYABLE else None)
 
@@ -267,11 +267,11 @@ def compact(value: Any) -> bytes:
 
 
 def _joined(base: Json, over: Json) -> Json:
-    made = dict(base)
+    merged = dict(base)
     for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(made.get(key), dict)
-        made[key] = _joined(made[key], value) if both else value  # pyright: ignore[reportUnknownArgumentType]
-    return made
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _joined(merged[key], value) if both else value  # pyright: ignore[reportUnknownArgumentType]
+    return merged
 
 
 def thoughtless(history: History, forgotten: int) -> frozenset[int]:

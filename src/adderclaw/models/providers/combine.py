@@ -113,12 +113,12 @@ class Reliable:
         each = [member.provider.capabilities() for member in self._members]
         windows = [window for member in self._members if (window := member.window) is not None]
         return ProviderCapabilities(
-            streaming=all(one.streaming for one in each),
-            tools=all(one.tools for one in each),
-            tool_choice=all(one.tool_choice for one in each),
-            images=all(one.images for one in each),
+            streaming=all(capabilities.streaming for capabilities in each),
+            tools=all(capabilities.tools for capabilities in each),
+            tool_choice=all(capabilities.tool_choice for capabilities in each),
+            images=all(capabilities.images for capabilities in each),
             context_tokens=min(windows, default=None),
-            structured="json" if all(one.structured == "json" for one in each) else "tool",
+            structured="json" if all(capabilities.structured == "json" for capabilities in each) else "tool",
         )
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
@@ -211,7 +211,7 @@ def _who_may_mend(error: ProviderError, failed: Member, others: list[Member]) ->
     """Who is asked next. A request that is too long goes only to a larger window; what is nobody's fault, to none."""
     if error.kind == "context_overflow":
         window = failed.window
-        others = [one for one in others if window is not None and (one.window or 0) > window]
+        others = [member for member in others if window is not None and (member.window or 0) > window]
         if not others:
             raise error
     elif error.kind not in ProviderError.FALLBACK:
@@ -253,12 +253,12 @@ class Router:
         long = self._routes.get(LONG_CONTEXT, self._default)
         windows = [window for member in (self._default, long) if (window := member.window) is not None]
         return ProviderCapabilities(
-            streaming=all(one.streaming for one in each),
-            tools=all(one.tools for one in each),
-            tool_choice=all(one.tool_choice for one in each),
+            streaming=all(capabilities.streaming for capabilities in each),
+            tools=all(capabilities.tools for capabilities in each),
+            tool_choice=all(capabilities.tool_choice for capabilities in each),
             images=default.images or vision.provider.capabilities().images,
             context_tokens=max(windows, default=None),
-            structured="json" if all(one.structured == "json" for one in each) else "tool",
+            structured="json" if all(capabilities.structured == "json" for capabilities in each) else "tool",
         )
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:

@@ -123,10 +123,10 @@ def said_by(value: Any) -> tuple[str, str]:
         return str(inner), str(inner).lower()
     fields = cast(Json, inner)
     message = fields.get("message") or fields.get("detail") or ""
-    said = message if isinstance(message, str) else json.dumps(message)
-    said = f"{said}{_behind(fields)}"
+    description = message if isinstance(message, str) else json.dumps(message)
+    description = f"{description}{_behind(fields)}"
     more = " ".join(_reasons(fields))
-    return said, f"{fields.get('type')} {fields.get('code')} {fields.get('status')} {more} {said}".lower()
+    return description, f"{fields.get('type')} {fields.get('code')} {fields.get('status')} {more} {description}".lower()
 
 
 def _behind(fields: Json) -> str:
@@ -134,9 +134,9 @@ def _behind(fields: Json) -> str:
     metadata = fields.get("metadata")
     if not isinstance(metadata, dict):
         return ""
-    given = cast(Json, metadata)
-    said = [str(given[key]) for key in ("provider_name", "raw") if isinstance(given.get(key), (str, dict))]
-    return f" ({': '.join(said)})" if said else ""
+    text = cast(Json, metadata)
+    words = [str(text[key]) for key in ("provider_name", "raw") if isinstance(text.get(key), (str, dict))]
+    return f" ({': '.join(words)})" if words else ""
 
 
 def _unwrapped(value: Any) -> Any:

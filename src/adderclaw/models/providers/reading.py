@@ -68,9 +68,9 @@ class Growing:
         if not self.ended:
             raise ValueError("ended the stream before the answer was whole")
 
-    def _say(self, kind: Literal["text", "thinking"], text: str, kept: list[str]) -> None:
+    def _say(self, kind: Literal["text", "thinking"], text: str, pieces: list[str]) -> None:
         if text:
-            kept.append(text)
+            pieces.append(text)
             self._size += len(text)
             self._on_delta(Delta(kind, whole_characters(text)))
 
@@ -206,10 +206,10 @@ def object_in(value: Any) -> Json:
 
 def object_with(value: Any, key: str) -> Json:
     """An object that has the key, or an `error`; ValueError when it is not one."""
-    found = object_in(value)
-    if key not in found and "error" not in found:
+    table = object_in(value)
+    if key not in table and "error" not in table:
         raise ValueError(f"answered without `{key}`")
-    return found
+    return table
 
 
 def objects_in(value: Any) -> list[Json]:

@@ -70,7 +70,7 @@ class Wire:
     def __init__(
         self,
         provider: str,
-        place: Endpoint,
+        target: Endpoint,
         secrets: Secrets,
         clock: Clock,
         *,
@@ -78,7 +78,7 @@ class Wire:
         max_bytes: int,
         between: float | None = None,
     ) -> None:
-        self.provider, self.place = provider, place
+        self.provider, self.place = provider, target
         self._secrets, self._clock = secrets, clock
         self.first_seconds = timeout
         # Some servers hold tool arguments back until they are whole: whoever allows more time gets longer gaps too.
@@ -127,8 +127,8 @@ class Wire:
 
     def malformed(self, what: str, content_type: str, start: bytes) -> ProviderError:
         came = self.excerpt(start.decode("utf-8", "replace"), 80)
-        told = f"it sent {content_type or 'no content-type'}, beginning “{came}”" if came else "it sent nothing"
-        return self.fault("malformed", f"{self.place.origin} {what}: {told}; {self.advise('malformed', None, '')}")
+        beginning = f"it sent {content_type or 'no content-type'}, beginning “{came}”" if came else "it sent nothing"
+        return self.fault("malformed", f"{self.place.origin} {what}: {beginning}; {self.advise('malformed', None, '')}")
 
     def broken_off(self, what: str) -> ProviderError:
         """The error for an answer that began correctly and is incomplete."""
@@ -187,26 +187,26 @@ class Wire:
     # ------------------------------------------------------------------ opening
 
     async def _open(self) -> "_Connection":
-        place, loop = self.place, asyncio.get_running_loop()
+        target, loop = self.place, asyncio.get_running_loop()
         try:
             async with asyncio.timeout(min(CONNECT_SECONDS, self.first_seconds)):
                 if self.socket:
                     return (await loop.create_unix_connection(lambda: _Connection(loop), self.socket))[1]
-                tls = await self._context() if place.scheme == "https" else None
-                if tls is not None and (way := await _through_proxy(place)) is not None:
+                tls = await self._context() if target.scheme == "https" else None
+                if tls is not None and (way := await _through_proxy(target)) is not None:
                     opening = loop.create_connection(
-                        lambda: _Connection(loop), sock=way, ssl=tls, server_hostname=place.host
+                        lambda: _Connection(loop), sock=way, ssl=tls, server_hostname=target.host
                     )
                     return (await opening)[1]
                 _, connection = await loop.create_connection(
                     lambda: _Connection(loop),
-                    place.host,
-                    place.port,
+                    target.host,
+                    target.port,
                     ssl=tls,
-                    happy_eyeballs_delay=None if place.loopback else 0.25,
+                    happy_eyeballs_delay=None if target.loopback else 0.25,
                 )
         except UnicodeError:
-            raise self.fault("network", f"{place.host!r} is no host name; correct base_url") from None
+            raise self.fault("network", f"{target.host!r} is no host name; correct base_url") from None
         except OSError as error:
             self._give_up(error, None)
         return connection
@@ -248,7 +248,7 @@ class Wire:
     async def _refused(self, reply: "Reply") -> ProviderError:
         """The error that a status other than 2xx stands for; what the server says of it is quoted, cleaned."""
         body = await reply.rest_of_error()
-        said, words = said_in(body)
+        message_of_server, words = said_in(body)
         status, headers = reply.status, reply.headers
         if 300 <= status < 400:
             message = (
@@ -256,7 +256,7 @@ class Wire:
             )
             return self.fault("invalid_request", message, status=status)
         kind = kind_of(status, words)
-        quoted = f": {self.excerpt(said, 300)}" if said else ""
+        quoted = f": {self.excerpt(message_of_server, 300)}" if message_of_server else ""
         wait = None
         if kind in ProviderError.RETRYABLE:
             wait = retry_after(headers, self._clock.now())
@@ -445,11 +445,11 @@ def tls_context() -> ssl.SSLContext:
     return context
 
 
-async def _through_proxy(place: Endpoint) -> socket.socket | None:
+async def _through_proxy(target: Endpoint) -> socket.socket | None:
     """A way to a model's server by the operator's own proxy, where their environment names one."""
     if not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
     from adderclaw.models.http import upstream
 
-    above = upstream.of("https", place.host, place.port)
-    return None if above is None else await upstream.tunnel(above, place.host, place.port, place.host)
+    above = upstream.of("https", target.host, target.port)
+    return None if above is None else await upstream.tunnel(above, target.host, target.port, target.host)

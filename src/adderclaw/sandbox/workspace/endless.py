@@ -5,7 +5,7 @@ import stat
 from collections.abc import Callable
 
 from adderclaw.config.paths import UNRESOLVED, followed
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox.workspace.place import Place, anywhere
 from adderclaw.sandbox.workspace.reading import exists, status, walk
 
@@ -70,7 +70,7 @@ def _is_endless(place: Place, most: int | None = MOST_BYTES) -> bool:
             if os.path.join(real, "").startswith(KERNEL):
                 return True
             found = status(anywhere(real))
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return False
     if stat.S_ISREG(found.st_mode):
         return most is not None and found.st_size > most

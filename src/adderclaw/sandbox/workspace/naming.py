@@ -8,7 +8,7 @@ import os
 import stat
 
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox.workspace.place import anywhere
 from adderclaw.sandbox.workspace.reading import exists, status
 
@@ -24,7 +24,7 @@ def reached(path: str) -> os.stat_result | None:
         pass
     try:
         return status(anywhere(followed(path)))
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return None
 
 
@@ -51,5 +51,5 @@ def is_named(path: str) -> bool:
     folder, name = os.path.split(normal)
     try:
         return exists(anywhere(os.path.join(followed(folder), name)))
-    except Refused:
+    except PathRefused:
         return False

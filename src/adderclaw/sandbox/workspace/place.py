@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 
 
 class Place:
@@ -19,11 +19,11 @@ class Place:
     def __init__(self, root: str, way: str = ".") -> None:
         folded = os.path.normpath(way)
         if "\0" in root + way:
-            raise Refused(f"{shown(way[:80])!r} holds a NUL character, which no file name can")
+            raise PathRefused(f"{shown(way[:80])!r} holds a NUL character, which no file name can")
         if not root.startswith("/"):
             raise ValueError(f"the root {root!r} is not absolute")
         if folded.startswith(("/", "../")) or folded == "..":
-            raise Refused(f"{shown(way)} leads out of {shown(root)}")
+            raise PathRefused(f"{shown(way)} leads out of {shown(root)}")
         self.root, self.way = root, folded
 
     def __truediv__(self, name: str) -> "Place":
@@ -104,7 +104,7 @@ def named(path: str, roots: Iterable[str]) -> Place:
 
     whole = os.path.abspath(path)
     if strays(whole, roots):
-        raise Refused(f"{shown(path)} is a link that leads out of the workspace, and is not read")
+        raise PathRefused(f"{shown(path)} is a link that leads out of the workspace, and is not read")
     return anywhere(followed(whole))
 
 
@@ -112,5 +112,5 @@ def beneath_root(path: str, roots: Sequence[str]) -> Place:
     """The same; raises Refused where it lies in none of them."""
     found = inside(path, roots)
     if found is None:
-        raise Refused(f"{shown(path)} is outside the workspace {shown(roots[0])}")
+        raise PathRefused(f"{shown(path)} is outside the workspace {shown(roots[0])}")
     return found

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from adderclaw.config.safe_open import ANCHOR, READ, opener
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox.workspace.place import Place, shown
 
@@ -53,7 +53,7 @@ def opened(place: Place, flags: int) -> int:
         return opener()(anchor, place.way, flags)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EXDEV):
-            raise Refused(f"{shown(place.text)} is reached through a link that leads elsewhere") from None
+            raise PathRefused(f"{shown(place.text)} is reached through a link that leads elsewhere") from None
         error.filename = place.text
         raise
     finally:
@@ -72,7 +72,7 @@ def held(fd: int) -> Generator[int]:
 def parent_of(place: Place) -> Generator[int]:
     """The folder that a place lies in."""
     if place.is_root:
-        raise Refused(f"{shown(place.root)} is the root of the workspace itself")
+        raise PathRefused(f"{shown(place.root)} is the root of the workspace itself")
     with held(opened(place.parent, FOLDER)) as fd:
         yield fd
 
@@ -97,7 +97,7 @@ def regular(found: os.stat_result, place: Place) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place.text)
     if not stat.S_ISREG(found.st_mode):
-        raise Refused(f"{shown(place.text)} is not a regular file but {_kind(found.st_mode)}")
+        raise PathRefused(f"{shown(place.text)} is not a regular file but {_kind(found.st_mode)}")
 
 
 def _kind(mode: int) -> str:
@@ -153,10 +153,12 @@ def current(place: Place, most: int = MAX_BYTES) -> Old | None:
 def replaceable(found: os.stat_result, place: Place) -> None:
     """Raises Refused for what must not be written over."""
     if stat.S_ISLNK(found.st_mode):
-        raise Refused(f"{shown(place.text)} is a symbolic link: name the file itself")
+        raise PathRefused(f"{shown(place.text)} is a symbolic link: name the file itself")
     regular(found, place)
     if found.st_nlink > 1:
-        raise Refused(f"{shown(place.text)} has {found.st_nlink} names (hard links), so other files would change too")
+        raise PathRefused(
+            f"{shown(place.text)} has {found.st_nlink} names (hard links), so other files would change too"
+        )
 
 
 # ------------------------------------------------------------------ what is there
@@ -174,7 +176,7 @@ def status(place: Place) -> os.stat_result:
 def _has(place: Place, test: Callable[[int], bool]) -> bool:
     try:
         return test(status(place).st_mode)
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return False
 
 
@@ -230,7 +232,7 @@ def walk(place: Place, *, into: Callable[[Entry], bool] = lambda _folder: True) 
         folder = waiting.pop()
         try:
             fd = open_folder(folder)
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             continue
         with held(fd):
             for entry in _listed(fd, folder):

@@ -6,7 +6,7 @@ import stat
 from contextlib import suppress
 
 from adderclaw.config.safe_open import READ, opener
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox.workspace.place import Place, shown
 from adderclaw.sandbox.workspace.reading import FOLDER, held, parent_of
 
@@ -121,7 +121,7 @@ def _copy_one(here: int, name: str, there: int, new: str) -> None:
         return
     with held(os.open(name, READ | os.O_NOFOLLOW, dir_fd=here)) as source:
         if not stat.S_ISREG(os.fstat(source).st_mode):
-            raise Refused(f"{shown(name)} is no file, link or folder: it cannot be moved to another file system")
+            raise PathRefused(f"{shown(name)} is no file, link or folder: it cannot be moved to another file system")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with held(os.open(new, flags, 0o600, dir_fd=there)) as target:
             while part := os.read(source, _STEP):

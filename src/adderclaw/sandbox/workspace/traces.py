@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox.workspace.place import Place
 from adderclaw.sandbox.workspace.reading import Entry, entries, start
 from adderclaw.sandbox.workspace.writing import write
@@ -24,7 +24,7 @@ def traces(name: str, root: str, *, headless: bool = False) -> tuple[str, ...]:
 def is_ours(folder: Place) -> bool:
     try:
         return start(folder / IGNORE, len(OURS))[0] == OURS
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return False
 
 
@@ -87,7 +87,7 @@ class Traces:
         if known is None:
             try:
                 head = start(run / EVENTS, HEAD)[0]
-            except (OSError, Refused):
+            except (OSError, PathRefused):
                 head = b""
             known = self._runs[run.text] = b'"run_id":"%s"' % run.name.encode("utf-8", "replace") in head
         return known
@@ -96,7 +96,7 @@ class Traces:
         try:
             found = entries(folder)
             return 0 < len(found) <= MOST_ENTRIES and all(self._is_ours_whole(folder, one) for one in found)
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             return False
 
     def _is_ours_whole(self, folder: Place, entry: Entry) -> bool:

@@ -3,7 +3,7 @@
 import os
 from contextlib import suppress
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox.workspace.place import Place, shown
 from adderclaw.sandbox.workspace.reading import FOLDER, Old, held, opened, parent_of, regular, replaceable
 
@@ -68,7 +68,7 @@ def open_append(place: Place) -> int:
 
 def _parent(place: Place) -> int:
     if place.is_root:
-        raise Refused(f"{shown(place.root)} is the root of the workspace itself")
+        raise PathRefused(f"{shown(place.root)} is the root of the workspace itself")
     return opened_or_made(place.parent)
 
 
@@ -137,7 +137,7 @@ def _unchanged(place: Place, parent: int, old: os.stat_result | None) -> None:
     if found is not None:
         replaceable(found, place)
     if _mark(found) != _mark(old):
-        raise Refused(f"{shown(place.text)} was changed by somebody else at this moment: read it again")
+        raise PathRefused(f"{shown(place.text)} was changed by somebody else at this moment: read it again")
 
 
 def _mark(found: os.stat_result | None) -> tuple[int, ...] | None:

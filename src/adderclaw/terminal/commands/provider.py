@@ -98,7 +98,7 @@ async def _described(name: str, entry: ProviderEntry, now: Config, sources: Sour
 
 async def _key(name: str, entry: ProviderEntry, sources: Sources) -> str | None:
     """Where its key would come from; None when there is none."""
-    if BY_NAME[entry.kind].asks_nobody:
+    if BY_NAME[entry.kind].has_no_server:
         return "not needed"
     status = await sources.status(name, entry)
     return " ".join(filter(None, (status.kind, status.name))) if status.usable else None
@@ -206,7 +206,7 @@ async def _tried(runtime: "Runtime", name: str) -> Json:
         name,
         now,
         secrets=runtime.secrets,
-        tell=runtime.bus.tell,
+        tell=runtime.bus.publish,
         clock=clock,
         credentials=runtime.credentials,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.config.places import foreign_homes
 from adderclaw.core import home_names
-from adderclaw.core.child import Child, ChildReport
+from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import record
 from adderclaw.core.types import (
@@ -20,8 +20,8 @@ from adderclaw.core.types import (
     ToolContext,
     ToolResult,
     Touch,
-    effort_of,
     own_words,
+    parse_effort,
     rejected,
 )
 from adderclaw.sandbox import workspace
@@ -56,21 +56,21 @@ def _decode(given: Json) -> AgentArguments:
     return decode(AgentArguments, {key: value for key, value in given.items() if key not in UNUSED})
 
 
-def _order(given: AgentArguments, definition: "Definition", ctx: ToolContext, *, overlaps: bool) -> Child:
-    return Child(
+def _order(given: AgentArguments, definition: "Definition", ctx: ToolContext, *, overlaps: bool) -> ChildRequest:
+    return ChildRequest(
         prompt=given.prompt,
         agent_type=definition.name,
         description=given.description,
         system=definition.system,
         tools=definition.tools,
-        without=definition.without,
+        excluded_tools=definition.without,
         mode=definition.mode,
         model=given.model or definition.model,
-        thinking=Thinking(effort_of(given.effort)).over(definition.thinking),
+        thinking=Thinking(parse_effort(given.effort)).with_fallback(definition.thinking),
         max_rounds=definition.max_rounds,
         background=given.run_in_background or definition.background,
         tool_use_id=ctx.tool_use_id,
-        waits=overlaps,
+        waits_for_slot=overlaps,
     )
 
 
@@ -83,7 +83,7 @@ def _found(kit: "Kit", given: AgentArguments) -> "Definition | ToolResult":
     if len(given.prompt) > MAX_PROMPT:
         fix = "put long material into a file and name it"
         return rejected(f"the prompt has {len(given.prompt)} characters, at most {MAX_PROMPT} are given: {fix}.")
-    if given.effort and effort_of(given.effort) is None:
+    if given.effort and parse_effort(given.effort) is None:
         return rejected(f"effort: {given.effort[:40]!r} is not one of {', '.join(EFFORTS)}.")
     known = _known(kit)
     wanted = given.subagent_type.strip() or DEFAULT
@@ -99,9 +99,9 @@ def _known(kit: "Kit") -> "Known":
 
 
 def _unknown(known: Any, wanted: str) -> str:
-    from adderclaw.core.suggestions import meant
+    from adderclaw.core.suggestions import did_you_mean
 
-    hint = meant(wanted, known.by_name) or "."
+    hint = did_you_mean(wanted, known.by_name) or "."
     named = {wanted.lower(), wanted.lower().partition(":")[0]}  # also by the plugin that would bring it
     left_out = [problem for problem in known.problems if any(name in problem.lower() for name in named)]
     why = f" ({'; '.join(left_out)[:1000]})" if left_out else ""
@@ -146,10 +146,10 @@ def _result(report: ChildReport, most: int, ctx: ToolContext) -> ToolResult:
         "totalToolUseCount": report.tool_calls,
         "resolvedModel": report.model,
     }
-    return ToolResult(told(report, most, ctx.keep), "rejected" if failed else "ok", facts)
+    return ToolResult(told(report, most, ctx.store_output), "rejected" if failed else "ok", facts)
 
 
-def _name(order: Child, ctx: ToolContext) -> str:
+def _name(order: ChildRequest, ctx: ToolContext) -> str:
     """Of a worktree that is not there yet: some models give the same id to calls of different replies."""
     from adderclaw.tools import worktree
 
@@ -161,7 +161,7 @@ def _name(order: Child, ctx: ToolContext) -> str:
     return name
 
 
-async def _apart(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
+async def _apart(kit: "Kit", order: ChildRequest, ctx: ToolContext) -> ToolResult:
     """Run a subagent in a worktree of its own; one in which nothing would be lost is removed afterwards."""
     from adderclaw.tools import worktree
 
@@ -180,7 +180,7 @@ async def _apart(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
     return replace(result, content=f"{result.content}\n(its work is in {made.path}, branch {branch})", metadata=facts)
 
 
-async def _worked(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
+async def _worked(kit: "Kit", order: ChildRequest, ctx: ToolContext, *, apart: bool) -> ToolResult:
     """A subagent's whole life, in a worktree of its own or in the workspace."""
     if apart:
         return await _apart(kit, order, ctx)
@@ -190,7 +190,7 @@ async def _worked(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) ->
         return rejected(f"the subagent could not begin: {error}")
 
 
-def _in_background(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
+def _in_background(kit: "Kit", order: ChildRequest, ctx: ToolContext, *, apart: bool) -> ToolResult:
     """The turn goes on; when the subagent ends, the model is told its answer, once."""
     from adderclaw.tools.background import End, Output, TooMany
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from adderclaw.core.decode import Between
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import record
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.tools.specs import spec
 
 MOST = 20
@@ -108,7 +108,7 @@ def tools() -> tuple[Tool[Any], ...]:
     async def run(given: ToolSearchArguments, ctx: ToolContext) -> ToolResult:
         if len(given.query) > MAX_QUERY:
             return rejected(f"the query has {len(given.query)} characters; at most {MAX_QUERY} are searched for.")
-        failed = await ctx.host.connecting()
+        failed = await ctx.host.wait_for_servers()
         result = search(ctx.host.tools(), given.query, given.max_results)
         if failed:
             return replace(result, content=f"{result.content}\n{failed}")
@@ -123,10 +123,10 @@ def tools() -> tuple[Tool[Any], ...]:
         Tool(
             "ToolSearch",
             ToolSearchArguments,
-            preparing(LOOKING, run),
+            fixed_prepare(LOOKING, run),
             known.description,
             known.parameters,
             timeout=lambda _given: 60.0,
         ),
-        Tool("Call", CallArguments, preparing(LOOKING, call), caller.description, caller.parameters),
+        Tool("Call", CallArguments, fixed_prepare(LOOKING, call), caller.description, caller.parameters),
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import record
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def _too_long(*texts: str) -> str | None:
 async def _blocked(ctx: ToolContext, event: str, number: int, subject: str, description: str) -> str | None:
     """Why a hook does not let it happen, if one does not."""
     task = {"task_id": str(number), "task_subject": subject, "task_description": description}
-    said = await ctx.host.fire(event, task)
+    said = await ctx.host.run_hooks(event, task)
     return (said.reason or "a hook blocked it") if said.blocked else None
 
 
@@ -273,7 +273,7 @@ def _tool[A](
     return Tool(
         name,
         arguments,
-        preparing(Touch(why=why), run),
+        fixed_prepare(Touch(why=why), run),
         known.description,
         known.parameters,
         timeout=lambda _given: 660.0,  # hooks of TaskCreated and TaskCompleted may take their time

@@ -15,8 +15,8 @@ from adderclaw.core.types import (
     ToolContext,
     ToolResult,
     Touch,
+    fixed_prepare,
     own_words,
-    preparing,
     rejected,
 )
 from adderclaw.tools.paths import answered, fact, open_file, shown
@@ -133,7 +133,7 @@ def _ask(kit: "Kit") -> Tool[Any]:
         if given.answers and ctx.rewritten:  # a hook answers; a model that fills this in itself answers nothing
             return own_words(_said(given.answers), {"answers": given.answers})
         said = {"message": given.questions[0].question, "title": "The agent asks"}
-        await ctx.host.fire("Notification", {**said, "notification_type": "agent_needs_input"})
+        await ctx.host.run_hooks("Notification", {**said, "notification_type": "agent_needs_input"})
         asked = tuple(_question(one) for one in given.questions)
         answer = await ctx.host.ask(QuestionRequest(asked, tool_use_id=ctx.tool_use_id))
         if answer.replies is None:
@@ -145,7 +145,7 @@ def _ask(kit: "Kit") -> Tool[Any]:
     return Tool(
         "AskUserQuestion",
         AskUserQuestionArguments,
-        preparing(Touch(why="asks the operator"), run),
+        fixed_prepare(Touch(why="asks the operator"), run),
         known.description,
         known.parameters,
         (Alias("ask_user"),),
@@ -165,7 +165,7 @@ def _brief() -> Tool[Any]:
         if len(given.message) > MAX_MESSAGE or len(given.attachments) > MAX_ATTACHMENTS:
             return rejected(f"at most {MAX_MESSAGE} characters and {MAX_ATTACHMENTS} attachments are sent at once.")
         attached = _attached(places, ctx)
-        ctx.host.say(given.message, attached, given.status)
+        ctx.host.show_message(given.message, attached, given.status)
         told = f" with {len(attached)} attachments" if attached else ""
         return own_words(f"Told the operator{told}.", {"attachments": attached})
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.framing import framed
 from adderclaw.core.host import Host
 from adderclaw.core.record import record
@@ -60,12 +60,12 @@ async def with_outputs(called: Called, host: Host) -> str:
     for mark, command in called.inline.items():
         if mark in text:  # else it stood in a part that there was no room for
             asked = mark in called.asked
-            result = await host.call(BASH, {"command": command}, f"a command in {called.path}", asked=asked)
+            result = await host.call_tool(BASH, {"command": command}, f"a command in {called.path}", asked=asked)
             text = text.replace(mark, f"`{command}`:\n{framed(token_hex(8), result.content)}")
     for mark, path in called.named.items():
         if mark in text:
             tool, given = (LS, {"path": path}) if is_directory(path) else (READ, {"file_path": path})
-            result = await host.call(tool, given, f"named with @ in {called.path}", asked=mark in called.asked)
+            result = await host.call_tool(tool, given, f"named with @ in {called.path}", asked=mark in called.asked)
             text = text.replace(mark, f"{path}:\n{framed(token_hex(8), result.content)}")
     return text
 
@@ -79,7 +79,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         why = f"loads the skill {given.skill[:64]}"
         try:
             found = chosen(given, ctx)
-        except Refused as error:
+        except PathRefused as error:
             reason = error.reason
             return Prepared(Touch(why=why), lambda: refused(reason))
         touch = Touch(reads=(paths.fact(found.place, ctx),), why=why)
@@ -87,9 +87,9 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
 
     def chosen(given: SkillArguments, ctx: ToolContext) -> PreparedSkill:
         if kit.skills is None:
-            raise Refused("there are no skills: none of the folders of skills is there.")
+            raise PathRefused("there are no skills: none of the folders of skills is there.")
         if len(given.args) > MAX_ARGUMENTS:
-            raise Refused(f"args has {len(given.args)} characters; at most {MAX_ARGUMENTS} are passed on.")
+            raise PathRefused(f"args has {len(given.args)} characters; at most {MAX_ARGUMENTS} are passed on.")
         return kit.skills.prepared(_name(given), given.args, given.file, ctx.session_id)
 
     async def refused(reason: str) -> ToolResult:
@@ -98,9 +98,9 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
     async def run(given: SkillArguments, found: PreparedSkill, ctx: ToolContext) -> ToolResult:
         try:
             called = found.read()
-        except Refused as error:
+        except PathRefused as error:
             return rejected(error.reason)
-        granted = ctx.host.lend(called.rules, called.effort)
+        granted = ctx.host.grant_for_turn(called.rules, called.effort)
         text = await with_outputs(called, ctx.host)
         return own_words(text, {"skill": given.skill, "file": called.path, "granted": granted})
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.tools.hooks.answers import Ran
 from adderclaw.tools.hooks.process import STREAM_BYTES, TRUNCATED, decoded
 from adderclaw.tools.hooks.settings import Hook
@@ -20,7 +20,7 @@ async def post(hook: Hook, body: str, environ: Mapping[str, str]) -> Ran:
         target = parse(hook.command, "POST")
         headers = {"content-type": "application/json", "accept": "application/json", **headers_of(hook, environ)}
         answer = await exchange(target, headers, body.encode(), Hosts.named_by_operator(target), STREAM_BYTES)
-    except (Refused, Failed) as error:
+    except (PathRefused, Failed) as error:
         return Ran(None, stderr=f"not answered: {error}")
     text = decoded(answer.body, cut=answer.cut)
     if not 200 <= answer.status < 300:

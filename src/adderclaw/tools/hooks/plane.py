@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import Any
 
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json
 from adderclaw.storage.hooks import Invocation
@@ -66,7 +66,7 @@ class Place:
     """Hooks of this session that ran already, for those that run once."""
 
 
-async def run(hooks: tuple[Hook, ...], event: str, fields: Json, place: Place) -> Merged:
+async def run(hooks: tuple[Hook, ...], event: str, fields: Json, place: Place) -> HookOutcome:
     """Run what matches. `fields` are the event's own."""
     for problem in catalogue.problems(EVENTS[event].fields, fields):
         place.warn(f"hook event {event}: {problem}")

@@ -13,7 +13,7 @@ from adderclaw import __version__
 from adderclaw.config.servers import Entry, Missing, filled
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.events import Body
-from adderclaw.core.redaction import Secrets, secret_name, visible
+from adderclaw.core.redaction import Secrets, is_secret_name, visible
 from adderclaw.core.types import Clock, Json
 from adderclaw.tools.mcp.definitions import MOST_TOOLS, Listing, listing
 from adderclaw.tools.mcp.fetches import NO_SETTINGS, OFFLINE, apart
@@ -408,7 +408,7 @@ class Connection:
         """With variables filled in; what stands under a secret's name is kept out of everything that is shown."""
         made = {name: filled(text) for name, text in table.items()}
         for name, value in made.items():
-            if secret_name(name):
+            if is_secret_name(name):
                 self._wires.secrets.add(value.rpartition(" ")[2])
         return made
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, cast
 from adderclaw.config.foreign import frontmatter
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.record import record
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
@@ -261,7 +261,7 @@ def _command(place: Place, path: str, name: str) -> Skill:
     try:
         data = _head(folder, file)
         head = frontmatter.parse(data) if data.removeprefix(frontmatter.BOM).startswith(b"---") else NO_HEAD
-    except (frontmatter.Malformed, Refused) as error:
+    except (frontmatter.Malformed, PathRefused) as error:
         return _broken(shown, folder, place.scope, str(error), file)
     except OSError as error:
         return _broken(shown, folder, place.scope, f"{file} cannot be read: {error.strerror}", file)
@@ -285,7 +285,7 @@ NO_HEAD = frontmatter.Head({}, ())
 def _entries(folder: str, notes: list[str]) -> list[workspace.Entry]:
     try:
         found = workspace.entries(workspace.anywhere(folder))
-    except (FileNotFoundError, NotADirectoryError, Refused):
+    except (FileNotFoundError, NotADirectoryError, PathRefused):
         return []
     except OSError as error:
         notes.append(f"{folder} cannot be looked into: {error.strerror}")
@@ -319,7 +319,7 @@ def inspect(folder: str, scope: Scope = "project", called: str = "") -> Skill:
         return _broken(shown, folder, scope, "there is no SKILL.md in its folder")
     try:
         head = frontmatter.parse(_head(folder, file))
-    except (frontmatter.Malformed, Refused) as error:
+    except (frontmatter.Malformed, PathRefused) as error:
         return _broken(shown, folder, scope, str(error), file)
     except OSError as error:
         return _broken(shown, folder, scope, f"{file} cannot be read: {error.strerror}", file)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from adderclaw.config.paths import beneath, followed
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.redaction import visible
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import Place
@@ -27,15 +27,17 @@ def way_in(folder: str, given: str) -> str:
     """A path that somebody wrote, as the way from the skill's folder; raises Refused where it leads out."""
     shown = visible(given[:200], keep_newlines=False)
     if not given or "\0" in given or len(given) > 1000:
-        raise Refused(f"{shown!r} is no path inside of a skill")
+        raise PathRefused(f"{shown!r} is no path inside of a skill")
     if given.startswith(("/", "~")) or "\\" in given or "://" in given:
-        raise Refused(f"{shown!r} is no path inside of the skill: name it from the skill's folder, as references/x.md")
+        raise PathRefused(
+            f"{shown!r} is no path inside of the skill: name it from the skill's folder, as references/x.md"
+        )
     way = os.path.normpath(given)
     if way == ".." or way.startswith("../"):
-        raise Refused(f"{shown!r} leads out of the skill's folder")
+        raise PathRefused(f"{shown!r} leads out of the skill's folder")
     real = followed(os.path.join(folder, way))
     if not beneath(real, folder):
-        raise Refused(f"{shown!r} is a link that leads out of the skill's folder")
+        raise PathRefused(f"{shown!r} is a link that leads out of the skill's folder")
     return os.path.relpath(real, folder)
 
 
@@ -49,7 +51,7 @@ def opened(folder: str, way: str) -> int:
     try:
         return workspace.open_file(_place(folder, way))
     except IsADirectoryError:
-        raise Refused(f"{visible(way, keep_newlines=False)!r} is not a regular file") from None
+        raise PathRefused(f"{visible(way, keep_newlines=False)!r} is not a regular file") from None
 
 
 def read(folder: str, given: str, most: int) -> FilePart:
@@ -60,21 +62,21 @@ def read(folder: str, given: str, most: int) -> FilePart:
             return FilePart(file.read(most), os.fstat(file.fileno()).st_size)
     except OSError as error:
         shown = visible(given[:200], keep_newlines=False)
-        raise Refused(f"{shown!r} cannot be read: {error.strerror}") from None
+        raise PathRefused(f"{shown!r} cannot be read: {error.strerror}") from None
 
 
 def _leads_to_a_file(folder: str, way: str) -> bool:
     """Whether a link leads to a regular file of the skill itself."""
     try:
         return workspace.is_file(_place(folder, way_in(folder, way)))
-    except Refused:
+    except PathRefused:
         return False
 
 
 def is_link(folder: str, way: str) -> bool:
     try:
         return workspace.Entry(place := _place(folder, way), workspace.status(place)).is_link
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return True
 
 
@@ -85,7 +87,7 @@ def listed(folder: str, under: str = "") -> Iterator[str]:
         here = waiting.pop()
         try:
             entries = workspace.entries(_place(folder, here or "."))
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             continue
         files: list[str] = []
         for entry in reversed(entries):

@@ -8,7 +8,7 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from adderclaw.config.paths import beneath
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.redaction import visible
 from adderclaw.tools.skills.catalogue import Skill
 from adderclaw.tools.skills.disclosure import Disclosure
@@ -90,10 +90,10 @@ def _barred(body: str, inside: Sequence[str]) -> str:
 def part(skill: Skill, file: str) -> str:
     """One file or section of a skill; raises Refused where it is not to be had."""
     if skill.alone and file.partition("#")[0] not in ("", skill.file):
-        raise Refused(f"{skill.name} is a command: it has no other files")
+        raise PathRefused(f"{skill.name} is a command: it has no other files")
     found = Disclosure(skill, max_bytes=MOST_BYTES, max_tokens=MOST_TOKENS).requested([file])
     if found.blocked:
-        raise Refused(found.blocked[0].reason)
+        raise PathRefused(found.blocked[0].reason)
     return found.text
 
 

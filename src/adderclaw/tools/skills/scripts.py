@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.redaction import visible
 from adderclaw.tools.skills import files
 
@@ -57,7 +57,7 @@ def script(folder: str, given: str) -> Script:
     text = part.data.decode("utf-8", "replace")
     interpreter = _interpreter(way, text)
     if not interpreter:
-        raise Refused(
+        raise PathRefused(
             f"{visible(given[:200], keep_newlines=False)!r} is no script: neither its ending nor `#!` says so"
         )
     path = os.path.join(followed(folder), way)
@@ -72,7 +72,7 @@ def scripts(folder: str, text: str = "") -> list[Script]:
     for way in sorted({*inside, *named}):
         try:
             one = script(folder, way)
-        except Refused:
+        except PathRefused:
             continue  # a library, a data file, a name that is only an example
         found.setdefault(one.way, one)
     return list(found.values())

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from adderclaw.config.own_paths import Own
 from adderclaw.config.paths import beneath
-from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.errors import PathRefused, UsageError
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs
 from adderclaw.sandbox.legacy.checkpoints.tree import Forgets, Limits, state_at, state_in
@@ -258,7 +258,7 @@ def _opened(root: str, above: str, *, make: int | None = None) -> Generator[Fold
     try:
         with workspace.folder(Place(root, above or "."), make=make) as folder:
             yield folder
-    except Refused as refusal:
+    except PathRefused as refusal:
         raise OSError(errno.ELOOP, refusal.reason) from None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from adderclaw.config.own_paths import Own
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import Folder, Place
@@ -176,7 +176,7 @@ def _walk(root: str, limits: Limits, own: Own) -> Iterator[tuple[str, _At, os.st
                             continue
                         waiting.append(path)
                     yield path, _At(folder, name), status
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             continue  # unreadable, gone, or exchanged for a link meanwhile
 
 
@@ -223,7 +223,7 @@ def state_at(root: str, path: str, limits: Limits, keep: Keep) -> State | None:
     try:
         with workspace.folder(Place(root, above or ".")) as folder:
             return state_in(folder, name, limits, keep)
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return None
 
 
