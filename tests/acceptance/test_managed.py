@@ -439,7 +439,7 @@ def test_what_is_broken_stops_the_program(bounded: Managed) -> None:
         ("limits = [", "managed.toml"),
         ("[limits]\ncost = 1\n", "unknown key"),
         ('[limits]\ncost_usd = "much"\n', "limits.cost_usd"),
-        ('[permissions]\ndeny = ["Read("]\n', "is no rule and is dropped"),
+        ('[permissions]\ndeny = ["Read("]\n', "is not a valid rule and is ignored"),
     ):
         bounded.write(content)
         stops(world.cli("config", "validate"), why)
@@ -448,8 +448,8 @@ def test_what_is_broken_stops_the_program(bounded: Managed) -> None:
     stops(world.cli("config", "validate"), "policy.toml")
     (bounded.folder / "policy.toml").unlink()
     file.chmod(0o666)
-    stops(world.cli("config", "validate"), "can be written by others than root (mode 666)")
-    assert "can be written by others" in world.cli("doctor").out
+    stops(world.cli("config", "validate"), "is writable by users other than root (mode 666)")
+    assert "is writable by users other than root" in world.cli("doctor").out
     file.chmod(0o644)
     file.unlink()
     file.symlink_to("/dev/null")
@@ -459,12 +459,12 @@ def test_what_is_broken_stops_the_program(bounded: Managed) -> None:
     stops(world.cli("config", "validate"), "managed.toml: is no regular file")
     file.rmdir()
     bounded.folder.chmod(0o777)
-    stops(world.cli("config", "validate"), "/etc/adderclaw: can be written by others than root")
+    stops(world.cli("config", "validate"), "/etc/adderclaw: is writable by users other than root")
     bounded.folder.chmod(0o755)
     if os.geteuid() == 0:
         bounded.write(BOUNDS)
         os.chown(file, 12345, 0)
-        stops(world.cli("config", "validate"), "belongs to the user 12345, and not to root")
+        stops(world.cli("config", "validate"), "belongs to the user 12345 instead of root")
 
 
 # ------------------------------------------------------------------ money

@@ -125,7 +125,7 @@ def test_otlp_without_its_packages_is_refused_with_what_mends_it(
     assert "the extra `telemetry` is not installed" in refused.err
     doctor = world.cli("doctor").out
     assert "broken   telemetry" in doctor
-    assert "setup` brings it" in doctor
+    assert "install it with `" in doctor
     configure(world, "http", receiver.url)
     assert world.agent("hi").out == "answered\n"
     assert receiver.posts

@@ -117,7 +117,7 @@ class Small(NoSession):
         self.asked: list[tuple[str, str, str]] = []
         self.fails: Exception | None = None
 
-    async def ask_small_model(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
+    async def ask_small_model(self, instructions: str, text: str, purpose: str, model: str) -> str:
         if self.fails is not None:
             raise self.fails
         self.asked.append((instructions, text, purpose))

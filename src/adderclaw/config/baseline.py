@@ -1,4 +1,4 @@
-"""What a project's file may change: until it is trusted it can only tighten, and it never weakens the baseline."""
+"""What a project's file may change. An untrusted file can only tighten; no project's file can weaken the baseline."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +9,11 @@ from adderclaw.core.record import NamedTuple
 class Ruled(NamedTuple):
     value: Any
     whole: bool
-    """Whether all that was wanted counts."""
+    """Whether the requested value applies completely."""
 
 
 type Rule = Callable[[Any, Any], Ruled]
-"""(what counts so far, what the file wants) → what counts then."""
+"""(current value, requested value) → effective value."""
 
 
 def _stricter(*order: str | None) -> Rule:
@@ -33,13 +33,13 @@ def _lower(current: Any, requested: Any) -> Ruled:
 
 
 def _united(current: list[Any], requested: list[Any]) -> Ruled:
-    """Both lists; a list that only leaves something out is an attempt to shrink."""
+    """The union of both lists. A request that only removes entries is rejected."""
     new = [item for item in requested if item not in current]
     return Ruled([*current, *new], bool(new) or len(requested) >= len(current))
 
 
 def _common(current: list[Any], requested: list[Any]) -> Ruled:
-    """What stands in both lists; `*` stands for everything."""
+    """The intersection of both lists; `*` means everything."""
     if "*" in current:
         return Ruled(requested, True)
     both = [item for item in current if item in requested or "*" in requested]
@@ -47,7 +47,7 @@ def _common(current: list[Any], requested: list[Any]) -> Ruled:
 
 
 def _fewer(current: list[Any], requested: list[Any]) -> Ruled:
-    """A list that leaves something out; one that also adds something was not meant to tighten."""
+    """The requested list if it only removes entries; otherwise the current one."""
     fewer = all(item in current for item in requested)
     return Ruled(requested if fewer else current, fewer)
 
@@ -64,7 +64,7 @@ EVERYWHERE: dict[str, Rule] = {
     "logging.sanitize_control_chars": _TRUE,
     "logging.redact_secrets": _TRUE,
 }
-"""Holds for every file, the user's own too."""
+"""Rules for every file, including the user's own."""
 
 BASELINE: dict[str, Rule] = {
     "security.forbidden_paths": _united,
@@ -83,7 +83,7 @@ BASELINE: dict[str, Rule] = {
     "sandbox.accept": _only("bubblewrap"),
     "spec.verify": _stricter("required", "auto", "off"),
 }
-"""Holds for a project's files, trusted or not. `permissive`, which has no sandbox, is kept out by `of_project`."""
+"""Rules for a project's files, trusted or not. `of_project` rejects the profile `permissive`, which has no sandbox."""
 
 TIGHTEN: dict[str, Rule] = {
     "security.autonomy": _stricter("readonly", "supervised", "full"),
@@ -133,13 +133,13 @@ TIGHTEN: dict[str, Rule] = {
     "permissions.allowManagedPermissionRulesOnly": _TRUE,
     "allowManagedHooksOnly": _TRUE,
 }
-"""Key → how an untrusted project's file may set it. A key that is not here does not count."""
+"""Key → how an untrusted project's file may set it. Other keys are ignored."""
 
 
 class BaselineVerdict(NamedTuple):
     value: Any
     why_not: str = ""
-    """Why what was wanted does not count, or not all of it."""
+    """Why the requested value does not apply, or not completely."""
 
 
 UNTRUSTED = "not trusted"
@@ -152,33 +152,33 @@ YOURS_ALONE = (
     "notices.",
     "retention.",
 )
-"""What begins so counts from the operator's own configuration alone: a project's file, trusted or not, sets none of it.
-A target of a project's choice would be told what is done in other projects; a limit of its choice would remove theirs.
+"""Prefixes of keys that only the operator's own configuration can set. A notice target chosen by a project would be
+told about other projects, and a retention limit chosen by a project would delete their data.
 """
-ONLY_YOURS = "only your own configuration can say that, never a project's file, trusted or not"
-NO_BYPASS = "bypassPermissions comes from `--permission-mode` or from your own settings in AdderClaw's folder alone"
-STRICTER = "your own {named} counts; a project's mode can only be stricter"
+ONLY_YOURS = "only your own configuration can set this; a project's file cannot, even if it is trusted"
+NO_BYPASS = "bypassPermissions can only be set with `--permission-mode` or in your own settings in AdderClaw's folder"
+STRICTER = "your own {named} applies; a project's mode can only be stricter"
 
 _LIKE = {"readonly": "plan", "supervised": "default", "full": "bypassPermissions"}
-"""The mode that an autonomy without one is as strict as."""
+"""Autonomy → the equally strict permission mode."""
 
 
 def mode_of_project(current: str | None, requested: str | None, autonomy: str) -> BaselineVerdict:
-    """What counts of a project's mode where the operator chose a mode or an autonomy: trusted or not, the stricter."""
+    """The effective mode if both the operator and a project set one: the stricter, even if the project is trusted."""
     value, whole = TIGHTEN[MODE](current or _LIKE[autonomy], requested)
     named = f"permissions.defaultMode = {current!r}" if current else f"security.autonomy = {autonomy!r}"
     return BaselineVerdict(value, "") if whole else BaselineVerdict(current, STRICTER.format(named=named))
 
 
 def everywhere(key: str, current: Any, requested: Any) -> BaselineVerdict:
-    """What counts of one value, whoever wants it."""
+    """The effective value of a key under the rules for every file."""
     rule = EVERYWHERE.get(key)
     value, whole = rule(current, requested) if rule else (requested, True)
     return BaselineVerdict(value, "" if whole else "it cannot be turned off")
 
 
 def of_project(key: str, current: Any, requested: Any, *, trusted: bool) -> BaselineVerdict:
-    """What counts of one value in a project's file."""
+    """The effective value of a key that a project's file sets."""
     if key in BASELINE:
         value, whole = BASELINE[key](current, requested)
         return BaselineVerdict(value, "" if whole else WEAKENS)

@@ -1,4 +1,4 @@
-"""What types cannot say: secrets in files, names that must exist, settings that need one another."""
+"""Checks that types cannot express: secrets in files, references to names, settings that depend on each other."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _DOMAIN = re.compile(r"(?:\*\.)?(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9\-]*[A-Za-z
 _SAFE_ADDRESS = re.compile(r"(?i)https://|http://(localhost|127\.0\.0\.1|\[::1\])[:/]")
 RUN_ID = "YYYYMMDD-HHMMSS-<short-uuid>"
 MAX_RUN_ID = 100
-_NO_SECRETS = "keys and secrets do not belong in a file: put it in a variable, and name that with api_key_env"
+_NO_SECRETS = "keys and secrets do not belong in a file: put it in a variable and name that variable in api_key_env"
 
 
 def secrets(table: Json) -> dict[str, str]:
@@ -31,7 +31,7 @@ def is_secret(name: str, text: str) -> bool:
 
 
 def _texts(value: Any, key: str = "", name: str = "") -> Iterator[tuple[str, str, str]]:
-    """Every text in a table: (its key, the last name in that, the text)."""
+    """Every text in a table: (full key, last part of the key, text)."""
     if isinstance(value, dict):
         for inner, item in cast(Json, value).items():
             yield from _texts(item, f"{key}.{inner}" if key else inner, inner)
@@ -44,15 +44,15 @@ def _texts(value: Any, key: str = "", name: str = "") -> Iterator[tuple[str, str
 
 def variable_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
-        # it may be the key itself: not shown
+        # not shown, because it may be the secret itself
         raise ValueError("must be the name of an environment variable, such as OPENAI_API_KEY")
     return text
 
 
 def url(text: str) -> str:
-    """The address, if it is one and holds no secret. What may be a secret is not repeated."""
+    """The URL, if it is valid and contains no secret. A possible secret is not repeated in the error."""
     if _has_secret(text):
-        raise ValueError("has a user name, password or key in it; put the key in the variable that api_key_env names")
+        raise ValueError("contains a user name, password or key; put the key in the variable that api_key_env names")
     if not re.match(r"https?://[^/\s]+", text, re.IGNORECASE) or re.search(r"\s", text):
         raise ValueError(f"{short_json(text)} is not a URL; it must begin with http:// or https://")
     return text
@@ -66,7 +66,7 @@ def _has_secret(text: str) -> bool:
         named = {name.lower() for name, value in parse_qsl(parts.query) if value}
         return "@" in parts.netloc or looks_secret(text) or any(is_secret_name(name) or name == "key" for name in named)
     except ValueError:
-        return True  # no URL at all: it is not shown either
+        return True  # not a valid URL: not shown either
 
 
 def is_rule(text: str) -> bool:
@@ -75,7 +75,7 @@ def is_rule(text: str) -> bool:
 
 
 def origin_of(key: str, origins: dict[str, str]) -> str:
-    """The file that a key is from, or else what is set nearest to it: there the fix belongs."""
+    """The file that sets a key, or else the origin of the nearest related key, where the fix belongs."""
     explicit = {name: origin for name, origin in origins.items() if origin != "default"}
     while key:
         if key in explicit:
@@ -88,7 +88,7 @@ def origin_of(key: str, origins: dict[str, str]) -> str:
 
 
 def whole(tree: Json, origins: dict[str, str]) -> list[Problem]:
-    """What is wrong with the settings taken together."""
+    """Problems with the merged settings."""
     problems = [
         *_providers(tree),
         *_logins(tree),
@@ -112,13 +112,13 @@ def _variables(env: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _run_ids(logging: Json) -> Iterator[tuple[str, str]]:
-    """An id names a folder, no two runs may have the same one, and the gate knows the folder by the id's form."""
+    """A run id must be a unique folder name of a form that the gate recognizes."""
     pattern: str = logging["run_id_pattern"]
     if pattern.count(RUN_ID) != 1:
-        yield "logging.run_id_pattern", f"{short_json(pattern)} must have {RUN_ID} in it, once"
+        yield "logging.run_id_pattern", f"{short_json(pattern)} must contain {RUN_ID} exactly once"
     elif len(pattern) > MAX_RUN_ID or not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", pattern.replace(RUN_ID, "Y")):
-        fix = f"letters, digits, - and _ may be around {RUN_ID}, at most {MAX_RUN_ID} characters in all"
-        yield "logging.run_id_pattern", f"{short_json(pattern)} makes no name of a folder: {fix}"
+        fix = f"only letters, digits, -, _ and . may surround {RUN_ID}, at most {MAX_RUN_ID} characters in total"
+        yield "logging.run_id_pattern", f"{short_json(pattern)} is not a valid folder name: {fix}"
 
 
 def _shell(runtime: Json) -> Iterator[tuple[str, str]]:
@@ -126,7 +126,7 @@ def _shell(runtime: Json) -> Iterator[tuple[str, str]]:
     if shell.rpartition("/")[2] != "bash":
         yield (
             "runtime.shell_linux",
-            f"{short_json(shell)} is no bash, and what runs is written for bash; name a path to one",
+            f"{short_json(shell)} is not bash, which commands are written for; set it to the path of a bash",
         )
 
 
@@ -162,7 +162,8 @@ def _providers(tree: Json) -> Iterator[tuple[str, str]]:
         if not entry.get("kind"):
             yield (
                 f"{key}.kind",
-                f"is required, and {short_json(name)} is no kind itself{unknown_key_hint(name, list(BY_NAME))}",
+                f"is required, because {short_json(name)} is not the name of a kind"
+                f"{unknown_key_hint(name, list(BY_NAME))}",
             )
         elif (kind := BY_NAME.get(entry["kind"])) is None:
             continue  # the schema says which kinds there are
@@ -173,13 +174,13 @@ def _providers(tree: Json) -> Iterator[tuple[str, str]]:
     entry = models.get(chosen, {})
     chosen_kind = BY_NAME.get(entry.get("kind") or "")
     needs_model = chosen_kind is not None and not chosen_kind.has_no_server
-    needs_model = needs_model and chosen not in MODEL_CONFIG  # the environment has it, and is looked at then
+    needs_model = needs_model and chosen not in MODEL_CONFIG  # the environment sets theirs
     if needs_model and not entry.get("model") and tree["default_model"] == "mock":
         yield f"providers.models.{chosen}.model", "is required, since default_model is the mock's"
 
 
 MOST_EXTRA = 16_384
-"""Bytes of JSON that an entry may add to each request."""
+"""Maximum bytes of JSON that an entry may add to each request."""
 DECIDED = frozenset(
     (
         *("model", "models", "messages", "input", "contents", "stream", "n", "candidateCount", "prompt"),
@@ -197,7 +198,7 @@ DECIDED = frozenset(
         *("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "candidate_count"),
     )
 )
-"""Fields of a request that AdderClaw decides on: what goes out, what the gate judges, and what limits count."""
+"""Request fields that AdderClaw controls, because the gate and the limits depend on them."""
 
 
 def _extra_body(key: str, extra: Json) -> Iterator[tuple[str, str]]:
@@ -206,22 +207,22 @@ def _extra_body(key: str, extra: Json) -> Iterator[tuple[str, str]]:
     try:
         size = len(json.dumps(extra, allow_nan=False).encode("utf-8", "replace"))
     except (TypeError, ValueError) as error:
-        yield key, f"JSON cannot express it ({error}); write dates as text"
+        yield key, f"cannot be expressed as JSON ({error}); write dates as text"
         return
     if size > MOST_EXTRA:
-        yield key, f"it has {size:,} bytes as JSON; at most {MOST_EXTRA:,} are sent with each request"
+        yield key, f"has {size:,} bytes as JSON; at most {MOST_EXTRA:,} are allowed"
     inner = ((name, extra.get(name)) for name in ("generationConfig", "generation_config"))
     tables = (("", extra), *((f"{name}.", cast(Json, value)) for name, value in inner if isinstance(value, dict)))
     for path, table in tables:
         for name in sorted(table.keys() & DECIDED):
-            yield f"{key}.{path}{name}", "AdderClaw decides on this field of a request; remove it"
+            yield f"{key}.{path}{name}", "this field of a request is controlled by AdderClaw; remove it"
 
 
 def _made_of_others(key: str, name: str, entry: Json, models: dict[str, Json]) -> Iterator[tuple[str, str]]:
     if entry["kind"] == RELIABLE and not entry.get("providers"):
         yield f"{key}.providers", 'is required for kind "reliable"'
     if entry["kind"] == ROUTER and not (entry.get("default") or entry.get("providers")):
-        yield f"{key}.default", 'is required for kind "router": the entry for requests that no route is for'
+        yield f"{key}.default", 'is required for kind "router": the entry for requests without a route'
     for where, other in _others(entry):
         if other not in models:
             yield (
@@ -233,7 +234,7 @@ def _made_of_others(key: str, name: str, entry: Json, models: dict[str, Json]) -
 
 
 def _others(entry: Json) -> Iterator[tuple[str, str]]:
-    """Every entry that one of kind `reliable` or `router` names, and where."""
+    """(key, name) of every entry that an entry of kind `reliable` or `router` names."""
     if entry.get("kind") == ROUTER:
         for hint, other in cast(dict[str, str], entry.get("routes") or {}).items():
             yield f"routes.{hint}", other
@@ -256,7 +257,7 @@ def _reaches(models: dict[str, Json], start: str, goal: str, seen: set[str]) -> 
 
 
 def _logins(tree: Json) -> Iterator[tuple[str, str]]:
-    """Tokens travel over https, or stay on this machine."""
+    """Requires https for login servers, except on this machine."""
     for name, server in cast(dict[str, Json], tree["auth"]["oauth"]).items():
         for key in ("authorize_url", "token_url", "device_url", "revoke_url", "redirect_url"):
             address = server.get(key)
@@ -265,7 +266,7 @@ def _logins(tree: Json) -> Iterator[tuple[str, str]]:
 
 
 def _is_place(text: str) -> bool:
-    """A host, by name, pattern or address, alone or with a port."""
+    """Whether a text is a host name, pattern or address, optionally with a port."""
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{1,5}))?", text)
     if match is None or not 0 < int(match[2] or 1) < 65536:
         return False
@@ -281,7 +282,7 @@ def _lists(security: Json) -> Iterator[tuple[str, str]]:
     for name in ("allowed_commands", "forbidden_commands"):
         for command in security[name]:
             if not command or any(char.isspace() for char in command):
-                yield f"security.{name}", f"{short_json(command)} is not the name of one program, such as git"
+                yield f"security.{name}", f"{short_json(command)} is not the name of a program, such as git"
 
 
 def _telemetry(telemetry: Json) -> Iterator[tuple[str, str]]:

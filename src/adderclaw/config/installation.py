@@ -1,4 +1,4 @@
-"""How this program came to this machine, and what brings its next version, an extra, or its end in the same way."""
+"""How this program was installed, and the matching commands to update it, add an extra or uninstall it."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from adderclaw.core.record import NamedTuple
 
 type Way = Literal["checkout", "image", "single file", "uv tool", "pipx", "uv pip", "pip"]
 
-NEXT = "# with the install.sh of the next release: each brings its own version"
+NEXT = "# with the install.sh of the next release; each installs its own version"
 """A comment of the shell, so that the whole line can be copied."""
 
 
@@ -21,15 +21,15 @@ class Installed(TypedDict):
     way: Way
     where: str
     source: str
-    """What it was installed from, where that is no package index; else empty."""
+    """What it was installed from; empty for the package index."""
     update: str
-    """The command that brings the next version."""
+    """The command that updates the program."""
     remove: str
-    """The command that takes the program away."""
+    """The command that uninstalls the program."""
 
 
 def found() -> Installed:
-    """Nothing is asked of the network: which version is the newest, the command itself finds out."""
+    """How this program is installed. Uses no network; the update command determines the newest version itself."""
     way, where, source = _found()
     update, remove = _commands(way, where, source)
     return {"version": __version__, "way": way, "where": where, "source": source, "update": update, "remove": remove}
@@ -44,18 +44,18 @@ class Lacking(NamedTuple):
 
 
 def lacking(extra: str, missing: str | None) -> Lacking:
-    """What a person is told where an extra is not installed: every message about one is this."""
-    return Lacking(f"the extra `{extra}` is not installed ({missing} is missing)", f"`{bring(extra)}` brings it")
+    """The message that an extra is not installed. Every such message is created here."""
+    return Lacking(f"the extra `{extra}` is not installed ({missing} is missing)", f"install it with `{bring(extra)}`")
 
 
 def bring(extra: str) -> str:
-    """The command that brings the packages of an extra, such as `server`, for the way that the program came."""
+    """The command that installs an extra, such as `server`, matching how the program was installed."""
     way, where, source = _found()
-    # those that are here are named, too: `uv tool` and `pipx` make the environment anew, of what is named
+    # includes the installed extras, because `uv tool` and `pipx` recreate the environment from what is named
     requirement = _quoted(_requirement(source, [*_extras(), extra]))
     match way:
         case "single file":
-            # it has all of them: this one is broken, and comes again
+            # it contains all extras, so this one is broken and must be reinstalled
             return _commands(way, where, source)[0].removesuffix(f" {NEXT}")
         case "image":
             return f"docker pull {source}"
@@ -72,10 +72,10 @@ def bring(extra: str) -> str:
 
 
 def program(find: Callable[[str], str | None]) -> str:
-    """The path by which a unit or a crontab calls this program; empty where it is not found.
+    """The path by which a unit or a crontab calls this program; empty if it is not found.
 
-    A link to it stays one, so that the next version is found there. What the single file unpacked is never named: it
-    belongs to one version, and goes with it. `find` looks a name up on PATH.
+    A link is not resolved, so that it leads to later versions too. Files unpacked by the single file are never used,
+    because they belong to one version. `find` looks up a name on PATH.
     """
     way, where, _ = _found()
     if way == "single file":
@@ -88,7 +88,7 @@ def program(find: Callable[[str], str | None]) -> str:
 
 
 def _found() -> tuple[Way, str, str]:
-    """How, where it is, and from where it came."""
+    """How the program was installed, where it is, and what it was installed from."""
     prefix = sys.prefix
     if file := os.environ.get("ADDERCLAW_SINGLE_FILE"):
         return "single file", os.path.abspath(file), ""
@@ -105,9 +105,9 @@ def _found() -> tuple[Way, str, str]:
 
 
 def _commands(way: Way, where: str, source: str) -> tuple[str, str]:
-    """What brings the next version, and what takes the program away."""
+    """The commands that update and uninstall the program."""
     python = _quoted(sys.executable)
-    # a file of one version brings that one again; a folder or repository may have the next
+    # a file always installs the same version; a folder or repository may contain a newer one
     one_version = source.endswith((".whl", ".tar.gz"))
     requirement = _quoted(_requirement("" if one_version else source, _extras()))
     path = _quoted(where)
@@ -133,14 +133,14 @@ def _commands(way: Way, where: str, source: str) -> tuple[str, str]:
 
 
 def _unpacked() -> list[str]:
-    """What single files unpacked: this version and others, beside each other."""
+    """The folders that single files unpacked, of this version and others."""
     cache = os.path.dirname(sys.prefix)
     folders = (os.path.join(cache, name) for name in sorted(os.listdir(cache)))
     return [folder for folder in folders if os.path.exists(f"{folder}/whole")]
 
 
 def _origin() -> tuple[str, bool]:
-    """The address or folder that it was installed from (PEP 610), and whether it still runs from there."""
+    """The address or folder that it was installed from (PEP 610), and whether it is an editable install."""
     try:
         record = json.loads(_line("direct_url.json") or "{}")
         url = str(record.get("url", ""))
@@ -156,7 +156,7 @@ def _origin() -> tuple[str, bool]:
 
 
 def _requirement(source: str, extras: list[str]) -> str:
-    """What an installer is asked for: from this source, else from the package index."""
+    """The requirement for an installer, from this source or else from the package index."""
     from urllib.parse import quote
 
     if source and not extras:
@@ -166,7 +166,7 @@ def _requirement(source: str, extras: list[str]) -> str:
 
 
 def _extras() -> list[str]:
-    """The extras that are installed: every package is here that the extra names."""
+    """The installed extras: those whose packages are all present."""
     import re
 
     packages: dict[str, list[str]] = {}

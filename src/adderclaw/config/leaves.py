@@ -1,4 +1,4 @@
-"""The single values of a configuration: found by the schema, read and set by their paths."""
+"""The individual values of a configuration: enumerated by the schema, read and set by path."""
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -25,7 +25,7 @@ class Leaf(NamedTuple):
 
 
 def leaves(table: Json, kind: Any = Config, path: Path = ()) -> Iterator[Leaf]:
-    """Every value of a table that the schema does not take apart any further."""
+    """Every value of a table that the schema does not divide further."""
     kinds = {spec.name: spec.type for spec in fields(kind)}
     for key, value in table.items():
         if key not in kinds:
@@ -45,7 +45,7 @@ def leaves(table: Json, kind: Any = Config, path: Path = ()) -> Iterator[Leaf]:
 
 
 def meaning(kind: Any) -> str | None:
-    """What the text, or each text of the list, of this type means."""
+    """The meaning of a text, or of each text in a list, of this type."""
     if isinstance(kind, TypeAliasType):
         return meaning(kind.__value__)
     for note in getattr(kind, "__metadata__", ()):
@@ -56,7 +56,7 @@ def meaning(kind: Any) -> str | None:
 
 
 def drop(data: Json, key: str) -> None:
-    """Take out the value that a problem is about, so that the rest can still be checked as a whole."""
+    """Remove the value that a problem is about, so that the rest can still be checked."""
     for leaf in list(leaves(data)):
         if key == leaf.key or key.startswith((f"{leaf.key}.", f"{leaf.key}[")):
             del get(data, leaf.path[:-1])[leaf.path[-1]]

@@ -1,4 +1,4 @@
-"""The managed layer: what /etc/adderclaw says bounds every other layer, and nothing that a user sets loosens it."""
+"""The managed layer: the settings in /etc/adderclaw bound every other layer, and no user can loosen them."""
 
 import os
 import stat
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 FILE = os.path.join(MANAGED_FOLDER, "managed.toml")
 POLICY_FILE = os.path.join(MANAGED_FOLDER, POLICY)
 PROFILES = ("readonly", "supervised", "sandboxed", "permissive")
-"""The strictest first."""
+"""From strictest to loosest."""
 AUTONOMIES = ("readonly", "supervised", "full")
 ACCEPTS = "acceptEdits"
 PRICES = ("managed", "prices")
 DIRECTORIES = (("security", "additional_directories"), ("permissions", "additionalDirectories"))
-"""Two keys for one thing: what is said of one is said of the other."""
-ONLY_HERE = f"only {FILE} can say that, which the administrator of this machine writes"
+"""Two spellings of the same setting, which are bounded together."""
+ONLY_HERE = f"only the administrator of this machine can set this, in {FILE}"
 
 
 # ------------------------------------------------------------------ the files
 
 
 def files() -> dict[str, bytes]:
-    """The files that are there; a folder or a file that somebody else could have written is an error, never ignored."""
+    """The existing files. A folder or file that others could have written is an error and never ignored."""
     try:
         folder = os.lstat(MANAGED_FOLDER)
     except FileNotFoundError:
@@ -47,7 +47,7 @@ def files() -> dict[str, bytes]:
 
 
 def others() -> list[str]:
-    """Names in the folder that nothing reads: a file that was meant to bind, and does not."""
+    """Names in the folder that are not read, such as misnamed files that have no effect."""
     try:
         return sorted(set(os.listdir(MANAGED_FOLDER)) - {os.path.basename(FILE), POLICY})
     except OSError:
@@ -74,20 +74,20 @@ def _read(path: str) -> bytes | None:
 
 def _require_roots(path: str, status: os.stat_result, is_kind: bool, kind: str) -> None:
     if not is_kind:
-        raise _broken(path, f"is no {kind}")
+        raise _broken(path, f"is not a {kind}")
     if status.st_uid != 0:
-        raise _broken(path, f"belongs to the user {status.st_uid}, and not to root")
+        raise _broken(path, f"belongs to the user {status.st_uid} instead of root")
     if status.st_mode & 0o022:
-        raise _broken(path, f"can be written by others than root (mode {stat.S_IMODE(status.st_mode):o})")
+        raise _broken(path, f"is writable by users other than root (mode {stat.S_IMODE(status.st_mode):o})")
 
 
 def _broken(path: str, why: str) -> ConfigError:
-    fix = "nothing runs until the administrator of this machine has mended it"
+    fix = "nothing runs until the administrator of this machine fixes it"
     return ConfigError([Problem(path, "", f"{why}; {fix}")])
 
 
 def lay(composition: "Composition") -> None:
-    """Read what /etc/adderclaw says. Whatever is wrong with it is an error: a rule that is dropped would not bind."""
+    """Read the managed settings. Every problem is an error, because an ignored rule would not bind."""
     composition.managed_files = files()
     composition.looked_at |= composition.managed_files
     if FILE not in composition.managed_files:
@@ -102,15 +102,15 @@ def lay(composition: "Composition") -> None:
 
 
 def _hooks_of_users(hooks: list[Json]) -> Iterator[Problem]:
-    """Hooks whose program each user chooses."""
+    """Problems for hooks whose program depends on the user."""
     for at, entry in enumerate(hooks):
         if "name" in entry and not entry.get("command"):
-            why = "a name stands for a program in each user's folder"
+            why = "a name refers to a program in each user's folder"
         elif entry.get("shell") == "powershell":
-            why = "PowerShell is looked for on each user's PATH"
+            why = "PowerShell is searched on each user's PATH"
         else:
             continue
-        yield Problem(FILE, f"hooks[{at}]", f"{why}: give the program's absolute path as command, with args")
+        yield Problem(FILE, f"hooks[{at}]", f"{why}; set command to the absolute path of a program, with args")
 
 
 def bound(composition: "Composition") -> None:
@@ -122,7 +122,7 @@ def bound(composition: "Composition") -> None:
 
 
 def held(loaded: "Loaded") -> "Loaded":
-    """Settings that were changed after they were read, within the bounds again."""
+    """Reapply the bounds to settings that were changed after loading."""
     if not loaded.managed:
         return loaded
     tree, origins = freeze(loaded.config), dict(loaded.origins)
@@ -132,7 +132,7 @@ def held(loaded: "Loaded") -> "Loaded":
 
 
 def bind(tree: Json, origins: dict[str, str], data: Json) -> list[str]:
-    """Hold the settings against the managed ones; says what was wanted and does not count."""
+    """Bound the settings by the managed ones; returns messages about settings that are ignored."""
     bounds = {leaf.path: leaf.value for leaf in leaves(data) if leaf.path[:2] != PRICES}
     if (folders := directories(data)) is not None:
         bounds |= dict.fromkeys(DIRECTORIES, folders)
@@ -159,7 +159,7 @@ def _bind_leaf(tree: Json, origins: dict[str, str], path: tuple[str, ...], bound
     if key == "hooks":
         origins |= {f"hooks[{at}]": FILE for at in range(len(cast("list[Any]", current)), len(value))}
     if value == current and value != bound:
-        return ""  # stricter than it needs to be
+        return ""  # already stricter than the bound
     _fix(tree, origins, path, value)
     if isinstance(value, list) and before != "default" and value != bound:
         origins[key] = ", ".join(dict.fromkeys((*before.split(", "), FILE)))
@@ -169,7 +169,7 @@ def _bind_leaf(tree: Json, origins: dict[str, str], path: tuple[str, ...], bound
 
 
 def _is_less(value: Any, current: Any) -> bool:
-    """Whether what was wanted does not count; of a list, whether something of it does not."""
+    """Whether the effective value loses something of the requested one."""
     if isinstance(value, list) and isinstance(current, list):
         return any(item not in value for item in cast("list[Any]", current))
     return value != current
@@ -181,7 +181,7 @@ def _fix(tree: Json, origins: dict[str, str], path: tuple[str, ...], value: Any)
 
 
 def _bound(key: str, managed: Any, current: Any) -> Any:
-    """What counts of a value, where the managed one is the loosest that may."""
+    """The effective value if the managed value is the loosest allowed."""
     if current is None:
         return managed
     if key in ("permissions.allow", "hooks"):
@@ -197,7 +197,7 @@ def _stays(managed: Any, _: Any) -> Ruled:
 
 
 def _replaced(tree: Json, origins: dict[str, str], path: tuple[str, ...], value: Any) -> Iterator[str]:
-    """What was wanted goes; said where that is something."""
+    """Replace a value; yields a message if that discards a user's setting."""
     key, current = ".".join(path), get(tree, path)
     before = ", ".join(origin for origin in origins.get(key, "default").split(", ") if origin not in ("default", FILE))
     _fix(tree, origins, path, value)
@@ -213,12 +213,12 @@ def _only_managed_hooks(tree: Json, origins: dict[str, str], hooks: list[Json]) 
 
 
 def allows_alone(data: Json) -> bool:
-    """Whether only the administrator allows calls: no rule and no policy of anybody else does."""
+    """Whether only the administrator's rules and policies can allow calls."""
     return bool(data.get("permissions", {}).get("allowManagedPermissionRulesOnly"))
 
 
 def directories(data: Json) -> list[str] | None:
-    """Those beside the workspace that may be worked in; None: any."""
+    """The additional directories that users may work in; None for any."""
     lists = [
         cast("list[str]", folders_of_key) for path in DIRECTORIES if (folders_of_key := get(data, path)) is not None
     ]
@@ -226,15 +226,15 @@ def directories(data: Json) -> list[str] | None:
 
 
 def is_beyond(data: Json, mode: str | None) -> bool:
-    """Whether a mode is looser than the one that nobody may go beyond."""
+    """Whether a mode is looser than the managed limit."""
     most = data.get("permissions", {}).get("defaultMode")
     return most is not None and not TIGHTEN[MODE](most, mode).whole
 
 
 def loosest_profile(data: Json) -> str:
-    """The profile that nobody may go beyond; `permissive`: any.
+    """The loosest profile that the managed settings allow; `permissive` means any.
 
-    That one has no sandbox, which is what holds the network, and leaves the workspace.
+    `permissive` has no sandbox, so it can neither restrict the network nor confine writes to the workspace.
     """
     security: Json = data.get("security", {})
     autonomy = security.get("autonomy", "full")
@@ -248,9 +248,10 @@ def loosest_profile(data: Json) -> str:
 
 
 def lent_profile(config: Config, started: str | None = None) -> str:
-    """The profile that the operator's own settings let others have at most: who sends messages, who submits runs.
+    """The loosest profile that the operator's settings allow for others, such as senders of messages and submitters of
+    runs.
 
-    `started`: the one that the program was started with, which counts where it is stricter.
+    `started`: the profile that the program was started with, which applies if it is stricter.
     """
     if config.security.autonomy == "readonly":
         return "readonly"
@@ -269,7 +270,7 @@ def _bind_profile(tree: Json, origins: dict[str, str], data: Json) -> Iterator[s
 
 
 def _bind_mode(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]:
-    """A mode is an autonomy by another name: what is bound for one is bound for the other."""
+    """Apply the managed bounds for autonomy also to the permission mode, which is equivalent to an autonomy."""
     profile = loosest_profile(data)
     most = data.get("security", {}).get("autonomy", "full")
     if profile in AUTONOMIES:
@@ -278,7 +279,7 @@ def _bind_mode(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]
     most = "supervised" if accepts else most
     if AUTONOMIES.index(tree["security"]["autonomy"]) > AUTONOMIES.index(most):
         yield from _replaced(tree, origins, ("security", "autonomy"), most)
-        origins[AUTONOMY] = BY_MODE + FILE if accepts else FILE  # one that was chosen would ask about edits
+        origins[AUTONOMY] = BY_MODE + FILE if accepts else FILE  # an explicit autonomy would ask about edits
     mode = tree["permissions"]["defaultMode"]
     if mode is not None and AUTONOMIES.index(_autonomy(mode)) > AUTONOMIES.index(most):
         before = origins.get(MODE, "default")
@@ -290,11 +291,11 @@ def _autonomy(mode: Any) -> str:
     return "readonly" if mode == "plan" else MODE_AUTONOMY[mode]
 
 
-# ------------------------------------------------------------------ who may be asked
+# ------------------------------------------------------------------ allowed providers
 
 
 def without_others(tree: Json, origins: dict[str, str]) -> Iterator[Problem]:
-    """Take out the entries of `providers.models` whose host is not allowed; a problem where one of them is chosen."""
+    """Remove the entries of `providers.models` whose host is not allowed; yields a problem if one is the default."""
     allowed: list[str] | None = tree["managed"]["providers"]
     if allowed is None:
         return
@@ -312,7 +313,7 @@ def without_others(tree: Json, origins: dict[str, str]) -> Iterator[Problem]:
     if chosen in gone:
         fix = f"allowed are {', '.join(allowed) or 'none'}; choose another default_provider"
         yield Problem(
-            FILE, "managed.providers", f"the provider {short_json(chosen)} asks {gone[chosen]}, {NOT_ALLOWED}; {fix}"
+            FILE, "managed.providers", f"the provider {short_json(chosen)} uses {gone[chosen]}, {NOT_ALLOWED}; {fix}"
         )
 
 
@@ -320,7 +321,7 @@ NOT_ALLOWED = "which the administrator of this machine does not allow"
 
 
 def host_of(kind: str, base_url: str | None) -> str:
-    """Where an entry is asked; nothing for one that asks nobody."""
+    """The host that an entry connects to; empty if it connects to none."""
     from urllib.parse import urlsplit
 
     from adderclaw.core.provider_kinds import SOCKET_VARIABLE

@@ -161,7 +161,8 @@ def problems(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         elif short in names_by_slug:
             yield (
                 key,
-                f"is the same name as {short_json(names_by_slug[short])}, since both become mcp__{short}__…; rename one",
+                f"is the same name as {short_json(names_by_slug[short])},"
+                f" because both become mcp__{short}__…; rename one",
             )
         names_by_slug.setdefault(short, name)
 

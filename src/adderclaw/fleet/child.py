@@ -94,8 +94,8 @@ class WorkerLink(RunSupervisor):
     async def save_progress(self) -> None:
         await asyncio.to_thread(self._ask, {"do": "save"})
 
-    async def unit_stored(self, place: str) -> None:
-        await asyncio.to_thread(self._ask, {"do": "unit", "place": place})
+    async def unit_stored(self, unit: str) -> None:
+        await asyncio.to_thread(self._ask, {"do": "unit", "place": unit})
 
     def interrupted_calls_notice(self) -> str:
         calls, self._lost = self._lost, []

@@ -69,7 +69,7 @@ def test_without_the_packages_of_the_server_nothing_is_installed(project: Cli, t
 
 def test_without_a_project_the_configured_workspace_is_served(project: Cli) -> None:
     done = install(project, *SYSTEMD, "--dry-run", cwd=project.home)
-    assert (done.code, "`adderclaw init` makes it" in done.err) == (2, True)
+    assert (done.code, "`adderclaw init` creates it" in done.err) == (2, True)
     assert project("init").code == 0
     done = install(project, *SYSTEMD, "--dry-run", cwd=project.home)
     assert f'"--workspace" "{project.home / "adderclaw-workspace"}"' in done.out

@@ -263,13 +263,13 @@ class SessionHost:
 
         return await children.run(self._runtime, self._session, order)
 
-    async def call_tool(self, name: str, given: Json, why: str, *, asked: bool = False) -> ToolResult:
+    async def call_tool(self, name: str, arguments: Json, why: str, *, asked: bool = False) -> ToolResult:
         from adderclaw.agent.run import hook_calls
 
-        return await hook_calls.call(self._runtime, self._session, self._everything, name, given, why, asked=asked)
+        return await hook_calls.call(self._runtime, self._session, self._everything, name, arguments, why, asked=asked)
 
-    async def ask_small_model(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
-        return await ask_small_model(self._runtime, self._session, instructions, text, purpose, wanted)
+    async def ask_small_model(self, instructions: str, text: str, purpose: str, model: str) -> str:
+        return await ask_small_model(self._runtime, self._session, instructions, text, purpose, model)
 
     async def wait_for_servers(self) -> str:
         waiting = self._session.scene.connecting

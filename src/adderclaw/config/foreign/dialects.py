@@ -102,7 +102,8 @@ class Mapped:
             other = self.written.get(key, key)
             self.refuse(
                 written,
-                f"{short_json(value)}, but {other!r} says {short_json(here[path[-1]])}; they mean the same: keep one of them",
+                f"{short_json(value)}, but {other!r} says {short_json(here[path[-1]])}; they mean the same: "
+                "keep one of them",
             )
             return
         here[path[-1]] = value
