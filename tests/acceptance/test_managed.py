@@ -239,7 +239,7 @@ def test_no_policy_of_a_user_allows_where_only_the_administrators_rules_do(world
     world.script(call("Write", file_path="a.txt", content="a"), text("done"))
     done = world.agent("write")
     assert not (world.workspace / "a.txt").exists(), done.err
-    assert f"{own}: what it allows is ignored: {managed.FILE} lets no other file allow" in done.err
+    assert f"{own}: its allow rules are ignored: {managed.FILE} permits none in other files" in done.err
     made.write('[write]\nallow = ["**"]\n', "policy.toml")
     world.script(
         call("Write", file_path="a.txt", content="a"), call("Write", file_path="b.txt", content="b"), text(".")
@@ -316,7 +316,7 @@ def test_what_the_sandbox_holds_rules_out_the_profile_without_one(world: World, 
 def test_no_variable_says_what_a_managed_path_is(world: World) -> None:
     Managed(world).write('[security]\nforbidden_paths = ["$CORP/secret"]\n')
     for value in ("/nowhere", "/srv"):
-        stops(world.cli("config", "show", env={"CORP": value}), "has a variable in it, which each user sets")
+        stops(world.cli("config", "show", env={"CORP": value}), "contains a variable, which every user could set")
 
 
 def test_servers_plugins_and_skills_come_from_the_list(bounded: Managed) -> None:

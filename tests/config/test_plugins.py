@@ -348,8 +348,8 @@ def test_the_layout_of_the_reference_with_further_places(tmp_path: Path) -> None
 FOREIGN = {
     "a path out": ('{"name": "p", "commands": "../x"}', "no path inside"),
     "a path of the system": ('{"name": "p", "skills": "/etc"}', "no path inside"),
-    "a place that is not there": ('{"name": "p", "agents": "./none"}', "no Markdown file"),
-    "hooks elsewhere": ('{"name": "p", "hooks": "./../h.json"}', "no JSON file"),
+    "a place that is not there": ('{"name": "p", "agents": "./none"}', "neither a Markdown file"),
+    "hooks elsewhere": ('{"name": "p", "hooks": "./../h.json"}', "not a JSON file"),
     "hooks as text": ('{"name": "p", "hooks": {"Stop": "x"}}', "expected a list"),
     "servers as a list": ('{"name": "p", "mcpServers": {"a": []}}', "expected a table"),
     "no name": ("{}", "name: is required"),

@@ -1,4 +1,4 @@
-"""Reads policy.toml: which tools may do what, beside the permission rules. What it says is judged by the gate."""
+"""Reads policy.toml, which restricts tools in addition to the permission rules. The gate evaluates it."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ SECTIONS: dict[str, tuple[str, Scope]] = {
     **{tool.section: (tool.name, tool.scope) for tool in TOOLS if tool.section},
     **{alias: (tool.name, tool.scope) for tool in TOOLS for alias in tool.section_aliases},
 }
-"""Section → the tool, and what its patterns speak of. Any other section is named after its tool and has no scope."""
+"""Section → the tool and what its patterns match. Any other section is named after its tool and has no scope."""
 SUGGESTED = [tool.section for tool in TOOLS if tool.section]
 
 _KEYS: dict[Scope, tuple[str, ...]] = {
@@ -32,7 +32,7 @@ _KEYS: dict[Scope, tuple[str, ...]] = {
 
 @record
 class Pattern:
-    """A pattern that carries its own examples: they are checked whenever the file is loaded."""
+    """A pattern with its own examples, which are checked whenever the file is loaded."""
 
     pattern: str
     match: list[str] = field(default_factory=list[str])
@@ -46,7 +46,7 @@ type Patterns = list[str | Pattern]
 
 @record
 class Section:
-    """What the file says of one tool. Which of the lists count depends on the tool."""
+    """The settings for a tool. Which of the lists apply depends on the tool."""
 
     enabled: bool | None = None
     """false: the tool never runs. true is an explicit allow for a tool that has no path, command or domain scope."""
@@ -56,11 +56,11 @@ class Section:
     denylist: Patterns | None = None
     allow_domains: Patterns | None = None
     rate_limit: Annotated[int, Between(0)] | None = None
-    """Calls a minute."""
+    """Calls per minute."""
 
 
 def foreign_keys(path: str, data: bytes) -> list[str]:
-    """The keys of a policy.toml that belongs to another program: no key and no section of it is one of ours."""
+    """The keys of a policy.toml that belongs to another program; empty if any key or section is ours."""
     try:
         table = syntax.parse(path, data)
     except ConfigError:
@@ -73,7 +73,7 @@ def foreign_keys(path: str, data: bytes) -> list[str]:
 
 
 def of(section: str) -> tuple[str, Scope]:
-    """The tool that a section speaks of, and its scope."""
+    """The tool of a section and its scope."""
     return SECTIONS.get(section.lower(), (section, "none"))
 
 
@@ -89,7 +89,7 @@ def parse(path: str, data: bytes, *, trusted: bool) -> Json:
     for name, section in table.items():
         tool = of(name)[0]
         if tool in tools:
-            problems.append(Problem(path, name, f"[{tools[tool]}] speaks of the same tool: put both into one section"))
+            problems.append(Problem(path, name, f"[{tools[tool]}] is about the same tool; merge the two sections"))
         tools[tool] = name
         try:
             sections[name] = _section(name, section)
@@ -102,9 +102,7 @@ def parse(path: str, data: bytes, *, trusted: bool) -> Json:
 
 def _section(name: str, raw: Any) -> Json:
     if not isinstance(raw, dict):
-        raise Invalid(
-            [("", f"is not a section such as [read], and no key of the file{unknown_key_hint(name, SUGGESTED)}")]
-        )
+        raise Invalid([("", f"is neither a section such as [read] nor a known key{unknown_key_hint(name, SUGGESTED)}")])
     table = cast(Json, raw)
     scope = of(name)[1]
     allowed = ("enabled", "rate_limit", *_KEYS[scope])
@@ -146,7 +144,7 @@ def _whole(pattern: str | Pattern) -> Json:
 
 
 def read(path: str) -> Json:
-    """One file that the operator named."""
+    """A policy file that the operator named."""
     from adderclaw.config.places import read as read_file
 
     path = os.path.abspath(path)

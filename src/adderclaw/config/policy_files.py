@@ -1,4 +1,4 @@
-"""Which policy.toml files count, and what of each: the project's, the operator's, the administrator's, a workflow's."""
+"""Which policy.toml files apply, and how far: the project's, the operator's, the administrator's, a workflow's."""
 
 import os
 from typing import TYPE_CHECKING
@@ -12,13 +12,13 @@ from adderclaw.core.types import Json
 if TYPE_CHECKING:
     from adderclaw.config.layers import Composition
 
-LEADS_OUT = "{path}: it is a link that leads out of the project, and is not read"
+LEADS_OUT = "{path}: this link leads out of the project and is not read"
 FOREIGN = "{path}: none of its keys ({keys}) is a section of a policy, so it does not apply"
 UNAPPLIED = "{path} does not apply: the project is {project}; move it there, or into {project}/.adderclaw"
 
 
 def found(composition: "Composition") -> tuple[Json, ...]:
-    """Every policy.toml, the project's first. They count whatever `--config` says: denials are never left out."""
+    """Every policy.toml, the project's first. They apply even with `--config`, so that denials are never skipped."""
     own, root = os.path.join(composition.request.home, policy.NAME), os.path.join(composition.project, policy.NAME)
     of_project = (root, os.path.join(composition.project, policy.IN_PROJECT))
     read: list[Json] = []
@@ -47,7 +47,7 @@ def found(composition: "Composition") -> tuple[Json, ...]:
     for file_policy in read:
         if alone and not file_policy["trusted"]:
             composition.warnings.append(
-                f"{file_policy['file']}: what it allows is ignored: {managed.FILE} lets no other file allow"
+                f"{file_policy['file']}: its allow rules are ignored: {managed.FILE} permits none in other files"
             )
         elif not file_policy["trusted"]:
             folder = composition.project if file_policy["file"] in of_project else os.path.dirname(file_policy["file"])
@@ -73,7 +73,7 @@ def _name_unapplied(composition: "Composition") -> None:
 
 
 def _trusted_beside(composition: "Composition", path: str) -> bool:
-    """Of a policy beside an Agentfile: as the project, or as the operator trusted the workflow's own folder."""
+    """Whether a policy next to an Agentfile is trusted, through the project or the workflow's own folder."""
     if composition.assumed is not None:
         return composition.assumed
     folder = os.path.dirname(path)

@@ -1,4 +1,4 @@
-"""TOML, YAML and JSON into plain tables, by the file's suffix; each syntax error with line and column."""
+"""Parses TOML, YAML and JSON, chosen by the file's suffix, into tables. Syntax errors have line and column."""
 
 import re
 from collections.abc import Callable, Hashable
@@ -47,7 +47,7 @@ def _failure(path: str, message: str) -> ConfigError:
 
 
 class _Walk:
-    """Brings a parsed value into JSON's types, with text as keys and a bound on what aliases expand to."""
+    """Converts a parsed value to JSON types, requires text keys and limits what aliases expand to."""
 
     def __init__(self, path: str) -> None:
         self.path = path

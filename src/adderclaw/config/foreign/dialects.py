@@ -1,4 +1,4 @@
-"""The seeds' other spellings of the configuration, mapped into the one schema."""
+"""Maps alternative spellings of the configuration to the schema."""
 
 import os
 from collections.abc import Callable
@@ -77,7 +77,7 @@ BASE_URLS = {
 
 
 class Mapped:
-    """A file's table while it is brought into the one schema."""
+    """A file's table while it is mapped to the schema."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -90,7 +90,7 @@ class Mapped:
         """Warnings that need to be read once only: of what another program would heed."""
 
     def put(self, path: Path, value: Any, written: str) -> None:
-        """Set one key; a second spelling must say the same."""
+        """Set a key. A second spelling must have the same value."""
         here = self.data
         for part in path[:-1]:
             inner = here.setdefault(part, {})
@@ -102,8 +102,8 @@ class Mapped:
             other = self.written.get(key, key)
             self.refuse(
                 written,
-                f"{short_json(value)}, but {other!r} says {short_json(here[path[-1]])}; they mean the same: "
-                "keep one of them",
+                f"{short_json(value)}, but {other!r} says {short_json(here[path[-1]])}; they mean the same, "
+                "so remove one of them",
             )
             return
         here[path[-1]] = value
@@ -126,7 +126,7 @@ def _at(table: Json, path: Path) -> Any:
 
 
 def map_file(file: str, raw: Json, *, settings_only: bool = False) -> Mapped:
-    """Bring a parsed file into the one schema."""
+    """Map a parsed file to the schema."""
     mapped = Mapped(file)
     rest = dict(raw)
     if settings_only:
@@ -247,7 +247,7 @@ def _rename(source: Path, target: Path, raw: Json, mapped: Mapped) -> None:
     mapped.put(target, here, ".".join(source))
 
 
-# ------------------------------------------------------------------ sections of seeds 002, 003 and 004
+# ------------------------------------------------------------------ alternative sections
 
 
 def _checked(name: str, value: Any, known: tuple[str, ...], mapped: Mapped) -> Json:

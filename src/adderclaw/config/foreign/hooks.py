@@ -36,7 +36,7 @@ EVENTS = (
     "CwdChanged",
     "FileChanged",
 )
-"""The closed set, in the normative order of seed 003, Appendix A."""
+"""The closed set of events, in their normative order."""
 NEWER = (
     "PostToolBatch",
     "UserPromptExpansion",
@@ -149,7 +149,7 @@ def _add(normal: Normal, key: str, entry: Json) -> None:
     normal.entries.append(entry)
     unknown = [name for name in entry if name not in _KNOWN]
     if unknown:
-        normal.warnings.append(f"{key}: {', '.join(map(str, unknown))} means nothing to a hook and is ignored")
+        normal.warnings.append(f"{key}: {', '.join(map(str, unknown))} is not a key of hooks and is ignored")
     used = [name for name in ("async", "asyncRewake") if entry.get(name)]
     normal.warnings.extend(_DIFFERENT[name] for name in used if _DIFFERENT[name] not in normal.warnings)
 

@@ -1,4 +1,4 @@
-"""Which model is used where the configuration chooses none; `local` without a script is no choice."""
+"""Chooses a model if the configuration names none. The provider `local` without a script does not count as one."""
 
 import os
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 
 NO_MODEL = (
-    "no model is chosen: the built-in `local` provider only plays scripts. `adderclaw onboard` sets one up; or export"
+    "no model is configured: the built-in `local` provider only plays scripts. Run `adderclaw onboard`, or export"
     f" the key of one ({', '.join(KEY_VARIABLES.values())}), or name an entry of [providers.models] with --provider"
 )
 
 
 class Found(NamedTuple):
-    """A key in the environment, and what it would be used for."""
+    """A key in the environment and the provider that it belongs to."""
 
     variable: str
     kind: str
@@ -47,7 +47,7 @@ def in_environment() -> list[Found]:
 
 
 def undeclined(home: str) -> list[Found]:
-    """Those that the operator has not said no to."""
+    """The keys in the environment that the operator has not declined."""
     try:
         declined = (places.read(os.path.join(home, home_names.KEYS_DECLINED)) or b"").decode(errors="replace").split()
     except OSError:
@@ -56,7 +56,7 @@ def undeclined(home: str) -> list[Found]:
 
 
 def decline(home: str, keys: list[Found]) -> None:
-    """Keep that these are not wanted."""
+    """Record that the operator declined these keys."""
     places.replace(os.path.join(home, home_names.KEYS_DECLINED), "".join(f"{declined.variable}\n" for declined in keys))
 
 

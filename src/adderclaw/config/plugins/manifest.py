@@ -1,4 +1,4 @@
-"""What a plugin says that it brings: `manifest.toml`, or `.claude-plugin/plugin.json` and the folders beside it."""
+"""The manifest of a plugin: `manifest.toml`, or `.claude-plugin/plugin.json` and the standard folders."""
 
 import posixpath
 import re
@@ -211,7 +211,7 @@ def _paths(key: str, table: Json, wrong: list[str]) -> Iterator[str]:
         if isinstance(text, str) and (path := inner(text)) is not None:
             yield path
         else:
-            wrong.append(f"{FOREIGN}: {key}: {_said(text)} is no path inside the plugin")
+            wrong.append(f"{FOREIGN}: {key}: {_said(text)} is not a path inside the plugin")
 
 
 def _named(key: str, table: Json, tree: Tree, wrong: list[str]) -> Iterator[str]:
@@ -219,7 +219,9 @@ def _named(key: str, table: Json, tree: Tree, wrong: list[str]) -> Iterator[str]
     for path in _paths(key, table, wrong):
         paths = [path] if path in files and path.endswith(".md") else _below(path, files)
         if not paths:
-            wrong.append(f"{FOREIGN}: {key}: {_said(path)} is no Markdown file of the plugin and holds none")
+            wrong.append(
+                f"{FOREIGN}: {key}: {_said(path)} is neither a Markdown file of the plugin nor a folder with one"
+            )
         yield from paths
 
 
@@ -227,7 +229,7 @@ def _named_skills(table: Json, files: list[str], wrong: list[str]) -> Iterator[s
     for path in _paths("skills", table, wrong):
         folders = _skills(posixpath.dirname(path) or "." if path.endswith("SKILL.md") else path, files)
         if not folders:
-            wrong.append(f"{FOREIGN}: skills: {_said(path)} holds no skill (a folder with a SKILL.md)")
+            wrong.append(f"{FOREIGN}: skills: {_said(path)} contains no skill (a folder with a SKILL.md)")
         yield from folders
 
 
@@ -283,7 +285,7 @@ def _settings(usual: str, key: str, tree: Tree, table: Json, wrong: list[str]) -
             continue
         path = inner(entry) if isinstance(entry, str) else None
         if path is None or path not in tree.files or not path.endswith(".json"):
-            wrong.append(f"{FOREIGN}: {key}: {_said(entry)} is no JSON file of the plugin")
+            wrong.append(f"{FOREIGN}: {key}: {_said(entry)} is not a JSON file of the plugin")
         elif path not in seen:
             seen.add(path)
             if (table_of_file := _table(tree, path, wrong)) is not None:

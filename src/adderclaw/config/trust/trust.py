@@ -1,7 +1,7 @@
-"""Which projects the operator trusts: by one hash over everything of theirs that executes or loosens.
+"""Which projects the operator trusts, by a hash over everything in them that executes or loosens restrictions.
 
-That is their configuration, and all that it would start: hooks, MCP servers, plugins, skills, and the scripts that
-these name. Where any of it changes by a byte, none of it counts until the operator has looked again.
+That is their configuration and everything that it starts: hooks, MCP servers, plugins, skills and the scripts that
+these name. If any of it changes by a byte, none of it applies until the operator has reviewed it.
 """
 
 import hashlib
@@ -24,14 +24,14 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 
 FILES = (*SETTINGS, ".mcp.json")
-"""The files of a project that say what counts, in this order."""
+"""The configuration files of a project, in order."""
 STARTING = frozenset(
     (
         *("hooks", "mcpservers", "plugins", "plugin", "command", "args", "shell"),
         *("apikeyhelper", "statusline", "awsauthrefresh", "awscredentialexport", "otelheadershelper"),
     )
 )
-"""Keys under which a file names what is to be started, without case and underscores."""
+"""Keys whose values name things to start, in lower case without underscores."""
 MOST_BYTES = 256 << 20
 
 
@@ -40,7 +40,7 @@ class Fingerprint(NamedTuple):
     files: dict[str, str]
     """Path inside the project → hash of its bytes."""
     started: tuple[str, ...] = ()
-    """Of these, the scripts that the configuration names: nobody but the operator changes them."""
+    """Those of `files` that are scripts named by the configuration. Only the operator may change them."""
 
 
 type Look = Callable[[str], bytes | None]
@@ -48,7 +48,7 @@ type Look = Callable[[str], bytes | None]
 
 
 def survey(project: str, look: Look | None = None) -> Fingerprint:
-    """Everything in a project that trust is about. Raises ConfigError for what cannot be hashed."""
+    """A fingerprint of everything in a project that trust covers; raises ConfigError for what cannot be hashed."""
     look = look or (lambda path: read(path, project))
     settings = {name: look(os.path.join(project, name)) for name in FILES if not leads_out(project, name)}
     contents = {name: data for name, data in settings.items() if data is not None}
@@ -61,13 +61,14 @@ def survey(project: str, look: Look | None = None) -> Fingerprint:
         hashes[name], more = _hashed(project, name)
         size += more
         if len(hashes) > MOST_FILES or size > MOST_BYTES:
-            raise unfit(os.path.join(project, name), f"brings more than {MOST_FILES} files or {MOST_BYTES} bytes")
+            raise unfit(os.path.join(project, name), f"contains more than {MOST_FILES} files or {MOST_BYTES} bytes")
     files = dict(sorted(hashes.items()))
     return Fingerprint(digest(files), files, started)
 
 
 def _hashed(project: str, name: str) -> tuple[str, int]:
-    """The hash of a file's bytes and their number; of a link, with where it leads; of one out of it, that alone."""
+    """The hash and size of a file. For a link the target is hashed too, and only the target if it leads out of the
+    project."""
     path = os.path.join(project, name)
     running, size = hashlib.sha256(), 0
     try:
@@ -94,7 +95,7 @@ def _hashed(project: str, name: str) -> tuple[str, int]:
 
 
 def _target(path: str) -> str:
-    """What a link says; empty where it is none."""
+    """The target of a link; empty for anything else."""
     folder, name = os.path.split(path)
     fd = open_real(followed(folder), ANCHOR)
     try:
@@ -115,7 +116,7 @@ def _named(project: str, contents: dict[str, bytes]) -> Iterator[str]:
 
 
 def _parsed(name: str, data: bytes) -> Any:
-    """What a file says; one that cannot be parsed is reported where it is read, and starts nothing."""
+    """The parsed content of a file that may start something. Invalid files are reported elsewhere."""
     plain = data.lower().replace(b"_", b"")
     if not any(key.encode() in plain for key in STARTING):
         return {}
@@ -147,7 +148,7 @@ def place(home: str) -> str:
 
 
 def known(home: str, data: bytes | None = None) -> dict[str, Json]:
-    """Project → {sha256, files, trusted_at}. A file that cannot be understood trusts nothing."""
+    """Project → {sha256, files, trusted_at}. An invalid file trusts nothing."""
     data = read(place(home)) if data is None else data
     try:
         value: Any = json.loads(data or b"{}")
@@ -171,7 +172,7 @@ def trusts_file(table: dict[str, Json], folder: str, name: str, data: bytes | No
 
 
 def changes(table: dict[str, Json], project: str, of: Fingerprint) -> list[str]:
-    """What is different from what was trusted: `+` new, `-` gone, `~` changed; empty where nothing ever was."""
+    """Differences from the trusted state: `+` new, `-` removed, `~` changed; empty if the project was never trusted."""
     before = table.get(os.path.realpath(project), {}).get("files")
     if not isinstance(before, dict):
         return []

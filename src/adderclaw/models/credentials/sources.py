@@ -1,4 +1,4 @@
-"""Where the credential of a provider comes from: a variable, the operator's helper, or a login; in a fixed order."""
+"""Finds the credential of a provider in a fixed order: a variable, the operator's helper, a stored key or a login."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 API_KEY, AUTH_TOKEN = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"
 OAUTH_TOKEN, OAUTH_DESCRIPTOR = "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN_FILE_DESCRIPTOR"
 LM_STUDIO_NAME, LM_STUDIO_KEY = "lm_studio_local", "lm-studio"
-"""LM Studio takes any key; this one is its own default, and no secret."""
+"""LM Studio accepts any key; this is its default and not a secret."""
 OPENAI_NAME, OPENAI_URL = "openai_compatible", "OPENAI_BASE_URL"
 
 DESCRIPTOR_BYTES = 65_536
@@ -39,7 +39,7 @@ type SourceKind = Literal[
 
 
 class Place(NamedTuple):
-    """One place in which a credential may be."""
+    """A possible source of a credential."""
 
     kind: SourceKind
     name: str = ""
@@ -58,7 +58,7 @@ class Status(NamedTuple):
 
 
 class Entry(Protocol):
-    """What is asked of a provider's entry in the configuration."""
+    """The part of a provider's configuration entry that is used here."""
 
     @property
     def kind(self) -> str: ...
@@ -165,7 +165,7 @@ class Sources:
             self._kept_logins.distrust(name)
 
     def register(self, entries: Mapping[str, Entry]) -> None:
-        """Tell the redaction every key that the environment holds, before the first text is stored."""
+        """Register every key in the environment for redaction, before the first text is stored."""
         named = {entry.api_key_env or KEY_VARIABLES.get(entry.kind, "") for entry in entries.values()}
         if self._auth is not None:
             named |= {
@@ -178,7 +178,7 @@ class Sources:
                 self._register(value)
 
     async def status(self, name: str, entry: Entry, default_env: tuple[str, ...] = ()) -> Status:
-        """Which source would be used. Neither is the helper run nor a token refreshed."""
+        """Which source would be used. Does not run the helper or refresh a token."""
         if path := self.socket(entry):
             exists = os.path.exists(path)
             return Status(exists, "socket", SOCKET_VARIABLE, note="" if exists else f"there is no socket {path}")
@@ -210,7 +210,7 @@ class Sources:
     # ------------------------------------------------------------------ the order
 
     def _order(self, name: str, entry: Entry, default_env: tuple[str, ...]) -> Iterator[Place]:
-        """X-28; for Anthropic's own variables, the order of seed 003 §2.7.4."""
+        """The sources in order. Anthropic's variables have the order that its own tools use."""
         helper = self._helper(name, entry)
         if _is_anthropic(entry):
             if not self._bare:
@@ -232,12 +232,12 @@ class Sources:
             yield Place("login", name, "bearer")
 
     def _is_operators(self, name: str) -> bool:
-        """Whether the operator said where a stored key goes: a project's address is never shown it."""
+        """Whether the operator configured where a stored key is sent. It is never sent to an address from a project."""
         keys = ("api_key_stored", "base_url", "kind")
         return self._auth is not None and all(self._operators_own(f"providers.models.{name}.{key}") for key in keys)
 
     def _helper(self, name: str, entry: Entry) -> str:
-        """The entry's own helper; the one for all is Anthropic's: no other server is ever shown its key."""
+        """The entry's own helper. The global helper is only for Anthropic, so its key is sent to no other server."""
         if self._auth is None:
             return ""
         if entry.api_key_helper:
@@ -265,7 +265,7 @@ class Sources:
     # ------------------------------------------------------------------ one source each
 
     async def _from_helper(self, name: str, command: str) -> str:
-        """Run once for all who ask at the same time, then kept in memory for a while."""
+        """Run the helper once for concurrent requests and cache its key in memory for a while."""
         assert self._auth is not None
         async with self._turn:
             value, until = self._helped.get(command, ("", 0.0))
@@ -294,7 +294,7 @@ class Sources:
             raise self._fault("authentication_failed", name, str(error)) from None
 
     def _from_descriptor(self, name: str) -> str:
-        """Whoever started us handed a token over in an open descriptor: read once, then closed."""
+        """A token passed by the parent process in an open descriptor, which is read once and closed."""
         if self._handed is None:
             text = os.environ.get(OAUTH_DESCRIPTOR, "").strip()
             if not text:
@@ -302,7 +302,7 @@ class Sources:
             try:
                 self._handed = _read_descriptor(int(text))
             except (ValueError, OSError):
-                message = f"{OAUTH_DESCRIPTOR} names no open descriptor that a token could be read from; unset it"
+                message = f"{OAUTH_DESCRIPTOR} is not an open descriptor from which a token can be read; unset it"
                 raise self._fault("authentication_failed", name, message) from None
         return self._handed
 
@@ -327,7 +327,7 @@ class Sources:
         expired = tokens.expires_at is not None and tokens.expires_at <= self._clock.now()
         if expired and not tokens.refresh:
             return Status(False, "none", note=f"the login has expired; `adderclaw login {name}` renews it")
-        return Status(True, "login", name, tokens.expires_at, "it is renewed by itself" if tokens.refresh else "")
+        return Status(True, "login", name, tokens.expires_at, "it is renewed automatically" if tokens.refresh else "")
 
     def logins(self) -> "Logins":
         """The stored logins; opened when they are first needed."""
@@ -344,7 +344,7 @@ class Sources:
         if BY_NAME[entry.kind].always_keyed:
             return False
         if name == OPENAI_NAME and os.environ.get(OPENAI_URL, "").strip():
-            return False  # seed 003: whoever gives its address by the environment gives its key there too
+            return False  # an address from the environment also needs a key from there
         return not _variables(entry, default_env) or _local(entry)
 
     def _missing(self, name: str, entry: Entry, default_env: tuple[str, ...]) -> str:
@@ -366,7 +366,7 @@ class Sources:
         described = sources.get(source.kind) or f"environment {source.name}"
         if not value.isascii() or not value.isprintable() or " " in value:
             message = (
-                f"the value of {described} cannot be a key: it holds a space, a line break or letters outside ASCII"
+                f"the value of {described} cannot be a key: it contains a space, a line break or non-ASCII characters"
             )
             raise self._fault("authentication_failed", name, message)
         self._register(value)
@@ -383,7 +383,7 @@ class Sources:
 
 
 def stored_name(name: str) -> str:
-    """What a provider's stored key is called in the vault: no login has such a name."""
+    """The name of a provider's stored key in the vault, which no login can have."""
     return f"key:{name}"
 
 

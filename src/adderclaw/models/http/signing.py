@@ -27,7 +27,7 @@ IDS = r"[!-\-/-~]{1,128}"
 
 
 class Unverified(Exception):
-    """A request that was not signed as it must be. The words are for our own log, never for who sent it."""
+    """A request without a valid signature. The message is for our log, never for the sender."""
 
 
 class Signed(NamedTuple):
@@ -51,7 +51,9 @@ def key_of(secret: str) -> bytes:
         try:
             key = b64decode(secret[len(PREFIX) :], validate=True)
         except ValueError:
-            raise UsageError(f"a secret that begins with {PREFIX} must go on in base64; this one is damaged") from None
+            raise UsageError(
+                f"a secret that begins with {PREFIX} must continue in base64; this one is damaged"
+            ) from None
         if len(key) < SHORTEST:
             raise UsageError(f"the secret has {len(key)} bytes; at least {SHORTEST} are needed")
         return key
@@ -68,7 +70,9 @@ def headers(secrets: Sequence[str], body: bytes, *, id: str, now: float) -> dict
     if not secrets:
         raise UsageError("there is no secret to sign with")
     if re.fullmatch(IDS, id) is None:
-        raise UsageError(f"{id[:140]!r} is no id of a request: 1 to 128 printable ASCII characters without a full stop")
+        raise UsageError(
+            f"{id[:140]!r} is not a valid request id: use 1 to 128 printable ASCII characters without a full stop"
+        )
     timestamp = int(now)
     return {
         "webhook-id": id,

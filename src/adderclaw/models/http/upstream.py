@@ -24,7 +24,7 @@ UNRESOLVED = (
 
 
 class Unusable(OSError):
-    """The proxy cannot be used, or does not let a connection through; the text is the reason."""
+    """The proxy cannot be used or refuses a connection; the text is the reason."""
 
 
 class Upstream(NamedTuple):
@@ -34,7 +34,7 @@ class Upstream(NamedTuple):
     """As it stands in a `Proxy-Authorization` header; empty: none."""
 
     def request(self, host: str, port: int) -> bytes:
-        """What asks it for a connection to a host."""
+        """The CONNECT request for a host."""
         target = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode("ascii")
         login = [b"Proxy-Authorization: Basic " + self.login.encode()] if self.login else []
         return b"\r\n".join([b"CONNECT " + target + b" HTTP/1.1", b"Host: " + target, *login, b"", b""])
@@ -130,7 +130,7 @@ def _covers(name: str, host: str) -> bool:
 
 
 def described(host: str, port: int, target: str) -> str:
-    """A host in a message, and why the proxy was asked for something else."""
+    """A host for a message, with the reason if the proxy was given an address instead."""
     if host == target:
         return f"{host}:{port}"
     return f"{host}:{port} at {target} (by its name it is asked only for a host that [security] allowed_domains names)"

@@ -1,4 +1,4 @@
-"""An address, read once and strictly: what two parsers could read differently is refused."""
+"""Parses URLs strictly and refuses those that two parsers could read differently."""
 
 import re
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ HOST = r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?"
 
 
 def parse(url: str, method: str = "GET") -> HostFact:
-    """Read an address once, strictly: what two parsers could read differently is refused."""
+    """Parse a URL strictly; raises PathRefused if two parsers could read it differently."""
     from urllib.parse import quote, urlsplit
 
     if len(url) > MAX_URL:
         raise PathRefused(f"the URL has {len(url)} characters; at most {MAX_URL} are allowed")
     if not url.isprintable() or " " in url or "\\" in url:
-        raise PathRefused(f"the URL {url[:200]!a} holds a space, a backslash or a control character")
+        raise PathRefused(f"the URL {url[:200]!a} contains a space, a backslash or a control character")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -29,7 +29,7 @@ def parse(url: str, method: str = "GET") -> HostFact:
     if parts.scheme not in PORTS:
         raise PathRefused(f"the URL {url[:200]!r} must begin with http:// or https://")
     if "@" in parts.netloc:
-        raise PathRefused(f"the URL {url[:200]!r} holds a user name or password: leave it out")
+        raise PathRefused(f"the URL {url[:200]!r} contains a user name or password; remove it")
     host = _host(parts.hostname or "", url)
     port = PORTS[parts.scheme] if port is None else port
     written = f"[{host}]" if ":" in host else host

@@ -1,4 +1,4 @@
-"""What the adapters share: an entry's address, connections and key, and all of a request but its messages."""
+"""The common base of the adapters: an entry's address, connections and key, and a request without its messages."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
@@ -31,19 +31,19 @@ from adderclaw.models.providers.wire import Endpoint, Reply, Wire, endpoint
 
 ACCEPTED = (("accept", "text/event-stream, application/json"), ("user-agent", "adderclaw"))
 THINKING_SECONDS = 600.0
-"""How long an answer may take to begin while its model thinks."""
+"""Seconds that a thinking model may take to begin its answer."""
 REFUSALS = (400, 422)
-"""How a server answers to a setting that it does not know."""
+"""Status codes for a setting that the server does not know."""
 NO_COUNTING = (404, 405, 501)
-"""How a server without a counting of tokens answers."""
+"""Status codes of a server without token counting."""
 type Detail = Literal["full", "plain", "nothing"]
-"""What a server is told of thinking. plain: no summaries, and only levels that every model has."""
+"""How much of the thinking settings is sent. plain: no summaries, and only levels that every model has."""
 DETAILS: tuple[Detail, ...] = ("full", "plain", "nothing")
 _text = json_writer()
 
 
 class AdapterRequest(NamedTuple):
-    """All of a request but its messages, completed by the provider's entry."""
+    """A request without its messages, completed from the provider's entry."""
 
     model: str
     system: str
@@ -58,18 +58,19 @@ class AdapterRequest(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How a model is asked: what it is told of thinking, and how many messages go without their thoughts."""
+    """A variant of a request: how much of the thinking settings it has, and how many messages are sent without
+    thoughts."""
 
     detail: Detail = "full"
     forgotten: int = 0
 
 
 ONE_WAY = Way()
-"""With all that there is to say."""
+"""The variant with all settings and thoughts."""
 
 
 class Answer(Protocol):
-    """An answer that was read to its end."""
+    """A completely read answer."""
 
     model: str
 
@@ -82,7 +83,7 @@ class Answer(Protocol):
 
 
 class Adapter:
-    """One entry's connections to its server, whatever API that speaks."""
+    """An entry's connections to its server, for any API."""
 
     def __init__(self, parts: Parts, target: Endpoint, variables: tuple[str, ...]) -> None:
         self._parts, self._entry, self._place, self._variables = parts, parts.entry, target, variables
@@ -99,7 +100,7 @@ class Adapter:
         return self._parts.name
 
     async def credential(self) -> Credential | None:
-        """What the next request is made with; raises ProviderError where it is missing."""
+        """The credential for the next request; raises ProviderError if it is missing."""
         return await self._parts.credentials.get(self.name, self._entry, self._variables)
 
     async def ready(self) -> None:
@@ -120,8 +121,8 @@ class Adapter:
     async def _asked(
         self, request: ChatRequest, model: str, body: Callable[[Way], bytes], post: Callable[[bytes], Awaitable[Reply]]
     ) -> Reply:
-        """Post a request. Where the server refuses how the model is to think, or the thoughts of earlier answers, it is
-        asked again without, and from then on."""
+        """Post a request. If the server refuses the thinking settings or earlier thoughts, retry without them and omit
+        them from then on."""
         self._be_patient(self._wanted(request, model).thinking, model)
         way = Way(self._details.get(model, "full"), self._forgotten.get(request.messages, 0))
         sent, refused = body(way), list[ProviderError]()
@@ -138,12 +139,13 @@ class Adapter:
         if refused:
             self._details[model], self._forgotten[request.messages] = way
             sent_now = "fewer thinking options" if way.detail != "full" else "none of its earlier thoughts"
-            message = f"{model} is sent {sent_now} from now on, since its server refused the request: {refused[0]}"
+            message = f"{model} is sent {sent_now} from now on, because its server refused the request: {refused[0]}"
             self._parts.tell({"event_type": "warning", "message": message})
         return reply
 
     def _be_patient(self, chosen: Thinking, model: str) -> None:
-        """Wait longer for a model that thinks, unless the entry says how long: servers are silent meanwhile."""
+        """Extend the timeouts for a thinking model, unless the entry sets them, because servers are silent
+        meanwhile."""
         if chosen.is_off or self._entry.timeout_seconds != ProviderEntry.timeout_seconds:
             return
         if not chosen.is_unset or facts(model, self._parts.config).thinking:
@@ -154,7 +156,7 @@ class Adapter:
     def _other_way(
         self, request: ChatRequest, way: Way, body: Callable[[Way], bytes], sent: bytes, error: ProviderError
     ) -> tuple[Way, bytes] | None:
-        """Another way to ask after such an error, with the request that it makes."""
+        """The next variant to try after such an error, with its request body; None if there is none."""
         if error.status not in REFUSALS or error.kind != "invalid_request":
             return None
         from adderclaw.models.providers.thinking import REFUSED_SETTINGS, REFUSED_THOUGHTS
@@ -188,7 +190,7 @@ class Adapter:
         return _joined(head, self._entry.extra_body)
 
     def _head_of(self, options: AdapterRequest, make: Callable[[AdapterRequest], bytes]) -> bytes:
-        """What stands before the messages: made once for requests that differ only in those."""
+        """The part before the messages, cached for requests that differ only in their messages."""
         if self._head is None or self._head[0] != options:
             self._head = (options, make(options))
         return self._head[1]
@@ -211,7 +213,7 @@ def _wire_of(parts: Parts, target: Endpoint) -> Wire:
 
 
 def place_of(parts: Parts, base_url: str, tail: str) -> Endpoint:
-    """Where an entry's requests go; a configuration error where its address is none."""
+    """The endpoint of an entry; raises ConfigError if its address is invalid."""
     try:
         return endpoint(base_url, tail)
     except ValueError as error:

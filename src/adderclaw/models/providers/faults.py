@@ -45,11 +45,11 @@ _KIND_WORDS: tuple[tuple[ProviderErrorKind, tuple[str, ...]], ...] = (
 
 _ADVICE: dict[ProviderErrorKind, str] = {
     "authentication_failed": "check the key in the variable that api_key_env names",
-    "billing_error": "the account has no credit left: top it up or use another provider",
+    "billing_error": "the account has no credit left; top it up or use another provider",
     "rate_limit": 'wait, or add a second provider with kind = "reliable"',
     "invalid_request": "check model and settings of this provider",
-    "context_overflow": "the conversation is longer than the model can read: begin a new one",
-    "server_error": "the fault is the server's: try again later",
+    "context_overflow": "the conversation exceeds the model's context window; start a new one",
+    "server_error": "this is a problem of the server; try again later",
     "network": "check base_url and the network",
     "timeout": "check the server, or raise timeout_seconds or idle_timeout_seconds of this provider",
     "malformed": "is base_url a chat completions server? `stream = false` helps with some",

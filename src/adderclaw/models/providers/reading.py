@@ -15,11 +15,11 @@ STREAM_OVERHEAD = 32
 
 
 MOST_EMPTY = 16
-"""Events without content after which it is waited anew: an answer has some at its beginning and between its parts."""
+"""Maximum events without content that extend the deadline. An answer has some at its start and between parts."""
 
 
 class Answering(Protocol):
-    """An answer while it arrives. What it cannot be, it says by a ValueError."""
+    """An answer while it arrives. Raises ValueError for invalid content."""
 
     @property
     def over(self) -> bool:
@@ -141,8 +141,8 @@ async def _read_stream(reply: Reply, piece: bytes, answer: Answering, wire: Wire
             answer.take(_event(data))
     except (ValueError, RecursionError):
         if _has_begun(answer):
-            raise wire.broken_off("sent an event that is no JSON object in the middle of its answer") from None
-        raise wire.malformed("sent an event that is no JSON object", reply.content_type, start) from None
+            raise wire.broken_off("sent an event that is not a JSON object in the middle of its answer") from None
+        raise wire.malformed("sent an event that is not a JSON object", reply.content_type, start) from None
     try:
         answer.end()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""How each family of models is told how much to think: the form of its wire, and the levels that it has.
+"""The thinking settings of each model family: their form in a request and the supported levels.
 
 Last compared with the vendors' documentation and SDKs in November 2026. What a server refuses all the same, `adapter`
 leaves out of the next try.
@@ -25,17 +25,17 @@ BUDGETS: dict[Effort, int] = {
 PLAIN: tuple[Effort, ...] = ("low", "medium", "high")
 
 REFUSED_SETTINGS = re.compile(r"think|thought|reasoning|effort|output_config|budget|summary", re.IGNORECASE)
-"""What a server names that refuses how a model is told to think."""
+"""Words in the error of a server that refuses thinking settings."""
 REFUSED_THOUGHTS = re.compile(
     r"signature|encrypted|(?:thinking|reasoning)\W+(?:blocks?|content|items?)\b|expected\W+thinking"
     r"|of type\W+reasoning\b|reasoning_(?:content|details)",
     re.IGNORECASE,
 )
-"""What a server names that refuses thoughts which come back to it."""
+"""Words in the error of a server that refuses returned thoughts."""
 
 
 def level(limit: Effort, available: tuple[Effort, ...]) -> Effort:
-    """The highest of those that are there and not above the wanted one; else the lowest of them."""
+    """The highest available effort up to the limit, or else the lowest available."""
     best = available[0]
     for effort in available:
         if EFFORTS.index(effort) <= EFFORTS.index(limit):
@@ -44,7 +44,7 @@ def level(limit: Effort, available: tuple[Effort, ...]) -> Effort:
 
 
 def of_tokens(tokens: int) -> Effort:
-    """A number of tokens in words."""
+    """The effort level for a number of thinking tokens."""
     if tokens <= 0:
         return "none"
     if tokens <= 4096:
@@ -53,7 +53,7 @@ def of_tokens(tokens: int) -> Effort:
 
 
 def effort_in(chosen: Thinking) -> Effort | None:
-    """The level that is meant, whichever way it is said; None where none is."""
+    """The chosen effort level, from a level or a number of tokens; None if nothing is chosen."""
     if chosen.is_off:
         return "none"
     return chosen.effort or (of_tokens(chosen.tokens) if chosen.tokens is not None else None)
@@ -69,7 +69,7 @@ def can_think(model: str, config: Config, *, by_name: bool) -> bool:
 
 
 def is_told(kind: str, model: str, chosen: Thinking, config: Config) -> bool:
-    """Whether a request to such an entry says anything of what was chosen; a server may ignore it all the same."""
+    """Whether a request to such an entry contains any of the chosen settings. The server may still ignore them."""
     if kind == ANTHROPIC:
         able = can_think(model, config, by_name=Claude(model).has_thinking)
         settings = anthropic(model, chosen, BUDGETS["max"], thinks=able, forced=False, detail="full")
@@ -80,7 +80,7 @@ def is_told(kind: str, model: str, chosen: Thinking, config: Config) -> bool:
 
 
 def vendor_of(model: str) -> str:
-    """Who made a model, by its name; empty where that says nothing. No vendor's thoughts are for another's model."""
+    """The vendor of a model by its name; empty if unknown. Thoughts are never sent to another vendor's model."""
     name = model.lower()
     match = _VENDOR.search(name)
     if match is not None:

@@ -19,13 +19,13 @@ from adderclaw.models.providers.faults import BROKE_OFF, advice, kind_of, retry_
 
 CONNECT_SECONDS = 15.0
 IDLE_SECONDS = 50.0
-"""A connection unused for longer is not trusted: what stands between may have forgotten it without a word."""
+"""Connections idle for longer are not reused, because a proxy in between may have dropped them silently."""
 ERROR_BODY_BYTES = 65_536
 PAUSE_BYTES = 1_048_576
 
 
 class Endpoint(NamedTuple):
-    """Where requests go: fixed for the life of a provider, whatever a server answers."""
+    """The address of requests, fixed for the lifetime of a provider."""
 
     scheme: str
     host: str
@@ -56,7 +56,7 @@ def endpoint(base_url: str, tail: str) -> Endpoint:
     if parts.username is not None or parts.password is not None:
         raise ValueError("has a user name or password in it; name the key's variable in api_key_env instead")
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
-        raise ValueError(f"{base_url!r} is no http:// or https:// address, such as http://127.0.0.1:8080/v1")
+        raise ValueError(f"{base_url!r} is not an http:// or https:// address such as http://127.0.0.1:8080/v1")
     query = f"?{parts.query}" if parts.query else ""
     target = parts.path.rstrip("/") + tail + query
     if parts.fragment or not base_url.isascii() or not base_url.isprintable() or " " in base_url:
@@ -206,7 +206,7 @@ class Wire:
                     happy_eyeballs_delay=None if target.loopback else 0.25,
                 )
         except UnicodeError:
-            raise self.fault("network", f"{target.host!r} is no host name; correct base_url") from None
+            raise self.fault("network", f"{target.host!r} is not a host name; correct base_url") from None
         except OSError as error:
             self._give_up(error, None)
         return connection
@@ -231,7 +231,10 @@ class Wire:
                 raise self.fault("network", f"the certificate of {where} is not valid ({error.verify_message}); {fix}")
             case OSError() if self.socket and connection is None:
                 why = error.strerror or type(error).__name__
-                raise self.fault("network", f"nothing answers at the socket {self.socket} ({why}); start what it is of")
+                raise self.fault(
+                    "network",
+                    f"nothing answers at the socket {self.socket} ({why}); start the program that provides it",
+                )
             case OSError() if _refused(error):
                 raise self.fault("network", f"nothing listens at {where}; start the server or correct base_url")
             case socket.gaierror():
@@ -275,7 +278,7 @@ class Reply:
         self._wire, self._connection = wire, connection
         self._due, self._bytes, self._open = due, 0, True
         self._seconds = wire.first_seconds
-        """How long it is waited for content, until when: comments, pings and blanks move neither."""
+        """Timeout for content. Comments, pings and blanks do not extend the deadline."""
         self.max_bytes = wire.max_bytes
 
     async def read(self) -> bytes:
@@ -296,7 +299,7 @@ class Reply:
         return bytes(event.data)
 
     def went_on(self) -> None:
-        """Something of the answer came: it is waited for more."""
+        """Part of the answer arrived, so extend the deadline."""
         self._wait(self._wire.between_seconds)
 
     def _wait(self, seconds: float) -> None:
@@ -316,7 +319,7 @@ class Reply:
         return body[:ERROR_BODY_BYTES]
 
     def close(self) -> None:
-        """Keep the connection if its answer is whole, or will be once what is on its way has come."""
+        """Reuse the connection if the answer is complete or only its end is still arriving; otherwise close it."""
         if self._open:
             self._open = False
             if self._connection.may_finish:
@@ -325,7 +328,7 @@ class Reply:
                 self._connection.abort()
 
     def last_read(self) -> None:
-        """All of interest was read; only the end of the message may still be on its way."""
+        """Everything of interest was read; only the end of the message may still be arriving."""
         self._connection.may_finish = True
 
 
@@ -368,7 +371,7 @@ class _Connection(asyncio.Protocol):
         if self._waiter and not self._waiter.done():
             self._waiter.set_result(None)
 
-    # and we these
+    # used by Wire and Reply
 
     def write(self, head: bytes, body: bytes) -> None:
         self.may_finish = self.heard = False
