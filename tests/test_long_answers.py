@@ -16,7 +16,7 @@ from adderclaw.core.deltas import WholeWords
 from adderclaw.core.redaction import Secrets, mask_secret_shapes, settled_length
 from adderclaw.core.types import Delta
 from adderclaw.models.providers import gemini_reply, openai_reply
-from adderclaw.models.providers.text_calls import Curtain
+from adderclaw.models.providers.text_calls import TextCallFilter
 from adderclaw.models.providers.wire import Wire, endpoint
 from adderclaw.terminal.commands.agent import Shown
 from adderclaw.terminal.repl.markdown import Block, Look, Stream, drawn, last_part
@@ -139,7 +139,7 @@ def told_to_an_editor(size: int) -> None:
 
 
 def held_behind_a_curtain(size: int) -> None:
-    curtain, text = Curtain(), filled("a word ", size)
+    curtain, text = TextCallFilter(), filled("a word ", size)
     assert "".join(curtain.show(piece) for piece in pieces(text)) + curtain.rest(text) == text
 
 

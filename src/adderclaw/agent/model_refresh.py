@@ -90,8 +90,8 @@ def falls(current: Table, fetched: Table) -> list[Fall]:
         before = catalogue.row_of(name.removesuffix("*"), current.models)
         if before is None:
             continue
-        old = table.of_today(before)
-        for new in map(table.of_today, [row, *row.get("from", {}).values()]):
+        old = table.facts_of_today(before)
+        for new in map(table.facts_of_today, [row, *row.get("from", {}).values()]):
             long = new.get("long_tokens", table.WINDOWS[1]) <= old.get("long_tokens", table.WINDOWS[1])
             for price in [price for price in old if price.endswith("_per_mtok")]:
                 short = new.get(price.removeprefix("long_"))

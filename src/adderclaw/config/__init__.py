@@ -52,7 +52,7 @@ def load(
     request = places.request(config_file, workspace, cwd, overrides, beside, here=here, looks=looks)
     # Users can write the cache, so it is not used if an administrator bounds the settings.
     bounded = places.is_managed()
-    cached = None if bounded else _restored(cache.recall(request))
+    cached = None if bounded else _restored(cache.load_cached(request))
     if cached is not None:
         return cached
     from adderclaw.config import layers

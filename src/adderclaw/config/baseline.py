@@ -6,54 +6,56 @@ from typing import Any
 from adderclaw.core.record import NamedTuple
 
 
-class Ruled(NamedTuple):
+class RuleResult(NamedTuple):
     value: Any
     whole: bool
     """Whether the requested value applies completely."""
 
 
-type Rule = Callable[[Any, Any], Ruled]
+type Rule = Callable[[Any, Any], RuleResult]
 """(current value, requested value) → effective value."""
 
 
 def _stricter(*order: str | None) -> Rule:
-    def rule(current: Any, requested: Any) -> Ruled:
+    def rule(current: Any, requested: Any) -> RuleResult:
         strict = order.index(requested) <= order.index(current)
-        return Ruled(requested if strict else current, strict)
+        return RuleResult(requested if strict else current, strict)
 
     return rule
 
 
 def _only(value: Any) -> Rule:
-    return lambda current, requested: Ruled(requested if requested == value else current, requested in (value, current))
+    return lambda current, requested: RuleResult(
+        requested if requested == value else current, requested in (value, current)
+    )
 
 
-def _lower(current: Any, requested: Any) -> Ruled:
-    return Ruled(min(current, requested), requested <= current)
+def _lower(current: Any, requested: Any) -> RuleResult:
+    return RuleResult(min(current, requested), requested <= current)
 
 
-def _united(current: list[Any], requested: list[Any]) -> Ruled:
+def _united(current: list[Any], requested: list[Any]) -> RuleResult:
     """The union of both lists. A request that only removes entries is rejected."""
     new = [item for item in requested if item not in current]
-    return Ruled([*current, *new], bool(new) or len(requested) >= len(current))
+    return RuleResult([*current, *new], bool(new) or len(requested) >= len(current))
 
 
-def _common(current: list[Any], requested: list[Any]) -> Ruled:
+def _common(current: list[Any], requested: list[Any]) -> RuleResult:
     """The intersection of both lists; `*` means everything."""
     if "*" in current:
-        return Ruled(requested, True)
+        return RuleResult(requested, True)
     both = [item for item in current if item in requested or "*" in requested]
-    return Ruled(both, all(item in current for item in requested))
+    return RuleResult(both, all(item in current for item in requested))
 
 
-def _fewer(current: list[Any], requested: list[Any]) -> Ruled:
+def _fewer(current: list[Any], requested: list[Any]) -> RuleResult:
     """The requested list if it only removes entries; otherwise the current one."""
     fewer = all(item in current for item in requested)
-    return Ruled(requested if fewer else current, fewer)
+    return RuleResult(requested if fewer else current, fewer)
 
 
-def _kept(current: Any, requested: Any) -> Ruled:
-    return Ruled(current, requested == current)
+def _unchangeable(current: Any, requested: Any) -> RuleResult:
+    return RuleResult(current, requested == current)
 
 
 MODE = "permissions.defaultMode"
@@ -71,15 +73,15 @@ BASELINE: dict[str, Rule] = {
     "security.forbidden_commands": _united,
     "security.audit_log": _TRUE,
     "receipts.enabled": _TRUE,
-    "receipts.path": _kept,
+    "receipts.path": _unchangeable,
     "checkpoints.enabled": _TRUE,
-    "memory.path": _kept,
-    "memory.backend": _kept,
-    "disableAllHooks": _kept,
-    "compat.claude": _kept,
-    "runtime.shell_linux": _kept,
-    "runtime.shell_windows": _kept,
-    "sandbox.read_paths": _kept,
+    "memory.path": _unchangeable,
+    "memory.backend": _unchangeable,
+    "disableAllHooks": _unchangeable,
+    "compat.claude": _unchangeable,
+    "runtime.shell_linux": _unchangeable,
+    "runtime.shell_windows": _unchangeable,
+    "sandbox.read_paths": _unchangeable,
     "sandbox.accept": _only("bubblewrap"),
     "spec.verify": _stricter("required", "auto", "off"),
 }
@@ -163,7 +165,7 @@ _LIKE = {"readonly": "plan", "supervised": "default", "full": "bypassPermissions
 """Autonomy → the equally strict permission mode."""
 
 
-def mode_of_project(current: str | None, requested: str | None, autonomy: str) -> BaselineVerdict:
+def effective_mode_of_project(current: str | None, requested: str | None, autonomy: str) -> BaselineVerdict:
     """The effective mode if both the operator and a project set one: the stricter, even if the project is trusted."""
     value, whole = TIGHTEN[MODE](current or _LIKE[autonomy], requested)
     named = f"permissions.defaultMode = {current!r}" if current else f"security.autonomy = {autonomy!r}"
@@ -177,7 +179,7 @@ def everywhere(key: str, current: Any, requested: Any) -> BaselineVerdict:
     return BaselineVerdict(value, "" if whole else "it cannot be turned off")
 
 
-def of_project(key: str, current: Any, requested: Any, *, trusted: bool) -> BaselineVerdict:
+def effective_value_of_project(key: str, current: Any, requested: Any, *, trusted: bool) -> BaselineVerdict:
     """The effective value of a key that a project's file sets."""
     if key in BASELINE:
         value, whole = BASELINE[key](current, requested)
@@ -188,5 +190,5 @@ def of_project(key: str, current: Any, requested: Any, *, trusted: bool) -> Base
         return BaselineVerdict(current, NO_SANDBOX)
     if trusted:
         return BaselineVerdict(requested)
-    value, whole = TIGHTEN.get(key, _kept)(current, requested)
+    value, whole = TIGHTEN.get(key, _unchangeable)(current, requested)
     return BaselineVerdict(value, "" if whole else UNTRUSTED)

@@ -69,7 +69,7 @@ def _variable(name: str) -> str | None:
     return None if value is None else _hashed(os.fsencode(value))
 
 
-def recall(request: Request) -> Json | None:
+def load_cached(request: Request) -> Json | None:
     """The cached result for the same request, if everything that it depends on is unchanged."""
     try:
         with open(_place(request), "rb") as file:

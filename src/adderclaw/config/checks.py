@@ -106,9 +106,9 @@ def whole(tree: Json, origins: dict[str, str]) -> list[Problem]:
 def _variables(env: dict[str, str]) -> Iterator[tuple[str, str]]:
     if not env:
         return
-    from adderclaw.config.variables import sifted
+    from adderclaw.config.variables import split_allowed
 
-    yield from ((f"env.{name}", why) for name, why in sifted(env)[1].items())
+    yield from ((f"env.{name}", why) for name, why in split_allowed(env)[1].items())
 
 
 def _run_ids(logging: Json) -> Iterator[tuple[str, str]]:

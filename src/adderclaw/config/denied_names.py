@@ -17,7 +17,7 @@ GIT_NEEDS = frozenset(
 """Names of git's own files, which stay accessible despite rules because git does not work without them."""
 
 
-class Shut(NamedTuple):
+class DeniedNames(NamedTuple):
     """What the operator's rules hide or protect from every command, under any name."""
 
     unseen: "re.Pattern[str] | None" = None
@@ -29,7 +29,7 @@ class Shut(NamedTuple):
         return self.unseen is not None or self.unchanged is not None
 
 
-NOTHING = Shut()
+NOTHING = DeniedNames()
 
 
 def covers(rule: "re.Pattern[str] | None", path: str, *, is_folder: bool) -> bool:

@@ -35,7 +35,7 @@ def found() -> Installed:
     return {"version": __version__, "way": way, "where": where, "source": source, "update": update, "remove": remove}
 
 
-class Lacking(NamedTuple):
+class MissingExtra(NamedTuple):
     why: str
     fix: str
 
@@ -43,9 +43,11 @@ class Lacking(NamedTuple):
         return f"{self.why}: {self.fix}"
 
 
-def lacking(extra: str, missing: str | None) -> Lacking:
+def missing_extra(extra: str, missing: str | None) -> MissingExtra:
     """The message that an extra is not installed. Every such message is created here."""
-    return Lacking(f"the extra `{extra}` is not installed ({missing} is missing)", f"install it with `{bring(extra)}`")
+    return MissingExtra(
+        f"the extra `{extra}` is not installed ({missing} is missing)", f"install it with `{bring(extra)}`"
+    )
 
 
 def bring(extra: str) -> str:

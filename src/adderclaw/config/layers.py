@@ -26,7 +26,7 @@ type Scope = Literal["user", "project", "flags", "managed"]
 UNITED = frozenset({"permissions.allow", "permissions.deny", "permissions.ask", "hooks"})
 """Lists that every layer adds to; any other value replaces the one below it."""
 
-OF_THE_KERNEL = ("/dev", "/proc", "/sys")
+KERNEL_FOLDERS = ("/dev", "/proc", "/sys")
 """Folders that no tool may access, including /dev/shm, and which therefore cannot be a workspace."""
 DATABASE = "AGENT_SDLC_DB"
 
@@ -78,7 +78,7 @@ class Composition:
 
     # -------------------------------------------------------------- files
 
-    def look_inside(self, name: str) -> bytes | None:
+    def read_project_file(self, name: str) -> bytes | None:
         """The bytes of a project's file. A link that leads out of the project is not read."""
         path = os.path.join(self.project, name)
         if not leads_out(self.project, name):
@@ -248,8 +248,8 @@ class Composition:
             return baseline.BaselineVerdict(current, "allowManagedHooksOnly is set" if leaf.value else "")
         chosen = [self.origins[key] for key in (MODE, "security.autonomy")]
         if leaf.key == MODE and any(origin != "default" and origin not in self.project_files for origin in chosen):
-            return baseline.mode_of_project(current, leaf.value, self.tree["security"]["autonomy"])
-        return baseline.of_project(leaf.key, current, leaf.value, trusted=self.trusted)
+            return baseline.effective_mode_of_project(current, leaf.value, self.tree["security"]["autonomy"])
+        return baseline.effective_value_of_project(leaf.key, current, leaf.value, trusted=self.trusted)
 
     # -------------------------------------------------------------- the mode
 
@@ -291,7 +291,7 @@ class Composition:
         """Find the project, its files, and whether their current content is trusted."""
         request = self.request
         self.project = request.workspace or request.project or self.fallback
-        contents = {name: self.look_inside(name) for name in trust.FILES}
+        contents = {name: self.read_project_file(name) for name in trust.FILES}
         self.present = {name: data for name, data in contents.items() if data is not None}
         # read even if there is nothing to trust, so that the cache notices a change
         table = trust.known(request.home, self.look(trust.place(request.home)) or b"")
@@ -417,11 +417,11 @@ class Composition:
         configured: str = self.tree["workspace_dir"]
         return configured if self.request.looks or not self.request.here else self.request.cwd
 
-    def too_wide(self, workspace: str, reason: str) -> None:
+    def check_workspace_width(self, workspace: str, reason: str) -> None:
         """Reject the home directory and `/` as the workspace unless named explicitly, and system folders always."""
         own, real = followed(os.path.expanduser("~")), followed(workspace)
         if (
-            system := next((folder for folder in OF_THE_KERNEL if beneath(real, folder)), "")
+            system := next((folder for folder in KERNEL_FOLDERS if beneath(real, folder)), "")
         ) and not self.request.looks:
             why = f"{system} belongs to the system, tools may not access it, and the sandbox has its own"
             fix = "name a folder on a disk: `--workspace DIR`"
@@ -451,7 +451,7 @@ class Composition:
 
     def finish(self) -> Composed:
         workspace, reason = self.workspace()
-        self.too_wide(workspace, reason)
+        self.check_workspace_width(workspace, reason)
         self.grants(workspace)
         policies = policy_files.found(self)
         managed.bound(self)

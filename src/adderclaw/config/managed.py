@@ -115,7 +115,7 @@ def _hooks_of_users(hooks: list[Json]) -> Iterator[Problem]:
 
 def bound(composition: "Composition") -> None:
     composition.warnings += bind(composition.tree, composition.origins, composition.managed)
-    composition.problems += without_others(composition.tree, composition.origins)
+    composition.problems += remove_disallowed_providers(composition.tree, composition.origins)
 
 
 # ------------------------------------------------------------------ the bounds
@@ -137,7 +137,7 @@ def bind(tree: Json, origins: dict[str, str], data: Json) -> list[str]:
     if (folders := directories(data)) is not None:
         bounds |= dict.fromkeys(DIRECTORIES, folders)
     messages = [text for path, value in bounds.items() if (text := _bind_leaf(tree, origins, path, value))]
-    if allows_alone(data):
+    if only_managed_allows(data):
         messages += _replaced(tree, origins, ("permissions", "allow"), data["permissions"].get("allow", []))
     if data.get("allowManagedHooksOnly"):
         messages += _only_managed_hooks(tree, origins, data.get("hooks", []))
@@ -212,7 +212,7 @@ def _only_managed_hooks(tree: Json, origins: dict[str, str], hooks: list[Json]) 
     origins |= {f"hooks[{at}]": FILE for at in range(len(hooks))}
 
 
-def allows_alone(data: Json) -> bool:
+def only_managed_allows(data: Json) -> bool:
     """Whether only the administrator's rules and policies can allow calls."""
     return bool(data.get("permissions", {}).get("allowManagedPermissionRulesOnly"))
 
@@ -225,7 +225,7 @@ def directories(data: Json) -> list[str] | None:
     return [*dict.fromkeys(folder for folders in lists for folder in folders)] if lists else None
 
 
-def is_beyond(data: Json, mode: str | None) -> bool:
+def exceeds_managed_mode(data: Json, mode: str | None) -> bool:
     """Whether a mode is looser than the managed limit."""
     most = data.get("permissions", {}).get("defaultMode")
     return most is not None and not TIGHTEN[MODE](most, mode).whole
@@ -247,7 +247,7 @@ def loosest_profile(data: Json) -> str:
     return min(bounds, key=PROFILES.index)
 
 
-def lent_profile(config: Config, started: str | None = None) -> str:
+def profile_for_others(config: Config, started: str | None = None) -> str:
     """The loosest profile that the operator's settings allow for others, such as senders of messages and submitters of
     runs.
 
@@ -294,7 +294,7 @@ def _autonomy(mode: Any) -> str:
 # ------------------------------------------------------------------ allowed providers
 
 
-def without_others(tree: Json, origins: dict[str, str]) -> Iterator[Problem]:
+def remove_disallowed_providers(tree: Json, origins: dict[str, str]) -> Iterator[Problem]:
     """Remove the entries of `providers.models` whose host is not allowed; yields a problem if one is the default."""
     allowed: list[str] | None = tree["managed"]["providers"]
     if allowed is None:

@@ -62,7 +62,7 @@ def prefer(home: str, key: str, value: str) -> str:
     return edit(home, change)
 
 
-def count_foreign(home: str) -> str:
+def enable_foreign_settings(home: str) -> str:
     """Enable the settings of another program (`[compat] claude = true`)."""
 
     def change(document: Any) -> None:

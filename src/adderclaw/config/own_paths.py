@@ -15,7 +15,7 @@ SPEC_MARKS_FILE = ".adderclaw/spec.json"
 """In a project: further facts about its scenarios."""
 
 
-class Own(NamedTuple):
+class OwnPaths(NamedTuple):
     """AdderClaw's own paths, absolute and without links."""
 
     home: str
@@ -39,14 +39,14 @@ class Own(NamedTuple):
         return False
 
 
-def own_paths(config: "Config", home: str, workspace: str, *more: str) -> Own:
+def own_paths(config: "Config", home: str, workspace: str, *more: str) -> OwnPaths:
     """`more` are further own files that the caller knows."""
     named = (config.memory.path, config.receipts.path)
     files = (f"{path}{ending}" for path in map(followed, named) for ending in ("", *OWN_ENDINGS))
     telemetry = config.telemetry
     if telemetry.enabled and telemetry.protocol == "file":
         more = (*more, os.path.join(workspace, telemetry.path or "telemetry.jsonl"))
-    return Own(followed(home), frozenset((*files, *map(followed, more))), run_folder(config, followed(workspace)))
+    return OwnPaths(followed(home), frozenset((*files, *map(followed, more))), run_folder(config, followed(workspace)))
 
 
 def run_folder(config: "Config", workspace: str) -> str:

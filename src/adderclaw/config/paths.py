@@ -80,5 +80,5 @@ def settled(path: str) -> str:
     """A path with all links resolved; raises OSError if that is impossible, for paths that must not be skipped."""
     real = followed(path)
     if real == UNRESOLVED:
-        raise OSError(errno.ELOOP, "the path cannot be resolved, because a link in it keeps changing", path)
+        raise OSError(errno.ELOOP, "the path cannot be resolved: it is invalid, or a link in it keeps changing", path)
     return real

@@ -30,7 +30,7 @@ def found(composition: "Composition") -> tuple[Json, ...]:
             composition.looked_at[path] = None
             composition.warnings.append(LEADS_OUT.format(path=path))
         candidates.insert(0, (path, path == own or _trusted_beside(composition, path)))
-    alone = managed.allows_alone(composition.managed)
+    alone = managed.only_managed_allows(composition.managed)
     for path, trusted in candidates:
         data = composition.look(path)
         if data is None or path in composition.files:

@@ -40,7 +40,7 @@ class Names(NamedTuple):
                 return f"{name}/{following}"
         return None
 
-    def instructs(self, path: str) -> bool:
+    def is_instructions(self, path: str) -> bool:
         """Whether agents read a file as instructions: `AGENTS.md`, a skill, or Markdown in `.claude` or our folder."""
         parts = path.casefold().split("/")
         pairs = map("/".join, itertools.pairwise(parts))

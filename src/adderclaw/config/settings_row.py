@@ -46,7 +46,7 @@ def with_row(loaded: Loaded, row: Json) -> tuple[Config, dict[str, str]]:
     without_bypass(tree, composition.origins)
     composition.endpoints()
     managed.bind(tree, composition.origins, loaded.managed)
-    composition.problems += managed.without_others(tree, composition.origins)
+    composition.problems += managed.remove_disallowed_providers(tree, composition.origins)
     composition.problems += checks.whole(tree, {})
     composition.raise_problems()
     replaced = {key for key, origin in composition.origins.items() if origin != "default"}

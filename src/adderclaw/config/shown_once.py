@@ -14,7 +14,7 @@ from adderclaw.core.json_text import digest
 MOST = 500
 
 
-def first_time(home: str, texts: Sequence[str]) -> tuple[str, ...]:
+def not_shown_before(home: str, texts: Sequence[str]) -> tuple[str, ...]:
     """The texts that were not shown before, which are now recorded. If nothing can be stored, all of them."""
     path = os.path.join(home, home_names.SHOWN_ONCE)
     known = _known(path)

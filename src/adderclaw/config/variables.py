@@ -62,7 +62,7 @@ def refusal(name: str, value: Any) -> str:
     return ""
 
 
-def sifted(table: Any) -> tuple[dict[str, str], dict[str, str]]:
+def split_allowed(table: Any) -> tuple[dict[str, str], dict[str, str]]:
     """The allowed variables, and the refused ones with reasons."""
     allowed: dict[str, str] = {}
     refused: dict[str, str] = {}

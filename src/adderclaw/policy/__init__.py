@@ -14,7 +14,7 @@ from adderclaw.policy.hosts import covers
 from adderclaw.policy.rules import Anchors, Rule, literal_path, matches_path, names_tool, parse_all
 
 if TYPE_CHECKING:
-    from adderclaw.config.denied_names import Shut
+    from adderclaw.config.denied_names import DeniedNames
     from adderclaw.config.schema.settings import Config, Permissions
     from adderclaw.policy.policy_file import PolicyFile
 
@@ -69,11 +69,11 @@ def unreachable(policy: Policy, host: str, port: int) -> str | None:
     return None
 
 
-def shuts(policy: Policy) -> "Shut":
+def shuts(policy: Policy) -> "DeniedNames":
     """What a sandbox keeps from what runs in it: no verdict on a command knows every file that it opens."""
-    from adderclaw.config.denied_names import Shut
+    from adderclaw.config.denied_names import DeniedNames
 
-    return Shut(_one_of(_denied(policy, (READ,))), _one_of(_denied(policy, (EDIT, WRITE))))
+    return DeniedNames(_one_of(_denied(policy, (READ,))), _one_of(_denied(policy, (EDIT, WRITE))))
 
 
 def denies_reads(policy: Policy) -> bool:

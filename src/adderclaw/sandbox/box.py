@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from adderclaw.config.denied_names import NOTHING, Shut
+from adderclaw.config.denied_names import NOTHING, DeniedNames
 from adderclaw.config.paths import followed, settled
 from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import known, protected_paths, seen
@@ -85,7 +85,7 @@ class SandboxContents(Protocol):
         """All that needs no look."""
         ...
 
-    def shut(self) -> Shut:
+    def shut(self) -> DeniedNames:
         """What rules have the look note."""
         ...
 
@@ -101,7 +101,7 @@ class _Fixed:
     def outline(self) -> Room:
         return self._room
 
-    def shut(self) -> Shut:
+    def shut(self) -> DeniedNames:
         return NOTHING
 
     def room(self, outline: Room, survey: Survey) -> Room:  # noqa: ARG002

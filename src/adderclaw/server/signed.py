@@ -30,9 +30,9 @@ def verified(called: Called, name: str, secrets: Sequence[str], scheme: Scheme =
     house, request = called.house, called.request
     try:
         if scheme == "github":
-            found = signing.verified_github(secrets, request.headers.items(), called.given)
+            found = signing.verify_github(secrets, request.headers.items(), called.given)
         else:
-            found = signing.verified(secrets, request.headers.items(), called.given, now=house.clock.now())
+            found = signing.verify_signed(secrets, request.headers.items(), called.given, now=house.clock.now())
     except (Unverified, UsageError) as error:
         tell_refused(called, name, str(error))
         raise Refusal(401, "signature", "there is no such door, or the request is not signed for it") from None

@@ -16,7 +16,7 @@ from adderclaw.agent.run.start import loaded_by
 from adderclaw.agent.session.clock import random_ids
 from adderclaw.agent.session.session import ALONE, Attached, TurnResult
 from adderclaw.agent.tool_call.approvals import Nobody
-from adderclaw.config.managed import PROFILES, lent_profile
+from adderclaw.config.managed import PROFILES, profile_for_others
 from adderclaw.core.deltas import GrowingText
 from adderclaw.core.errors import SessionInUse, UsageError
 from adderclaw.core.record import NamedTuple
@@ -336,7 +336,7 @@ def _stricter(options: Options, otherwise: Options | None) -> Options:
     if otherwise is None or options.profile is None:
         return options
     loaded = loaded_by(otherwise, otherwise.workspace, otherwise.overrides, here=otherwise.here)
-    most = lent_profile(loaded.config, otherwise.profile)
+    most = profile_for_others(loaded.config, otherwise.profile)
     is_known = options.profile in PROFILES and PROFILES.index(options.profile) <= PROFILES.index(most)
     return options if is_known else otherwise
 

@@ -218,4 +218,4 @@ def _is_named(path: str) -> bool:
     """Whether its name alone makes it an instruction file."""
     from adderclaw.config.run_later_names import names  # not needed before the first request
 
-    return names().instructs(path)
+    return names().is_instructions(path)

@@ -49,7 +49,8 @@ def named(found: Sequence[Json]) -> str:
     known = names()
     more = {True: ", instructions for later conversations", False: ""}
     shown = [
-        f"{one['path']} ({one['change']}{more['as' in one or known.instructs(str(one['path']))]})" for one in found
+        f"{one['path']} ({one['change']}{more['as' in one or known.is_instructions(str(one['path']))]})"
+        for one in found
     ]
     rest = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
     return ", ".join(shown[:MOST_NAMED]) + rest

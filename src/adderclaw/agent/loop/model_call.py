@@ -221,7 +221,7 @@ def _say_unpriced(session: Session, quote: Quote) -> None:
     session.budget.unpriced.add(model)
     from adderclaw.config import shown_once as said
 
-    if not said.first_time(session.home, [UNPRICED]):
+    if not said.not_shown_before(session.home, [UNPRICED]):
         return
     limit = f"limits.tokens ({session.config.limits.tokens:,}) still does"
     fix = f'`[models."{model}"]` with input_per_mtok and output_per_mtok sets it'

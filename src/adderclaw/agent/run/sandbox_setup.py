@@ -24,7 +24,7 @@ from adderclaw.storage import locks
 
 if TYPE_CHECKING:
     from adderclaw.agent.run.denied_paths import Held, Shutter
-    from adderclaw.config.denied_names import Shut
+    from adderclaw.config.denied_names import DeniedNames
     from adderclaw.sandbox.bubblewrap import Room
     from adderclaw.sandbox.legacy.survey import Survey
 
@@ -115,7 +115,7 @@ class WorkspaceContents:
         shown = (*(self._servers or ()), *self._runtime.surroundings.shown)
         return replace(room, roots=(), unsearched=room.roots, kept=(), traces=(), shown=shown)
 
-    def shut(self) -> "Shut":
+    def shut(self) -> "DeniedNames":
         return self._shutter.shut(self.in_force.policy, self.roots)
 
     def room(self, outline: "Room", survey: "Survey") -> "Room":

@@ -236,7 +236,7 @@ def _to_be_said(loaded: config.Loaded) -> tuple[str, ...]:
         return loaded.warnings
     from adderclaw.config import shown_once
 
-    new = shown_once.first_time(config.home(), loaded.notes)
+    new = shown_once.not_shown_before(config.home(), loaded.notes)
     return tuple(text for text in loaded.warnings if text not in loaded.notes or text in new)
 
 
@@ -286,14 +286,14 @@ def with_a_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
         return loaded, ()
     if options.provider is None and "model_config" in (_operators_row(now.memory.path) or {}):
         return loaded, ()
-    keys = found_keys.undeclined(config.home())
+    keys = found_keys.undeclined_keys(config.home())
     if options.provider is not None:  # which names an entry that plays no script, or a provider whose key is there
         keys = [found for found in keys if found.kind == options.provider]
     elif keys and options.choose is not None:
         if options.choose(keys) is not None:  # and it is the operator's configuration from now on
             return _load(options, options.overrides), ()
         keys = []
-    found = found_keys.the_only(keys)
+    found = found_keys.only_key(keys)
     if found is None and options.asks == "must" and name in now.providers.models:
         raise NoModelChosen(found_keys.NO_MODEL)
     if found is None:

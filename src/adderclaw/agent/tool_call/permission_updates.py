@@ -62,7 +62,7 @@ def end_plan_mode(session: Session) -> bool:
     """
     began = _configured(session).defaultMode
     mode = next((one for one in (session.state.worked_in, began) if one != "plan"), "default")
-    if session.scene.in_force.begun.autonomy_now == "readonly" or managed.is_beyond(session.managed, mode):
+    if session.scene.in_force.begun.autonomy_now == "readonly" or managed.exceeds_managed_mode(session.managed, mode):
         return False
     _count(session, replace(session.config.permissions, defaultMode=mode))
     return True
@@ -78,7 +78,9 @@ def round_of_modes(session: Session) -> list[PermissionMode | None]:
     """The modes that a person goes through by a key; None is the autonomy that the session began with."""
     began, policy = _configured(session).defaultMode, session.scene.in_force.begun
     usual: tuple[PermissionMode, ...] = ("default", "acceptEdits", "plan")
-    modes: list[PermissionMode | None] = [mode for mode in usual if not managed.is_beyond(session.managed, mode)]
+    modes: list[PermissionMode | None] = [
+        mode for mode in usual if not managed.exceeds_managed_mode(session.managed, mode)
+    ]
     if policy.autonomy_now == "readonly":  # its prompt has no tool that writes
         return [began]
     if began is None and policy.autonomy != "supervised":
@@ -106,7 +108,7 @@ def choose_mode(session: Session, mode: PermissionMode | None) -> None:
 def _check_mode(session: Session, update: PermissionUpdate, *, may_bypass: bool) -> None:
     """A hook switches no question off that the operator began with, and lifts no `readonly`; nobody goes beyond the
     administrator's mode."""
-    if managed.is_beyond(session.managed, update.mode):
+    if managed.exceeds_managed_mode(session.managed, update.mode):
         raise UsageError(f"the mode {update.mode} is looser than {managed.FILE} allows, and no user can change that")
     if update.mode == "bypassPermissions" and not may_bypass and _configured(session).defaultMode != update.mode:
         fix = "start with `--permission-mode bypassPermissions`, or set it in your own settings.json"
@@ -117,7 +119,7 @@ def _check_mode(session: Session, update: PermissionUpdate, *, may_bypass: bool)
 
 def _check_allows(session: Session) -> None:
     """Where an administrator lets only their own allow rules count, nobody adds one while a session runs."""
-    if managed.allows_alone(session.managed):
+    if managed.only_managed_allows(session.managed):
         raise UsageError("no rule is added: on this machine only its administrator's allow rules count")
 
 

@@ -45,7 +45,7 @@ def lay(composition: "Composition", path: str, scope: "Scope") -> None:
         ]
         return
     base = composition.project if scope == "project" else os.path.dirname(path)
-    table = _tidied(composition, path, raw)
+    table = _without_ineffective(composition, path, raw)
     before, composition.problems = composition.problems, []
     mapped = dialects.map_file(path, table, settings_only=True)
     if scope == "user":
@@ -62,7 +62,7 @@ def lay(composition: "Composition", path: str, scope: "Scope") -> None:
     composition.lay(layer)
 
 
-def _tidied(composition: "Composition", path: str, raw: Json) -> Json:
+def _without_ineffective(composition: "Composition", path: str, raw: Json) -> Json:
     """The file without what has no effect here, which is named."""
     table = {key: value for key, value in raw.items() if key in KEYS}
     idle = [key for key in raw if key not in KEYS and key not in ("$schema", DISABLED)]

@@ -168,9 +168,9 @@ def _settings_only(rest: Json, mapped: Mapped) -> None:
 
 def _variables(rest: Json, mapped: Mapped) -> None:
     """What of `env` may reach a command."""
-    from adderclaw.config.variables import sifted
+    from adderclaw.config.variables import split_allowed
 
-    rest["env"], left = sifted(rest["env"])
+    rest["env"], left = split_allowed(rest["env"])
     if left:
         reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_reason(left).items())
         mapped.notes.append(f"{mapped.file}: of env, these reach no command: {reasons}")

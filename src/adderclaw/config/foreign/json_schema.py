@@ -68,7 +68,7 @@ def problems(schema: Json, data: object) -> list[str]:
     return [f"{path}: {message}" if path else message for path, message in located]
 
 
-def unusable(schema: Json) -> str:
+def schema_problem(schema: Json) -> str:
     """Why something is no schema, or none that can be checked; empty where it is one."""
     from jsonschema import Draft202012Validator, exceptions
 

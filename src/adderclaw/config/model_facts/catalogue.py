@@ -163,7 +163,7 @@ def own_model(provider: str, config: Config) -> str | None:
     return model_of(provider, config) if entry is not None and entry.model else None
 
 
-def first_of(provider: str, model: str, config: Config) -> Served:
+def first_answering(provider: str, model: str, config: Config) -> Served:
     """Who answers a request to an entry when all is well: of `reliable` its first, of `router` its default."""
     seen: set[str] = set()
     while (entry := config.providers.models.get(provider)) is not None and provider not in seen:
@@ -257,7 +257,7 @@ class Prices:
         return Quote(served.model, known, entry.max_tokens if entry else None)
 
     def _quote_asked(self, asked: Served) -> Quote:
-        quote = self._quote(first_of(*asked, self._config))
+        quote = self._quote(first_answering(*asked, self._config))
         others = all_of(*asked, self._config)
         unpriced = [served.model for served in others if not facts_of(*served, self._config).priced]
         return quote._replace(unpriced_fallbacks=tuple(dict.fromkeys(unpriced)))
@@ -279,7 +279,7 @@ def _known(model: str, table: model_table.Table) -> ModelFacts:
     row = _found(model, table.models)
     if row is None:
         return ModelFacts(**family, assumed="context_tokens" in family)
-    return ModelFacts(**family | model_table.of_today(row) | (_found(model, model_table.corrections()) or {}))
+    return ModelFacts(**family | model_table.facts_of_today(row) | (_found(model, model_table.corrections()) or {}))
 
 
 def _found[T](model: str, table: "dict[str, T]") -> T | None:

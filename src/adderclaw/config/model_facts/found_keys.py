@@ -46,7 +46,7 @@ def in_environment() -> list[Found]:
     return [Found(name, kind) for kind, name in KEY_VARIABLES.items() if os.environ.get(name, "").strip()]
 
 
-def undeclined(home: str) -> list[Found]:
+def undeclined_keys(home: str) -> list[Found]:
     """The keys in the environment that the operator has not declined."""
     try:
         declined = (places.read(os.path.join(home, home_names.KEYS_DECLINED)) or b"").decode(errors="replace").split()
@@ -55,7 +55,7 @@ def undeclined(home: str) -> list[Found]:
     return [key for key in in_environment() if key.variable not in declined]
 
 
-def decline(home: str, keys: list[Found]) -> None:
+def store_declined(home: str, keys: list[Found]) -> None:
     """Record that the operator declined these keys."""
     places.replace(os.path.join(home, home_names.KEYS_DECLINED), "".join(f"{declined.variable}\n" for declined in keys))
 
@@ -88,7 +88,7 @@ def with_key(tree: Json, key: Found, now: Config) -> tuple[Json, str]:
     return {**tree, "default_provider": name, "providers": {**providers, "models": models}}, str(key)
 
 
-def the_only(keys: list[Found]) -> Found | None:
+def only_key(keys: list[Found]) -> Found | None:
     """The one key that is there; with several somebody must choose."""
     if len(keys) > 1:
         several = ", ".join(map(str, keys))

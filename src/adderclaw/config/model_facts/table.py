@@ -142,7 +142,7 @@ def _by_hand() -> Json:
     return _families[0]
 
 
-def of_today(row: Json) -> Json:
+def facts_of_today(row: Json) -> Json:
     """The facts of a row as they are today, by the names that `ModelFacts` has for them."""
     priced = row
     if "from" in row:

@@ -62,20 +62,20 @@ def enabled(home: str) -> tuple[Plugin, ...]:
     """The enabled plugins, including those that changed and are inactive, sorted by name."""
     entries = registry(home)
     names = sorted(name for name, entry in entries.items() if entry.get("enabled") is True)
-    return tuple(_looked_at(home, name, entries[name]) for name in names)
+    return tuple(_load_plugin(home, name, entries[name]) for name in names)
 
 
 def known(home: str) -> tuple[Plugin, ...]:
     """Every plugin that is registered or in the folder of plugins, sorted by name."""
     entries = registry(home)
-    return tuple(_looked_at(home, name, entries.get(name)) for name in sorted({*entries, *_present(home)}))
+    return tuple(_load_plugin(home, name, entries.get(name)) for name in sorted({*entries, *_present(home)}))
 
 
 def one(home: str, name: str) -> Plugin | None:
     entry = registry(home).get(name)
     if entry is None and name not in _present(home):
         return None
-    return _looked_at(home, name, entry)
+    return _load_plugin(home, name, entry)
 
 
 def _present(home: str) -> list[str]:
@@ -90,7 +90,7 @@ def _present(home: str) -> list[str]:
         return []
 
 
-def _looked_at(home: str, name: str, entry: Json | None) -> Plugin:
+def _load_plugin(home: str, name: str, entry: Json | None) -> Plugin:
     """One plugin as it is now."""
     from adderclaw.config.plugins import manifest as plugin_manifest
 
@@ -106,7 +106,7 @@ def _looked_at(home: str, name: str, entry: Json | None) -> Plugin:
     if plugin.sha256 and plugin.manifest.name != name:
         wrong = f"it calls itself {plugin.manifest.name!r}; its folder must have that name"
         return plugin._replace(state="broken", problems=(*plugin.problems, wrong))
-    return plugin if plugin.problems else _judged(plugin)
+    return plugin if plugin.problems else _with_state(plugin)
 
 
 def at(path: str, name: str = "", leave_out: frozenset[str] = frozenset()) -> Plugin:
@@ -129,7 +129,7 @@ def at(path: str, name: str = "", leave_out: frozenset[str] = frozenset()) -> Pl
     return plugin._replace(files=tree.files, problems=problems, state="broken" if problems else "untrusted")
 
 
-def _judged(plugin: Plugin) -> Plugin:
+def _with_state(plugin: Plugin) -> Plugin:
     from adderclaw.config.plugins.tree import changes
 
     trusted = plugin.entry.get("sha256")

@@ -67,14 +67,14 @@ def _walked(project: str, tree: str, *, strict: bool) -> Iterator[tuple[str, os.
     """The files of a folder, each with its status (None for a link)."""
     if leads_out(project, tree):
         if strict:
-            raise unfit(os.path.join(project, tree), "is a link that leads out of the project")
+            raise untrustable(os.path.join(project, tree), "is a link that leads out of the project")
         return
     try:
         root = open_real(followed(os.path.join(project, tree)), ANCHOR)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise unfit(os.path.join(project, tree), f"cannot be read: {error.strerror}") from None
+        raise untrustable(os.path.join(project, tree), f"cannot be read: {error.strerror}") from None
     names, deepest = UNITS.get(tree, ((), 0))
     waiting, count = [(".", 0, not names)], 0
     try:
@@ -92,12 +92,14 @@ def _walked(project: str, tree: str, *, strict: bool) -> Iterator[tuple[str, os.
                 ):
                     continue
                 elif strict and status is None and _is_folder(os.path.join(project, path)):
-                    raise unfit(os.path.join(project, path), "is a link to a folder, whose content could change unseen")
+                    raise untrustable(
+                        os.path.join(project, path), "is a link to a folder, whose content could change unseen"
+                    )
                 else:
                     yield path, status
                 count += 1
                 if count > 2 * MOST_FILES:
-                    raise unfit(os.path.join(project, tree), f"has more than {MOST_FILES} files")
+                    raise untrustable(os.path.join(project, tree), f"has more than {MOST_FILES} files")
     finally:
         os.close(root)
 
@@ -115,7 +117,7 @@ def _listed(root: int, folder: str, tree: str, names: Sequence[str]) -> tuple[bo
     except (FileNotFoundError, NotADirectoryError):
         return False, []
     except OSError as error:
-        raise unfit(os.path.normpath(os.path.join(tree, folder)), f"cannot be read: {error.strerror}") from None
+        raise untrustable(os.path.normpath(os.path.join(tree, folder)), f"cannot be read: {error.strerror}") from None
     try:
         with os.scandir(fd) as entries:
             sorted_entries = sorted(entries, key=lambda entry: entry.name)
@@ -154,5 +156,5 @@ def leads_out(project: str, name: str) -> bool:
     return not within(followed(os.path.join(project, name)), followed(project))
 
 
-def unfit(path: str, why: str) -> ConfigError:
+def untrustable(path: str, why: str) -> ConfigError:
     return ConfigError([Problem(path, "", f"{why}: the project cannot be trusted like this")])

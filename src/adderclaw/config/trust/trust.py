@@ -16,7 +16,7 @@ from adderclaw.config.paths import followed
 from adderclaw.config.places import SETTINGS, read, replace
 from adderclaw.config.safe_open import ANCHOR, open_real
 from adderclaw.config.trust import named_files
-from adderclaw.config.trust.folders import MOST_FILES, TREES, beneath, leads_out, unfit
+from adderclaw.config.trust.folders import MOST_FILES, TREES, beneath, leads_out, untrustable
 from adderclaw.core import home_names
 from adderclaw.core.errors import ConfigError
 from adderclaw.core.json_text import digest
@@ -61,7 +61,9 @@ def survey(project: str, look: Look | None = None) -> Fingerprint:
         hashes[name], more = _hashed(project, name)
         size += more
         if len(hashes) > MOST_FILES or size > MOST_BYTES:
-            raise unfit(os.path.join(project, name), f"contains more than {MOST_FILES} files or {MOST_BYTES} bytes")
+            raise untrustable(
+                os.path.join(project, name), f"contains more than {MOST_FILES} files or {MOST_BYTES} bytes"
+            )
     files = dict(sorted(hashes.items()))
     return Fingerprint(digest(files), files, started)
 
@@ -81,16 +83,16 @@ def _hashed(project: str, name: str) -> tuple[str, int]:
     except FileNotFoundError:
         return running.hexdigest(), 0  # a link to nothing
     except OSError as error:
-        raise unfit(path, f"cannot be read: {error.strerror}") from None
+        raise untrustable(path, f"cannot be read: {error.strerror}") from None
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise unfit(path, "is not a regular file")
+            raise untrustable(path, "is not a regular file")
         try:
             while size <= MOST_BYTES and (part := file.read(1 << 20)):
                 running.update(part)
                 size += len(part)
         except OSError as error:
-            raise unfit(path, f"cannot be read: {error.strerror}") from None
+            raise untrustable(path, f"cannot be read: {error.strerror}") from None
     return running.hexdigest(), size
 
 

@@ -43,7 +43,7 @@ def open_vault(storage: Literal["auto", "keyring", "file"], home: str, passphras
         if ring is None:
             raise VaultError('auth.storage is "keyring", but no keyring answers here; unlock it, or set it to "file"')
         return ring
-    return Both(ring, sealed) if ring is not None else sealed
+    return KeyringAndFile(ring, sealed) if ring is not None else sealed
 
 
 def names_in(home: str) -> list[str]:
@@ -103,7 +103,7 @@ class Ring:
             raise VaultError(f"{self.place} refused ({why}); unlock it, or set auth.storage to file") from None
 
 
-class Both:
+class KeyringAndFile:
     """Writes to the keyring, and also reads entries that were written to the file before a keyring was available."""
 
     def __init__(self, ring: Ring, sealed: SealedFile) -> None:

@@ -89,7 +89,7 @@ def signature(secret: str, id: str, timestamp: int, body: bytes) -> str:
 # ------------------------------------------------------------------ incoming
 
 
-def verified(secrets: Sequence[str], received: Iterable[tuple[str, str]], body: bytes, *, now: float) -> Signed:
+def verify_signed(secrets: Sequence[str], received: Iterable[tuple[str, str]], body: bytes, *, now: float) -> Signed:
     """What was signed by the Standard Webhooks scheme with one of the secrets; raises Unverified.
 
     `given`: the headers as they came, doubles and all. With no secret nothing is verified, and it takes as long.
@@ -115,7 +115,7 @@ def verified(secrets: Sequence[str], received: Iterable[tuple[str, str]], body: 
     return Signed(id, int(time))
 
 
-def verified_github(secrets: Sequence[str], received: Iterable[tuple[str, str]], body: bytes) -> Signed:
+def verify_github(secrets: Sequence[str], received: Iterable[tuple[str, str]], body: bytes) -> Signed:
     """What GitHub signed (`X-Hub-Signature-256`); raises Unverified.
 
     GitHub signs neither its delivery id nor a time. So the id is of the body itself: who has seen one request can send

@@ -25,7 +25,7 @@ from adderclaw.core.types import (
 )
 from adderclaw.models.credentials.sources import Credential
 from adderclaw.models.providers import Parts, misconfigured
-from adderclaw.models.providers.faults import kind_of, said_by, status_in
+from adderclaw.models.providers.faults import error_message_of, kind_of, status_in
 from adderclaw.models.providers.reading import Ids, read_object
 from adderclaw.models.providers.wire import Endpoint, Reply, Wire, endpoint
 
@@ -57,7 +57,7 @@ class AdapterRequest(NamedTuple):
     """What of `thinking` the server is told."""
 
 
-class Way(NamedTuple):
+class RequestVariant(NamedTuple):
     """A variant of a request: how much of the thinking settings it has, and how many messages are sent without
     thoughts."""
 
@@ -65,7 +65,7 @@ class Way(NamedTuple):
     forgotten: int = 0
 
 
-ONE_WAY = Way()
+FULL_VARIANT = RequestVariant()
 """The variant with all settings and thoughts."""
 
 
@@ -118,20 +118,24 @@ class Adapter:
                 self._parts.credentials.refused(self.name)
             raise
 
-    async def _asked(
-        self, request: ChatRequest, model: str, body: Callable[[Way], bytes], post: Callable[[bytes], Awaitable[Reply]]
+    async def _post_adapting(
+        self,
+        request: ChatRequest,
+        model: str,
+        body: Callable[[RequestVariant], bytes],
+        post: Callable[[bytes], Awaitable[Reply]],
     ) -> Reply:
         """Post a request. If the server refuses the thinking settings or earlier thoughts, retry without them and omit
         them from then on."""
-        self._be_patient(self._wanted(request, model).thinking, model)
-        way = Way(self._details.get(model, "full"), self._forgotten.get(request.messages, 0))
+        self._extend_timeouts(self._wanted(request, model).thinking, model)
+        way = RequestVariant(self._details.get(model, "full"), self._forgotten.get(request.messages, 0))
         sent, refused = body(way), list[ProviderError]()
         while True:
             try:
                 reply = await post(sent)
                 break
             except ProviderError as error:
-                variant = self._other_way(request, way, body, sent, error)
+                variant = self._next_variant(request, way, body, sent, error)
                 if variant is None:
                     raise refused[0] if refused and error.status in REFUSALS else error from None
                 refused.append(error)
@@ -143,7 +147,7 @@ class Adapter:
             self._parts.tell({"event_type": "warning", "message": message})
         return reply
 
-    def _be_patient(self, chosen: Thinking, model: str) -> None:
+    def _extend_timeouts(self, chosen: Thinking, model: str) -> None:
         """Extend the timeouts for a thinking model, unless the entry sets them, because servers are silent
         meanwhile."""
         if chosen.is_off or self._entry.timeout_seconds != ProviderEntry.timeout_seconds:
@@ -153,15 +157,20 @@ class Adapter:
             if self._entry.idle_timeout_seconds is None:
                 self.wire.between_seconds = THINKING_SECONDS / 2
 
-    def _other_way(
-        self, request: ChatRequest, way: Way, body: Callable[[Way], bytes], sent: bytes, error: ProviderError
-    ) -> tuple[Way, bytes] | None:
+    def _next_variant(
+        self,
+        request: ChatRequest,
+        way: RequestVariant,
+        body: Callable[[RequestVariant], bytes],
+        sent: bytes,
+        error: ProviderError,
+    ) -> tuple[RequestVariant, bytes] | None:
         """The next variant to try after such an error, with its request body; None if there is none."""
         if error.status not in REFUSALS or error.kind != "invalid_request":
             return None
         from adderclaw.models.providers.thinking import REFUSED_SETTINGS, REFUSED_THOUGHTS
 
-        message, ways = str(error), list[Way]()
+        message, ways = str(error), list[RequestVariant]()
         if REFUSED_THOUGHTS.search(message):
             ways.append(way._replace(forgotten=len(request.messages.messages)))
         if REFUSED_SETTINGS.search(message):
@@ -212,7 +221,7 @@ def _wire_of(parts: Parts, target: Endpoint) -> Wire:
     return Wire(parts.name, target, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit, between=between)
 
 
-def place_of(parts: Parts, base_url: str, tail: str) -> Endpoint:
+def endpoint_of(parts: Parts, base_url: str, tail: str) -> Endpoint:
     """The endpoint of an entry; raises ConfigError if its address is invalid."""
     try:
         return endpoint(base_url, tail)
@@ -248,9 +257,9 @@ async def counted(reply: Reply, wire: Wire, key: str) -> int | None:
     return tokens if isinstance(tokens, int) else None
 
 
-def broke_off(wire: Wire, event: Json, *, status: int | None = None, wait: float | None = None) -> ProviderError:
+def stream_error(wire: Wire, event: Json, *, status: int | None = None, wait: float | None = None) -> ProviderError:
     """An error that came inside an answer with the status 200."""
-    description, words = said_by(event)
+    description, words = error_message_of(event)
     status = status or status_in(event.get("error"))
     kind = kind_of(status, words)
     quoted = wire.excerpt(description, 300) or "unnamed"
@@ -276,6 +285,6 @@ def _joined(base: Json, over: Json) -> Json:
     return merged
 
 
-def thoughtless(history: History, forgotten: int) -> frozenset[int]:
+def ids_without_thoughts(history: History, forgotten: int) -> frozenset[int]:
     """The identities of the messages that go without their thoughts."""
     return frozenset(id(message) for message in history.messages[:forgotten])

@@ -33,14 +33,14 @@ from adderclaw.models.providers.adapter import (
     NO_COUNTING,
     Adapter,
     AdapterRequest,
-    Way,
+    RequestVariant,
     beside,
     compact,
     counted,
+    endpoint_of,
+    ids_without_thoughts,
     left_out,
-    place_of,
     require_model,
-    thoughtless,
     warn_unencrypted,
 )
 from adderclaw.models.providers.anthropic_reply import AFTER, WIRE, Answer, shape_of
@@ -71,7 +71,7 @@ def make(parts: Parts) -> "Anthropic":
     model = require_model(parts)
     base_url = base_url_of(entry.base_url)
     versioned = base_url.rstrip("/").endswith("/v1")  # both spellings are about
-    target = place_of(parts, base_url, "/messages" if versioned else "/v1/messages")
+    target = endpoint_of(parts, base_url, "/messages" if versioned else "/v1/messages")
     warn_unencrypted(parts, target)
     if entry.temperature is not None and not _takes_temperature(model):
         warning = f"provider {parts.name!r}: {model} takes no temperature, so it is not sent; remove it from the entry"
@@ -119,7 +119,7 @@ class Anthropic(Adapter):
         answer = Answer(self.wire, on_delta, shape_of(self.wire, model))
         claude = Claude(model)
 
-        def body(way: Way) -> bytes:
+        def body(way: RequestVariant) -> bytes:
             options = self._wanted(request, model, way.detail)
             if not claude.forces_tools:
                 options = options._replace(tool_choice=None)
@@ -130,7 +130,7 @@ class Anthropic(Adapter):
 
         try:
             headers = await self._headers()
-            reply = await self._asked(request, model, body, lambda sent: self.wire.post(headers, sent))
+            reply = await self._post_adapting(request, model, body, lambda sent: self.wire.post(headers, sent))
             await read(reply, answer, self.wire)
         except ProviderError as error:
             if error.status == 401:
@@ -182,7 +182,7 @@ class Anthropic(Adapter):
         if takes_temperature and options.thinking.is_unset:
             thinks = False  # who chooses a temperature gets it: no Claude takes one while it thinks
         if longest is None:
-            longest = _longest(self._facts(model), thinking.room_wanted(model, options.thinking, thinks=thinks))
+            longest = _longest(self._facts(model), thinking.thinking_tokens(model, options.thinking, thinks=thinks))
         thinking_setting, effort = thinking.anthropic(
             model,
             options.thinking,
@@ -208,7 +208,7 @@ class Anthropic(Adapter):
         """The mark of the cache moves along with the last message, so it is never part of what is kept encoded."""
         known, model = self._facts(request.model), self._model_of(request)
         shape = f"{shape_of(self.wire, model)} images={known.vision} pdf={known.pdf} without={forgotten}"
-        ours, without = self._ours(model), thoughtless(request.messages, forgotten)
+        ours, without = self._ours(model), ids_without_thoughts(request.messages, forgotten)
         messages = request.messages.encoded(
             shape, lambda message: _encoded(message, known, () if id(message) in without else ours)
         )

@@ -6,7 +6,7 @@ from typing import Any
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
 from adderclaw.models.providers import arguments_of
-from adderclaw.models.providers.adapter import broke_off
+from adderclaw.models.providers.adapter import stream_error
 from adderclaw.models.providers.reading import Growing, object_in, objects_in, text_in, whole_characters
 from adderclaw.models.providers.thinking import vendor_of
 from adderclaw.models.providers.wire import Wire
@@ -248,4 +248,4 @@ class Answer(Growing):
 
     def error(self, event: Json) -> ProviderError:
         status = _STATUS_OF.get(text_in(object_in(event.get("error")).get("type")))
-        return broke_off(self._wire, event, status=status)
+        return stream_error(self._wire, event, status=status)

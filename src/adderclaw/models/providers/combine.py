@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from adderclaw.config.model_facts.catalogue import ModelFacts, facts_of, first_of, own_model
+from adderclaw.config.model_facts.catalogue import ModelFacts, facts_of, first_answering, own_model
 from adderclaw.core.deltas import DeltaRelay
 from adderclaw.core.errors import ProviderError, ProviderErrorKind
 from adderclaw.core.types import ChatRequest, ChatResponse, Clock, OnDelta, Provider, ProviderCapabilities
@@ -43,7 +43,7 @@ class Member(NamedTuple):
 
 def _member(parts: Parts, name: str) -> Member:
     provider = parts.another(name)
-    served = first_of(name, model_of(name, parts.config), parts.config)
+    served = first_answering(name, model_of(name, parts.config), parts.config)
     return Member(provider, own_model(name, parts.config), facts_of(*served, parts.config))
 
 
@@ -131,7 +131,7 @@ class Reliable:
             try:
                 response = await member.provider.chat(member.of(request), relay)
             except ProviderError as error:
-                waiting = _who_may_mend(error, member, waiting)
+                waiting = _next_members(error, member, waiting)
                 failures.append(error)
                 self._failed(member, error, waiting)
                 if waiting:
@@ -207,7 +207,7 @@ class Reliable:
         )
 
 
-def _who_may_mend(error: ProviderError, failed: Member, others: list[Member]) -> list[Member]:
+def _next_members(error: ProviderError, failed: Member, others: list[Member]) -> list[Member]:
     """Who is asked next. A request that is too long goes only to a larger window; what is nobody's fault, to none."""
     if error.kind == "context_overflow":
         window = failed.window

@@ -103,17 +103,17 @@ def kind_of(status: int | None, words: str) -> ProviderErrorKind:
             return "server_error"
 
 
-def said_in(body: bytes) -> tuple[str, str]:
+def error_message_in(body: bytes) -> tuple[str, str]:
     """The server's message, and all its words in lower case, out of whatever it sent as the body of an error."""
     text = body.decode("utf-8", "replace").strip()
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):
         return ("" if text.startswith("<") else text), text.lower()
-    return said_by(value)
+    return error_message_of(value)
 
 
-def said_by(value: Any) -> tuple[str, str]:
+def error_message_of(value: Any) -> tuple[str, str]:
     value = _unwrapped(value)
     if not isinstance(value, dict):
         return "", ""

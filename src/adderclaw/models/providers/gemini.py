@@ -30,13 +30,13 @@ from adderclaw.models.providers import Parts, misconfigured, thinking
 from adderclaw.models.providers.adapter import (
     Adapter,
     AdapterRequest,
-    Way,
+    RequestVariant,
     compact,
     counted,
+    endpoint_of,
+    ids_without_thoughts,
     left_out,
-    place_of,
     require_model,
-    thoughtless,
     warn_unencrypted,
 )
 from adderclaw.models.providers.faults import advice
@@ -65,7 +65,7 @@ def make(parts: Parts) -> "Gemini":
 
 def _place(parts: Parts) -> tuple[Endpoint, str]:
     """The address up to its version, and what the operator wants in the query."""
-    target = place_of(parts, parts.entry.base_url or os.environ.get(_KIND.url_variable) or _KIND.base_url, "")
+    target = endpoint_of(parts, parts.entry.base_url or os.environ.get(_KIND.url_variable) or _KIND.base_url, "")
     path, _, query = target.target.partition("?")
     if any(name.lower() == "key" or is_secret_name(name) for name, _ in parse_qsl(query, keep_blank_values=True)):
         fix = "name the key's variable in api_key_env instead: addresses end up in logs"
@@ -96,7 +96,7 @@ class Gemini(Adapter):
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         model = self._model_path(request)
         method = "streamGenerateContent?alt=sse" if self._entry.stream else "generateContent"
-        reply = await self._asked(
+        reply = await self._post_adapting(
             request,
             model,
             lambda way: b"{" + self._inner(request, model, way) + b"}",
@@ -113,7 +113,7 @@ class Gemini(Adapter):
         """Of everything that a chat would send: instructions, tools and contents."""
         model = self._model_path(request)
         named = json.dumps(model).encode()
-        way = Way(self._details.get(model, "full"), self._forgotten.get(request.messages, 0))
+        way = RequestVariant(self._details.get(model, "full"), self._forgotten.get(request.messages, 0))
         body = b'{"generateContentRequest":{"model":%s,%s}}' % (named, self._inner(request, model, way))
         reply = await self._call(model, "countTokens", body)
         total = await counted(reply, self.wire, "totalTokens")
@@ -144,12 +144,12 @@ class Gemini(Adapter):
 
     # ------------------------------------------------------------------ the request
 
-    def _inner(self, request: ChatRequest, model: str, way: Way) -> bytes:
+    def _inner(self, request: ChatRequest, model: str, way: RequestVariant) -> bytes:
         """The members of the request's object, contents last, so that a longer one begins with a shorter one."""
         signed = bool(_SIGNED.match(model))
         head = self._head_of(self._wanted(request, model, way.detail), self._make_head)
         shape = f"{WIRE}{'/signed' if signed else ''} without={way.forgotten}"
-        without = thoughtless(request.messages, way.forgotten)
+        without = ids_without_thoughts(request.messages, way.forgotten)
         contents = request.messages.encoded(shape, _encoder(request.messages, without, signed=signed))
         return b"".join((head, b'"contents":[', contents, b"]"))
 

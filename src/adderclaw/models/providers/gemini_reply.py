@@ -8,7 +8,7 @@ from typing import Any, cast
 from adderclaw.core.deltas import GrowingText
 from adderclaw.core.history import History
 from adderclaw.core.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, ToolUseBlock, Usage
-from adderclaw.models.providers.adapter import broke_off
+from adderclaw.models.providers.adapter import stream_error
 from adderclaw.models.providers.faults import delay_in
 from adderclaw.models.providers.reading import call_of, count_in, object_in, objects_in, text_in, whole_characters
 from adderclaw.models.providers.wire import Wire
@@ -71,7 +71,7 @@ class Answer:
     def add(self, chunk: Json) -> None:
         """A chunk or a whole answer: both have the same form."""
         if chunk.get("error"):
-            raise broke_off(self._wire, {"error": chunk["error"]}, wait=delay_in(chunk))
+            raise stream_error(self._wire, {"error": chunk["error"]}, wait=delay_in(chunk))
         self.model = text_in(chunk.get("modelVersion")) or self.model
         self._response_id = text_in(chunk.get("responseId")) or self._response_id
         self._usage |= object_in(chunk.get("usageMetadata"))

@@ -19,7 +19,14 @@ from adderclaw.core.types import (
     ToolUseBlock,
 )
 from adderclaw.models.providers import Parts
-from adderclaw.models.providers.adapter import ONE_WAY, AdapterRequest, Way, compact, left_out, thoughtless
+from adderclaw.models.providers.adapter import (
+    FULL_VARIANT,
+    AdapterRequest,
+    RequestVariant,
+    compact,
+    ids_without_thoughts,
+    left_out,
+)
 from adderclaw.models.providers.faults import advice
 from adderclaw.models.providers.openai_reply import Answer
 from adderclaw.models.providers.openai_server import (
@@ -27,14 +34,14 @@ from adderclaw.models.providers.openai_server import (
     arguments,
     base_url_of,
     data_url,
-    from_user,
     function_name,
     key_variable,
-    openai_place,
-    shown_by,
+    media_of_results,
+    openai_endpoint,
     strict,
     thinks,
     told,
+    user_items,
 )
 from adderclaw.models.providers.reading import read
 from adderclaw.models.providers.wire import Endpoint
@@ -43,7 +50,7 @@ __all__ = ["OpenAIChat", "base_url_of", "key_variable", "make"]
 
 
 def make(parts: Parts) -> "OpenAIChat":
-    return OpenAIChat(parts, openai_place(parts, "/chat/completions"))
+    return OpenAIChat(parts, openai_endpoint(parts, "/chat/completions"))
 
 
 def _advice(kind: ProviderErrorKind, status: int | None, words: str) -> str:
@@ -61,7 +68,7 @@ class OpenAIChat(Server):
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         model = self._model_of(request)
-        reply = await self._asked(request, model, lambda way: self.body(request, way), self._post_with_key)
+        reply = await self._post_adapting(request, model, lambda way: self.body(request, way), self._post_with_key)
         text_tools = frozenset(tool.name for tool in request.tools if self._entry.text_tool_calls)
         answer = Answer(self.wire, on_delta, text_tools)
         await read(reply, answer, self.wire)
@@ -81,10 +88,10 @@ class OpenAIChat(Server):
 
         return f"{self._shape} {vendor_of(model)}".strip()
 
-    def body(self, request: ChatRequest, way: Way = ONE_WAY) -> bytes:
+    def body(self, request: ChatRequest, way: RequestVariant = FULL_VARIANT) -> bytes:
         """The request as it goes out."""
         model = self._model_of(request)
-        without = thoughtless(request.messages, way.forgotten)
+        without = ids_without_thoughts(request.messages, way.forgotten)
         # What a model takes decides on the form of images, so that each model has its own.
         messages = request.messages.encoded(
             f"{self._shape} {model} without={way.forgotten}",
@@ -146,10 +153,10 @@ class OpenAIChat(Server):
     def _user(self, message: Message, model: str) -> Iterator[Json]:
         results = [_result(block) for block in message.blocks if isinstance(block, ToolResultBlock)]
         blocks = [
-            *shown_by(message),
+            *media_of_results(message),
             *(block for block in message.blocks if isinstance(block, (TextBlock, MediaBlock))),
         ]
-        return from_user(results, blocks, lambda block: self._part(block, model))
+        return user_items(results, blocks, lambda block: self._part(block, model))
 
     def _part(self, block: TextBlock | MediaBlock, model: str) -> Json:
         if isinstance(block, TextBlock):

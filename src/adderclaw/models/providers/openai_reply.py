@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw.core.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
-from adderclaw.models.providers.adapter import broke_off
+from adderclaw.models.providers.adapter import stream_error
 from adderclaw.models.providers.reading import (
     Growing,
     call_of,
@@ -19,7 +19,7 @@ from adderclaw.models.providers.reading import (
 from adderclaw.models.providers.wire import Wire
 
 if TYPE_CHECKING:
-    from adderclaw.models.providers.text_calls import Curtain
+    from adderclaw.models.providers.text_calls import TextCallFilter
 
 _STOP_REASONS: dict[str, StopReason] = {
     "stop": "end",
@@ -77,7 +77,7 @@ class Answer(Growing):
     def _add(self, chunk: Json, part: str) -> None:
         """A chunk (its choices hold a `delta`) or a whole completion (its choices hold a `message`)."""
         if chunk.get("error"):
-            raise broke_off(self._wire, {"error": chunk["error"]})
+            raise stream_error(self._wire, {"error": chunk["error"]})
         self.model = text_in(chunk.get("model")) or self.model
         if isinstance(chunk.get("provider"), str):
             self.extra["provider"] = chunk["provider"]
@@ -92,7 +92,7 @@ class Answer(Growing):
     def _choice(self, choice: Json, part: str) -> None:
         finish = text_in(choice.get("finish_reason"))
         if choice.get("error") or finish == "error":
-            raise broke_off(self._wire, {"error": choice.get("error") or "the model's server failed"})
+            raise stream_error(self._wire, {"error": choice.get("error") or "the model's server failed"})
         message = object_in(choice.get(part))
         if not message and not self._text and not self._calls:
             part, message = "message", object_in(choice.get("message"))  # a whole completion, sent as an event
@@ -238,10 +238,10 @@ class Answer(Growing):
         return "tool_use" if reason == "end" and self._calls else reason
 
 
-def _curtain() -> "Curtain":
-    from adderclaw.models.providers.text_calls import Curtain  # few entries allow it
+def _curtain() -> "TextCallFilter":
+    from adderclaw.models.providers.text_calls import TextCallFilter  # few entries allow it
 
-    return Curtain()
+    return TextCallFilter()
 
 
 def _usage(usage: Json) -> Usage:

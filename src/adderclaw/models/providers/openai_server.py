@@ -22,7 +22,7 @@ from adderclaw.models.providers.adapter import (
     Adapter,
     AdapterRequest,
     compact,
-    place_of,
+    endpoint_of,
     require_model,
     warn_unencrypted,
 )
@@ -42,7 +42,7 @@ def base_url_of(kind: str, base_url: str | None) -> str | None:
     return base_url or os.environ.get(BY_NAME[kind].url_variable) or BY_NAME[kind].base_url or None
 
 
-def openai_place(parts: Parts, tail: str) -> Endpoint:
+def openai_endpoint(parts: Parts, tail: str) -> Endpoint:
     """Where this provider's requests go; a configuration error when the entry does not say so."""
     entry = parts.entry
     if not BY_NAME[entry.kind].routes:
@@ -51,7 +51,7 @@ def openai_place(parts: Parts, tail: str) -> Endpoint:
     if not base_url:
         fix = "set it to the server's address, such as http://127.0.0.1:8080/v1, or set OPENAI_BASE_URL"
         misconfigured(parts.name, "base_url", f"missing; {fix}")
-    target = place_of(parts, base_url, tail)
+    target = endpoint_of(parts, base_url, tail)
     if key_variable(entry.kind, entry.api_key_env):
         warn_unencrypted(parts, target)
     return target
@@ -180,7 +180,7 @@ def arguments(call: ToolCall) -> str:
     return compact(call.arguments or {}).decode()
 
 
-def from_user(
+def user_items(
     results: list[Json], blocks: list[TextBlock | MediaBlock], part: Callable[[TextBlock | MediaBlock], Json]
 ) -> Iterator[Json]:
     """Results first: they must follow the calls that they answer. Then what the user said, in parts if it must be."""
@@ -191,7 +191,7 @@ def from_user(
         yield {"role": "user", "content": "\n".join(block.text for block in blocks if isinstance(block, TextBlock))}
 
 
-def shown_by(message: Message) -> list[TextBlock | MediaBlock]:
+def media_of_results(message: Message) -> list[TextBlock | MediaBlock]:
     """What tools showed beside their text, for a wire whose results are text: it follows them, with its origin."""
     shown: list[TextBlock | MediaBlock] = []
     for block in message.blocks:

@@ -132,9 +132,9 @@ async def _read_stream(reply: Reply, piece: bytes, answer: Answering, wire: Wire
                 answer.take(event)
                 empty += answer.size == before
                 if answer.size != before or (empty <= MOST_EMPTY and event.get("type") != "ping"):
-                    reply.went_on()
+                    reply.extend_deadline()
                 if answer.over:
-                    reply.last_read()
+                    reply.mark_finished()
                     return
             piece = await reply.read()
         for data in events.end():
@@ -178,7 +178,7 @@ async def _json(reply: Reply, piece: bytes, wire: Wire) -> tuple[Any, bytes]:
     while piece:
         body += piece
         if not piece.isspace():
-            reply.went_on()
+            reply.extend_deadline()
         if len(body) > reply.max_bytes:
             raise wire.too_large()
         piece = await reply.read()

@@ -22,25 +22,25 @@ from adderclaw.models.providers import Parts
 from adderclaw.models.providers.adapter import (
     AdapterRequest,
     Detail,
-    Way,
+    RequestVariant,
     beside,
     compact,
     counted,
+    ids_without_thoughts,
     left_out,
-    thoughtless,
 )
 from adderclaw.models.providers.faults import advice
 from adderclaw.models.providers.openai_server import (
     Server,
     arguments,
     data_url,
-    from_user,
     function_name,
     never_thinks,
-    openai_place,
+    openai_endpoint,
     strict,
     thinks,
     told,
+    user_items,
 )
 from adderclaw.models.providers.reading import read
 from adderclaw.models.providers.responses_reply import TEXT, Answer
@@ -52,7 +52,7 @@ _NOT_THERE = (400, 404, 405, 501)
 
 
 def make(parts: Parts) -> "OpenAIResponses":
-    return OpenAIResponses(parts, openai_place(parts, "/responses"))
+    return OpenAIResponses(parts, openai_endpoint(parts, "/responses"))
 
 
 def _advice(kind: ProviderErrorKind, status: int | None, _words: str) -> str:
@@ -72,12 +72,12 @@ class OpenAIResponses(Server):
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         model = self._model_of(request)
 
-        def body(way: Way) -> bytes:
+        def body(way: RequestVariant) -> bytes:
             options = self._wanted(request, model, way.detail)
             head = self._head_of(options, lambda options: compact(self._with_extra(self._settings(options))))
             return self._body(head, request, model, way.forgotten)
 
-        reply = await self._asked(request, model, body, self._post_with_key)
+        reply = await self._post_adapting(request, model, body, self._post_with_key)
         answer = Answer(self.wire, on_delta)
         await read(reply, answer, self.wire)
         calls = answer.calls(*self._ids.of(request.messages))
@@ -110,7 +110,7 @@ class OpenAIResponses(Server):
 
     def _body(self, head: bytes, request: ChatRequest, model: str, forgotten: int) -> bytes:
         # What a model takes decides on the form of images and reasoning, so that each model has its own.
-        without, shape = thoughtless(request.messages, forgotten), self._shape_of(model)
+        without, shape = ids_without_thoughts(request.messages, forgotten), self._shape_of(model)
         items = request.messages.encoded(
             f"{self._shape} {model} without={forgotten}",
             lambda message: self._encode(message, model, "" if id(message) in without else shape),
@@ -144,7 +144,7 @@ class OpenAIResponses(Server):
     def _user(self, message: Message, model: str) -> Iterator[Json]:
         results = [self._result(block, model) for block in message.blocks if isinstance(block, ToolResultBlock)]
         blocks = [block for block in message.blocks if isinstance(block, (TextBlock, MediaBlock))]
-        return from_user(results, blocks, lambda block: self._part(block, model))
+        return user_items(results, blocks, lambda block: self._part(block, model))
 
     def _result(self, block: ToolResultBlock, model: str) -> Json:
         text = told(block)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from adderclaw.core.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
-from adderclaw.models.providers.adapter import broke_off
+from adderclaw.models.providers.adapter import stream_error
 from adderclaw.models.providers.reading import (
     Growing,
     call_of,
@@ -58,7 +58,7 @@ class Answer(Growing):
         kind = text_in(event.get("type"))
         delta = text_in(event.get("delta"))
         if kind == "error" or (not kind and event.get("error")):
-            raise broke_off(self._wire, {"error": event.get("error") or event})
+            raise stream_error(self._wire, {"error": event.get("error") or event})
         match kind.removeprefix("response."):
             case "output_item.added":
                 self._begin(object_in(event.get("item")), event.get("output_index"))
@@ -87,7 +87,7 @@ class Answer(Growing):
     def _whole(self, body: Json) -> None:
         self.finish = text_in(body.get("status"))
         if body.get("error") or self.finish in ("failed", "cancelled"):
-            raise broke_off(self._wire, {"error": body.get("error") or f"the response is {self.finish}"})
+            raise stream_error(self._wire, {"error": body.get("error") or f"the response is {self.finish}"})
         self.model = text_in(body.get("model")) or self.model
         self.usage = _usage(object_in(body.get("usage")))
         self._stopped_by = text_in(object_in(body.get("incomplete_details")).get("reason"))

@@ -42,7 +42,7 @@ class _Found(NamedTuple):
     end: int
 
 
-class Curtain:
+class TextCallFilter:
     """Shows text as it arrives, but nothing from the first mark on that a call may follow."""
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ def level(limit: Effort, available: tuple[Effort, ...]) -> Effort:
     return best
 
 
-def of_tokens(tokens: int) -> Effort:
+def effort_of_tokens(tokens: int) -> Effort:
     """The effort level for a number of thinking tokens."""
     if tokens <= 0:
         return "none"
@@ -56,7 +56,7 @@ def effort_in(chosen: Thinking) -> Effort | None:
     """The chosen effort level, from a level or a number of tokens; None if nothing is chosen."""
     if chosen.is_off:
         return "none"
-    return chosen.effort or (of_tokens(chosen.tokens) if chosen.tokens is not None else None)
+    return chosen.effort or (effort_of_tokens(chosen.tokens) if chosen.tokens is not None else None)
 
 
 def can_think(model: str, config: Config, *, by_name: bool) -> bool:
@@ -68,7 +68,7 @@ def can_think(model: str, config: Config, *, by_name: bool) -> bool:
     return by_name or facts(model, config).thinking
 
 
-def is_told(kind: str, model: str, chosen: Thinking, config: Config) -> bool:
+def sends_thinking(kind: str, model: str, chosen: Thinking, config: Config) -> bool:
     """Whether a request to such an entry contains any of the chosen settings. The server may still ignore them."""
     if kind == ANTHROPIC:
         able = can_think(model, config, by_name=Claude(model).has_thinking)
@@ -172,7 +172,7 @@ def _budget(chosen: Thinking, room: int) -> int:
     return budget if budget >= BUDGETS["minimal"] else 0
 
 
-def room_wanted(model: str, chosen: Thinking, *, thinks: bool) -> int:
+def thinking_tokens(model: str, chosen: Thinking, *, thinks: bool) -> int:
     """The tokens that an answer of this Claude is granted for its thoughts."""
     if chosen.is_off or (chosen.is_unset and not (thinks or Claude(model).thinks_unasked)):
         return 0

@@ -15,7 +15,7 @@ from adderclaw.core.errors import ProviderError, ProviderErrorKind
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Clock
-from adderclaw.models.providers.faults import BROKE_OFF, advice, kind_of, retry_after, retry_delay, said_in
+from adderclaw.models.providers.faults import BROKE_OFF, advice, error_message_in, kind_of, retry_after, retry_delay
 
 CONNECT_SECONDS = 15.0
 IDLE_SECONDS = 50.0
@@ -251,7 +251,7 @@ class Wire:
     async def _refused(self, reply: "Reply") -> ProviderError:
         """The error that a status other than 2xx stands for; what the server says of it is quoted, cleaned."""
         body = await reply.rest_of_error()
-        message_of_server, words = said_in(body)
+        message_of_server, words = error_message_in(body)
         status, headers = reply.status, reply.headers
         if 300 <= status < 400:
             message = (
@@ -298,7 +298,7 @@ class Reply:
             raise self._wire.too_large()
         return bytes(event.data)
 
-    def went_on(self) -> None:
+    def extend_deadline(self) -> None:
         """Part of the answer arrived, so extend the deadline."""
         self._wait(self._wire.between_seconds)
 
@@ -327,7 +327,7 @@ class Reply:
             else:
                 self._connection.abort()
 
-    def last_read(self) -> None:
+    def mark_finished(self) -> None:
         """Everything of interest was read; only the end of the message may still be arriving."""
         self._connection.may_finish = True
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from adderclaw.config.denied_names import NOTHING, Shut, covers, in_git
+from adderclaw.config.denied_names import NOTHING, DeniedNames, covers, in_git
 from adderclaw.config.paths import beneath, followed, settled
 from adderclaw.config.run_later_names import INSTALLED_TREES, Names, names
 from adderclaw.core.record import NamedTuple
@@ -101,7 +101,7 @@ class Surveyor:
         return len(self._watches.trusted) if self._watches is not None else 0
 
     def survey(
-        self, roots: Sequence[str], further: Sequence[str] = (), most: int = MOST_FOLDERS, shut: Shut = NOTHING
+        self, roots: Sequence[str], further: Sequence[str] = (), most: int = MOST_FOLDERS, shut: DeniedNames = NOTHING
     ) -> Survey:
         """`further` are places of the workspace that count, too, whatever they are called."""
         if shut != self._shut:
@@ -164,7 +164,15 @@ class _Walk:
     """One look at one root."""
 
     def __init__(
-        self, root: str, top: int, contents: Contents, most: int, shut: Shut, roots: Sequence[str], *, is_first: bool
+        self,
+        root: str,
+        top: int,
+        contents: Contents,
+        most: int,
+        shut: DeniedNames,
+        roots: Sequence[str],
+        *,
+        is_first: bool,
     ) -> None:
         self._root, self._top, self._contents, self._most = root, top, contents, most
         self._shut, self._roots, self._is_first = shut, roots, is_first

@@ -75,7 +75,7 @@ def _need_extra() -> None:
     from importlib import import_module
     from importlib.util import find_spec
 
-    from adderclaw.config.installation import lacking
+    from adderclaw.config.installation import missing_extra
 
     try:
         import_module(EXTRA[0])
@@ -83,7 +83,7 @@ def _need_extra() -> None:
             if find_spec(name) is None:
                 raise ModuleNotFoundError(name=name)
     except ModuleNotFoundError as error:
-        raise UsageError(f"`adderclaw serve`: {lacking('server', error.name)}") from error
+        raise UsageError(f"`adderclaw serve`: {missing_extra('server', error.name)}") from error
 
 
 def installed_program() -> str:

@@ -15,7 +15,7 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.events import EventRecord, Sink
 
 if TYPE_CHECKING:
-    from adderclaw.config.installation import Lacking
+    from adderclaw.config.installation import MissingExtra
     from adderclaw.config.schema.settings import Config
 
 MOST_WAITING = 2_048
@@ -62,7 +62,7 @@ def sink(
     return outbox.put, outbox.close
 
 
-def lacking(protocol: str) -> "Lacking | None":
+def lacking(protocol: str) -> "MissingExtra | None":
     """Why this protocol cannot be spoken here, with what mends it; None where it can."""
     if protocol != "otlp":
         return None
@@ -75,8 +75,8 @@ def lacking(protocol: str) -> "Lacking | None":
         pass
     from adderclaw.config import installation
 
-    why, fix = installation.lacking("telemetry", EXTRA)
-    return installation.Lacking(f'{why}, and telemetry.protocol is "otlp"', f'{fix}; "http" and "file" need none')
+    why, fix = installation.missing_extra("telemetry", EXTRA)
+    return installation.MissingExtra(f'{why}, and telemetry.protocol is "otlp"', f'{fix}; "http" and "file" need none')
 
 
 def _exporter(

@@ -12,7 +12,7 @@ from adderclaw.agent.loop.tokens import counted
 from adderclaw.agent.queries.model_answer import probe_request
 from adderclaw.agent.run.start import helpers_path
 from adderclaw.agent.session.clock import SystemClock
-from adderclaw.config.model_facts.catalogue import ModelFacts, cost, facts_of, first_of
+from adderclaw.config.model_facts.catalogue import ModelFacts, cost, facts_of, first_answering
 from adderclaw.config.schema.settings import Config, ProviderEntry
 from adderclaw.core.errors import ConfigError, ProviderError, Stopped
 from adderclaw.core.provider_kinds import BY_NAME, ROUTER
@@ -74,7 +74,7 @@ async def _described(name: str, entry: ProviderEntry, now: Config, sources: Sour
     from adderclaw.models.providers.openai import base_url_of, key_variable
 
     variable = key_variable(entry.kind, entry.api_key_env)
-    served = first_of(name, providers.model_of(name, now), now)
+    served = first_answering(name, providers.model_of(name, now), now)
     known = facts_of(*served, now)
     return {
         "name": name,

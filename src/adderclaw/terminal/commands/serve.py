@@ -69,6 +69,6 @@ def serve(
 
 def without_extra(command: str, error: ModuleNotFoundError) -> UsageError:
     """What to do where the server's own packages are not installed."""
-    from adderclaw.config.installation import lacking
+    from adderclaw.config.installation import missing_extra
 
-    return UsageError(f"`adderclaw {command}`: {lacking('server', error.name)}")
+    return UsageError(f"`adderclaw {command}`: {missing_extra('server', error.name)}")

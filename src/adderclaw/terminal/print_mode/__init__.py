@@ -92,12 +92,12 @@ class PrintOptions:
         """Report a choice of which the model is told nothing."""
         if session.thinking.is_unset or session.thinking.is_off:
             return
-        from adderclaw.config.model_facts.catalogue import first_of
-        from adderclaw.models.providers.thinking import is_told
+        from adderclaw.config.model_facts.catalogue import first_answering
+        from adderclaw.models.providers.thinking import sends_thinking
 
-        served = first_of(session.provider.name, session.model, session.config)
+        served = first_answering(session.provider.name, session.model, session.config)
         entry = session.config.providers.models.get(served.provider)
-        if entry is not None and not is_told(entry.kind, served.model, session.thinking, session.config):
+        if entry is not None and not sends_thinking(entry.kind, served.model, session.thinking, session.config):
             self.reports.add("--effort, --thinking", f"the model {served.model} has no such setting")
 
     def prompt(self, session: Session) -> None:

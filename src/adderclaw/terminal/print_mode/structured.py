@@ -32,7 +32,7 @@ class Shape:
         if not isinstance(value, dict):
             raise UsageError('--json-schema: it must be a JSON object such as {"type": "object", "properties": {…}}')
         self.schema = cast(Json, value)
-        if why := schemas.unusable(self.schema):
+        if why := schemas.schema_problem(self.schema):
             raise UsageError(f"--json-schema: it is no JSON Schema that can be checked: {why}")
 
     def ask(self, session: Session) -> None:

@@ -76,7 +76,7 @@ def clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
 
 def unusable(manifest: Manifest) -> list[str]:
     """Which tools have a schema by which nothing can be checked, and why."""
-    found = ((tool.name, json_schema.unusable(tool.schema)) for tool in manifest.tools)
+    found = ((tool.name, json_schema.schema_problem(tool.schema)) for tool in manifest.tools)
     return [f"tools: the schema of {name!r} cannot be used: {visible(why)}" for name, why in found if why]
 
 

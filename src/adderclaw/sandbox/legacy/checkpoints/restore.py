@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager, suppress
 from typing import Literal, NamedTuple
 
-from adderclaw.config.own_paths import Own
+from adderclaw.config.own_paths import OwnPaths
 from adderclaw.config.paths import beneath
 from adderclaw.core.errors import PathRefused, UsageError
 from adderclaw.sandbox import workspace
@@ -77,7 +77,7 @@ class Workshop(NamedTuple):
     store: Store
     blobs: Blobs
     limits: Limits
-    own: Callable[[str], Own]
+    own: Callable[[str], OwnPaths]
     """Root → what there is AdderClaw's own: nothing puts it back."""
 
 

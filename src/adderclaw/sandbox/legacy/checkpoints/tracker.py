@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from sqlite3 import Cursor
 
-from adderclaw.config.own_paths import Own
+from adderclaw.config.own_paths import OwnPaths
 from adderclaw.config.schema.settings import Checkpoints as Settings
 from adderclaw.core.errors import PathRefused, StoreError
 from adderclaw.core.record import NamedTuple
@@ -77,7 +77,7 @@ class Tracker:
     def __init__(
         self,
         store: Store,
-        own: Own,
+        own: OwnPaths,
         workspace: str,
         limits: Limits,
         tell: Callable[[str], None],

@@ -5,7 +5,7 @@ import sys
 
 from adderclaw.agent.loop import lifecycle
 from adderclaw.agent.run import Run
-from adderclaw.config.model_facts.catalogue import first_of
+from adderclaw.config.model_facts.catalogue import first_answering
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import DEFAULT_THINKING, EFFORTS, Thinking, parse_effort
@@ -17,7 +17,7 @@ async def model(run: Run, rest: str) -> Done:
     if rest:
         await run.switch(rest)
     session = run.session
-    served = first_of(session.provider.name, session.model, session.config)
+    served = first_answering(session.provider.name, session.model, session.config)
     through = "" if served.provider == session.provider.name else f", through {visible(session.provider.name)}"
     print(f"model {visible(served.model)} of the provider {visible(served.provider)}{through}")
     if not rest:
