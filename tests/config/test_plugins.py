@@ -147,7 +147,7 @@ def test_a_registry_that_cannot_be_understood_enables_nothing(
 
 def test_a_registry_that_cannot_be_understood_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "plugins.json").write_text("{")
-    with pytest.raises(ConfigError, match="cannot be understood"):
+    with pytest.raises(ConfigError, match="is invalid; correct it"):
         installed.record(str(tmp_path), "x", {})
     assert (tmp_path / "plugins.json").read_text() == "{"
 
