@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from adderclaw.config.baseline import BASELINE, MODE, TIGHTEN, Rule, Ruled
+from adderclaw.config.baseline import BASELINE, MODE, TIGHTEN, Rule, RuleResult
 from adderclaw.config.leaves import get, leaves, put
 from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, BYPASS, without_bypass
 from adderclaw.config.places import FILE_LIMIT, MANAGED_FOLDER
@@ -192,8 +192,8 @@ def _bound(key: str, managed: Any, current: Any) -> Any:
     return rule(managed, current).value
 
 
-def _stays(managed: Any, _: Any) -> Ruled:
-    return Ruled(managed, True)
+def _stays(managed: Any, _: Any) -> RuleResult:
+    return RuleResult(managed, True)
 
 
 def _replaced(tree: Json, origins: dict[str, str], path: tuple[str, ...], value: Any) -> Iterator[str]:

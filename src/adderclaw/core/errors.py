@@ -2,8 +2,8 @@
 
 AdderClawError                 1   any error shown to the operator
 ├── UsageError                 2   an invalid command line
-│   ├── Completed              2   the run to resume is already completed; carries its answer
-│   └── NoModel                2   no model is configured
+│   ├── AlreadyCompleted       2   the run to resume is already completed; carries its answer
+│   └── NoModelChosen          2   no model is configured
 ├── ConfigError                2   invalid configuration; carries every problem
 ├── StoreError                 1   the database cannot be used
 ├── LedgerError                1   the receipt log cannot be written, so no tool may run
@@ -11,7 +11,7 @@ AdderClawError                 1   any error shown to the operator
 ├── DeniedError                3   a guard, a judge or the operator refused a call
 ├── LimitError                 4   a limit is exhausted
 ├── NeedsInput                 5   an answer is needed and nobody is there
-│   └── StaysOpen              5   the question stays open and may be answered later
+│   └── AnswerPending          5   the question stays open and may be answered later
 └── Stopped                    6   the emergency stop is set
 
 The outcome of a run has the exit code of the corresponding error (`EXIT_CODES`). Signals exit with 130 and 143.
