@@ -346,8 +346,8 @@ def test_the_layout_of_the_reference_with_further_places(tmp_path: Path) -> None
 
 
 FOREIGN = {
-    "a path out": ('{"name": "p", "commands": "../x"}', "no path inside"),
-    "a path of the system": ('{"name": "p", "skills": "/etc"}', "no path inside"),
+    "a path out": ('{"name": "p", "commands": "../x"}', "not a path inside"),
+    "a path of the system": ('{"name": "p", "skills": "/etc"}', "not a path inside"),
     "a place that is not there": ('{"name": "p", "agents": "./none"}', "neither a Markdown file"),
     "hooks elsewhere": ('{"name": "p", "hooks": "./../h.json"}', "not a JSON file"),
     "hooks as text": ('{"name": "p", "hooks": {"Stop": "x"}}', "expected a list"),
