@@ -13,10 +13,10 @@ from adderclaw.agent.conversation.updates import Updates
 from adderclaw.agent.session.clock import SystemClock
 from adderclaw.clients.acp.updates import Teller
 from adderclaw.core.deltas import WholeWords
-from adderclaw.core.redaction import Secrets, settled, without_shapes
+from adderclaw.core.redaction import Secrets, mask_secret_shapes, settled_length
 from adderclaw.core.types import Delta
 from adderclaw.models.providers import gemini_reply, openai_reply
-from adderclaw.models.providers.text_calls import Curtain
+from adderclaw.models.providers.text_calls import TextCallFilter
 from adderclaw.models.providers.wire import Wire, endpoint
 from adderclaw.terminal.commands.agent import Shown
 from adderclaw.terminal.repl.markdown import Block, Look, Stream, drawn, last_part
@@ -62,12 +62,12 @@ def test_an_answer_is_passed_on_word_by_word(unit: str, size: int) -> None:
     def passed_on(size: int) -> None:
         heard: list[str] = []
         secrets = Secrets()
-        words = WholeWords(lambda delta: heard.append(delta.text), secrets.shown, settled)
+        words = WholeWords(lambda delta: heard.append(delta.text), secrets.redact, settled_length)
         text = ("-----BEGIN PRIVATE KEY-----\n" if unit.startswith("MII") else "") + filled(unit, size)
         for piece in pieces(text):
             words(Delta("text", piece))
         words.end()
-        assert "".join(heard) == secrets.shown(text)
+        assert "".join(heard) == secrets.redact(text)
 
     is_proportional(passed_on, size)
 
@@ -92,8 +92,8 @@ KEYS = ("-----BEGIN PRIVATE KEY-----\n", "-----BEGIN A PRIVATE KEY-----", "-----
 @rows("unit", [*REPEATED, *KEYS])
 @rows("end", ["", ",", "x ,\n"], ids=["nothing", "a comma", "a line end"])
 def test_what_may_be_a_secret_is_found_in_one_pass(unit: str, end: str) -> None:
-    is_proportional(lambda size: settled(filled(unit, size) + end), 10_000)
-    is_proportional(lambda size: without_shapes(filled(unit, size) + end), 10_000)
+    is_proportional(lambda size: settled_length(filled(unit, size) + end), 10_000)
+    is_proportional(lambda size: mask_secret_shapes(filled(unit, size) + end), 10_000)
 
 
 def wire() -> Wire:
@@ -139,7 +139,7 @@ def told_to_an_editor(size: int) -> None:
 
 
 def held_behind_a_curtain(size: int) -> None:
-    curtain, text = Curtain(), filled("a word ", size)
+    curtain, text = TextCallFilter(), filled("a word ", size)
     assert "".join(curtain.show(piece) for piece in pieces(text)) + curtain.rest(text) == text
 
 

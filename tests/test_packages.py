@@ -510,7 +510,7 @@ def test_update_says_how_for_the_way_it_was_installed(way: str, tmp_path: Path) 
         "from adderclaw.config.installation import lacking; print(lacking('fleet', 'dbos'))",
         env=env,
     )
-    assert "the extra `fleet` is not installed (dbos is missing): `" in asked.stdout
+    assert "the extra `fleet` is not installed (dbos is missing): install it with `" in asked.stdout
     assert bring in asked.stdout
     if way == "single file":
         assert found["update"].startswith("sh install.sh --to '/some where' # with the install.sh of the next release")

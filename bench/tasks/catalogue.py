@@ -9,7 +9,7 @@ from typing import Literal
 from adderclaw.core.decode import Invalid, decode
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.record import NamedTuple, record
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases")
 """Where they lie: no command of a run may read there."""
@@ -95,5 +95,5 @@ def chosen(only: list[str]) -> tuple[Named, ...]:
     known = {one.name for one in every} | kinds
     for word in only:
         if word not in known:
-            raise UsageError(f"--only {word}: no task and no kind of that name{meant(word, known)}; see --list")
+            raise UsageError(f"--only {word}: no task and no kind of that name{did_you_mean(word, known)}; see --list")
     return tuple(one for one in every if not only or one.name in only or one.task.kind in only)

@@ -12,7 +12,7 @@ import shutil
 import stat
 from collections.abc import Mapping
 
-from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, PathRefused
 from adderclaw.sandbox import confinement, workspace
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import SandboxSpec
@@ -66,10 +66,13 @@ class Workspace:
             try:
                 _copy(left, self.root)
                 for name in probe.same:
-                    if workspace.read(WorkspacePath(self.root, name), MOST).decode("utf-8", "replace") != task.files[name]:
+                    if (
+                        workspace.read(WorkspacePath(self.root, name), MOST).decode("utf-8", "replace")
+                        != task.files[name]
+                    ):
                         return f"{name} was changed"
                 self._put({name: task.files[name] for name in probe.back} | (probe.put or {}))
-            except (OSError, Refused) as error:
+            except (OSError, PathRefused) as error:
                 return str(error)
             argv = _argv(probe)
             return "" if argv is None else _difference(probe, await self._run(argv, stdin=probe.stdin.encode()))
@@ -97,7 +100,9 @@ class Workspace:
 
 
 def sandbox(root: str) -> Box:
-    return confinement.create_box(confinement.require_confinement((root,)), SandboxSpec(roots=(root,), hidden=(FOLDER,)))
+    return confinement.create_box(
+        confinement.require_confinement((root,)), SandboxSpec(roots=(root,), hidden=(FOLDER,))
+    )
 
 
 def _argv(probe: Probe) -> list[str] | None:
@@ -150,6 +155,6 @@ def _copy(left: str, root: str) -> None:
                 continue
             room -= found.st_size
             if room < 0:
-                raise Refused(f"the workspace holds more than {MOST_LEFT >> 30} GiB")
+                raise PathRefused(f"the workspace holds more than {MOST_LEFT >> 30} GiB")
             with contextlib.suppress(PermissionError):
                 shutil.copy2(source, os.path.join(there, name), follow_symlinks=False)

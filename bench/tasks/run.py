@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, PathRefused
 from bench.tasks import catalogue, checking
 from bench.tasks.catalogue import Named
 
@@ -115,7 +115,7 @@ class Bench:
                     failed = await workspace.failed(task)
             except (AdderClawError, OSError) as error:  # no space, no sandbox: it says nothing about the model
                 report, counted = {"outcome": "error", "reason": str(error)}, False
-            with contextlib.suppress(OSError, Refused):
+            with contextlib.suppress(OSError, PathRefused):
                 checking.empty(root)
         return {
             "task": name,

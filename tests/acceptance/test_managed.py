@@ -239,7 +239,7 @@ def test_no_policy_of_a_user_allows_where_only_the_administrators_rules_do(world
     world.script(call("Write", file_path="a.txt", content="a"), text("done"))
     done = world.agent("write")
     assert not (world.workspace / "a.txt").exists(), done.err
-    assert f"{own}: what it allows is ignored: {managed.FILE} lets no other file allow" in done.err
+    assert f"{own}: its allow rules are ignored: {managed.FILE} permits none in other files" in done.err
     made.write('[write]\nallow = ["**"]\n', "policy.toml")
     world.script(
         call("Write", file_path="a.txt", content="a"), call("Write", file_path="b.txt", content="b"), text(".")
@@ -316,7 +316,7 @@ def test_what_the_sandbox_holds_rules_out_the_profile_without_one(world: World, 
 def test_no_variable_says_what_a_managed_path_is(world: World) -> None:
     Managed(world).write('[security]\nforbidden_paths = ["$CORP/secret"]\n')
     for value in ("/nowhere", "/srv"):
-        stops(world.cli("config", "show", env={"CORP": value}), "has a variable in it, which each user sets")
+        stops(world.cli("config", "show", env={"CORP": value}), "contains a variable, which every user could set")
 
 
 def test_servers_plugins_and_skills_come_from_the_list(bounded: Managed) -> None:
@@ -439,7 +439,7 @@ def test_what_is_broken_stops_the_program(bounded: Managed) -> None:
         ("limits = [", "managed.toml"),
         ("[limits]\ncost = 1\n", "unknown key"),
         ('[limits]\ncost_usd = "much"\n', "limits.cost_usd"),
-        ('[permissions]\ndeny = ["Read("]\n', "is no rule and is dropped"),
+        ('[permissions]\ndeny = ["Read("]\n', "is not a valid rule and is ignored"),
     ):
         bounded.write(content)
         stops(world.cli("config", "validate"), why)
@@ -448,8 +448,8 @@ def test_what_is_broken_stops_the_program(bounded: Managed) -> None:
     stops(world.cli("config", "validate"), "policy.toml")
     (bounded.folder / "policy.toml").unlink()
     file.chmod(0o666)
-    stops(world.cli("config", "validate"), "can be written by others than root (mode 666)")
-    assert "can be written by others" in world.cli("doctor").out
+    stops(world.cli("config", "validate"), "is writable by users other than root (mode 666)")
+    assert "is writable by users other than root" in world.cli("doctor").out
     file.chmod(0o644)
     file.unlink()
     file.symlink_to("/dev/null")
@@ -459,12 +459,12 @@ def test_what_is_broken_stops_the_program(bounded: Managed) -> None:
     stops(world.cli("config", "validate"), "managed.toml: is no regular file")
     file.rmdir()
     bounded.folder.chmod(0o777)
-    stops(world.cli("config", "validate"), "/etc/adderclaw: can be written by others than root")
+    stops(world.cli("config", "validate"), "/etc/adderclaw: is writable by users other than root")
     bounded.folder.chmod(0o755)
     if os.geteuid() == 0:
         bounded.write(BOUNDS)
         os.chown(file, 12345, 0)
-        stops(world.cli("config", "validate"), "belongs to the user 12345, and not to root")
+        stops(world.cli("config", "validate"), "belongs to the user 12345 instead of root")
 
 
 # ------------------------------------------------------------------ money

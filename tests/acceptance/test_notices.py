@@ -84,7 +84,7 @@ def test_a_projects_file_brings_no_target_trusted_or_not(world: World) -> None:
             done = world.agent("hi")
             assert done.code == 0
             assert "notices.targets.evil.url" in done.err
-            assert "only your own configuration can say that" in done.err
+            assert "only your own configuration can set this" in done.err
         assert (len(mine.requests), len(theirs.requests)) == (2, 0)
     shown = json.loads(world.cli("notices", "list", "--output-format", "json").out)
     assert [row["name"] for row in shown] == ["hook"]

@@ -276,7 +276,7 @@ def test_25_d113_rules_keys_and_directories(world: World, tmp_path: Path) -> Non
         text("ok"),
     )
     done = world.agent("go")
-    assert done.err.count("is no rule and is dropped") == 5
+    assert done.err.count("is not a valid rule and is ignored") == 5
     assert [receipt["status"] for receipt in world.receipts()] == ["allowed", "allowed", "denied"]
     settings(world, permissions={"allow": [], "alow": []})
     refused = world.agent("go")

@@ -15,7 +15,16 @@ from adderclaw.agent.loop.tokens import Count, count_tokens, estimate_tokens
 from adderclaw.agent.run import Options, Run, open_run, start
 from adderclaw.agent.session.limits import TYPICAL_ANSWER, Budget, LoopDetector
 from adderclaw.agent.session.session import Session, State, TurnResult
-from adderclaw.config.model_facts.catalogue import ModelFacts, Prices, Quote, Served, cost, facts, facts_of, first_of
+from adderclaw.config.model_facts.catalogue import (
+    ModelFacts,
+    Prices,
+    Quote,
+    Served,
+    cost,
+    facts,
+    facts_of,
+    first_answering,
+)
 from adderclaw.config.schema.settings import Config, Limits, Managed, ModelEntry, ProviderEntry, Providers
 from adderclaw.core.errors import LimitError, ProviderError
 from adderclaw.core.history import History
@@ -387,7 +396,7 @@ def test_who_answers_is_who_is_billed() -> None:
         both=ProviderEntry(kind="reliable", providers=["a", "b"]),
         auto=ProviderEntry(kind="router", default="both", routes={"cheap": "b"}),
     )
-    assert first_of("auto", "mock", config) == Served("a", "claude-sonnet-4-5")
+    assert first_answering("auto", "mock", config) == Served("a", "claude-sonnet-4-5")
     prices, asked = Prices(config), Served("auto", "mock")
     assert prices.before(*asked).facts.input_per_mtok == 3
     assert prices.after(asked, Served("b", "gpt-4o-2024-08-06")).facts.input_per_mtok == 2.5

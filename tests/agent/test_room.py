@@ -7,7 +7,7 @@ import pytest
 
 from adderclaw.agent.run import Options, open_run, start
 from adderclaw.agent.tool_call.approvals import NoOperator
-from adderclaw.core.child import Child
+from adderclaw.core.child import ChildRequest
 from adderclaw.core.errors import LimitError
 from adderclaw.core.events import EventRecord
 from tests.scripted import ScriptedModel
@@ -38,12 +38,12 @@ def test_a_child_that_waits_begins_when_another_has_ended(tmp_path: Path, monkey
 
     async def scene(model: ScriptedModel) -> None:
         runtime = start(Options(config_file=str(config), workspace=str(tmp_path)))
-        runtime.bus.listen("watch", watch)
+        runtime.bus.add_sink("watch", watch)
         with open_run(runtime, NoOperator(waits=False), kind="message") as run:
             spawn = run.session.host.spawn
 
             async def child(prompt: str, *, waits: bool) -> str:
-                return (await spawn(Child(prompt=prompt, waits=waits))).answer
+                return (await spawn(ChildRequest(prompt=prompt, waits_for_slot=waits))).answer
 
             slow = asyncio.ensure_future(child("slow", waits=False))
             async with asyncio.timeout(20):
@@ -74,7 +74,7 @@ def test_where_none_may_run_nobody_waits(tmp_path: Path, monkeypatch: pytest.Mon
         runtime = start(Options(config_file=str(config), workspace=str(tmp_path)))
         with open_run(runtime, NoOperator(waits=False), kind="message") as run:
             with pytest.raises(LimitError, match="0 subagents run already"):
-                await run.session.host.spawn(Child(prompt="x", waits=True))
+                await run.session.host.spawn(ChildRequest(prompt="x", waits_for_slot=True))
             await run.close()
 
     asyncio.run(asyncio.wait_for(scene(), 30))

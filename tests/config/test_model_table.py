@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adderclaw.config.model_facts import table as model_table
-from adderclaw.config.model_facts.catalogue import Prices, cost, facts, facts_of, first_of
+from adderclaw.config.model_facts.catalogue import Prices, cost, facts, facts_of, first_answering
 from adderclaw.config.model_facts.price_list import Unreadable, models_of_source
 from adderclaw.config.schema.managed import Managed
 from adderclaw.config.schema.models import ModelEntry
@@ -103,7 +103,7 @@ def test_an_alias_is_the_newest_model_of_its_name_at_its_vendor(
 
 def test_an_alias_in_an_entry_is_what_answers_and_what_is_billed(home: Path) -> None:
     stored(home, {name: {} for name in SOLD.split()})
-    assert first_of("r", "mock", ENTRIES).model == "claude-sonnet-5-5"
+    assert first_answering("r", "mock", ENTRIES).model == "claude-sonnet-5-5"
     own = providers.Choice("a", "claude-opus-5-5")
     assert providers.wanted("haiku", ENTRIES, own).model == "claude-haiku-5-5"
     assert providers.wanted("haiku", ENTRIES, providers.Choice("o", "gpt-5")).model == "gpt-5"
@@ -143,8 +143,8 @@ def test_a_long_request_costs_what_the_vendor_says(home: Path) -> None:
 
 def test_an_announced_price_applies_from_its_day() -> None:
     row = {"input_per_mtok": 2.0, "output_per_mtok": 9.0, "from": {"2020-01-01": {"input_per_mtok": 4.0}}}
-    assert model_table.of_today(row) == {"input_per_mtok": 4.0}
-    assert model_table.of_today(row | {"from": {"2999-01-01": {"input_per_mtok": 4.0}}})["input_per_mtok"] == 2.0
+    assert model_table.facts_of_today(row) == {"input_per_mtok": 4.0}
+    assert model_table.facts_of_today(row | {"from": {"2999-01-01": {"input_per_mtok": 4.0}}})["input_per_mtok"] == 2.0
 
 
 # ------------------------------------------------------------------ the refreshed table

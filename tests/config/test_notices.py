@@ -22,7 +22,7 @@ WRONG = [
     ),
     (
         '[notices.targets.a]\nkind = "email"\nhost = "h.org"\nsender = "a@b.org"\nto = ["x@y.org\\nBcc: z@y.org"]',
-        "is no address",
+        "is not an e-mail address",
     ),
     (
         '[notices.targets.a]\nkind = "email"\nhost = "h.org"\nsender = "a@b.org"\nto = ["x@y.org"]\nuser = "u"',

@@ -36,7 +36,7 @@ def test_a_path_is_followed_as_python_follows_it(tmp_path: Path) -> None:
 def test_what_no_file_can_be_called_leads_nowhere(path: str, tmp_path: Path) -> None:
     assert followed(str(tmp_path / path)) == UNRESOLVED
     assert not programs.is_inside(followed(str(tmp_path / path)), [str(tmp_path)])
-    with pytest.raises(OSError, match="it is not known where it leads"):
+    with pytest.raises(OSError, match="the path cannot be resolved"):
         settled(str(tmp_path / path))
 
 

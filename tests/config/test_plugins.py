@@ -147,7 +147,7 @@ def test_a_registry_that_cannot_be_understood_enables_nothing(
 
 def test_a_registry_that_cannot_be_understood_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "plugins.json").write_text("{")
-    with pytest.raises(ConfigError, match="cannot be understood"):
+    with pytest.raises(ConfigError, match="is invalid; correct it"):
         installed.record(str(tmp_path), "x", {})
     assert (tmp_path / "plugins.json").read_text() == "{"
 
@@ -346,10 +346,10 @@ def test_the_layout_of_the_reference_with_further_places(tmp_path: Path) -> None
 
 
 FOREIGN = {
-    "a path out": ('{"name": "p", "commands": "../x"}', "no path inside"),
-    "a path of the system": ('{"name": "p", "skills": "/etc"}', "no path inside"),
-    "a place that is not there": ('{"name": "p", "agents": "./none"}', "no Markdown file"),
-    "hooks elsewhere": ('{"name": "p", "hooks": "./../h.json"}', "no JSON file"),
+    "a path out": ('{"name": "p", "commands": "../x"}', "not a path inside"),
+    "a path of the system": ('{"name": "p", "skills": "/etc"}', "not a path inside"),
+    "a place that is not there": ('{"name": "p", "agents": "./none"}', "neither a Markdown file"),
+    "hooks elsewhere": ('{"name": "p", "hooks": "./../h.json"}', "not a JSON file"),
     "hooks as text": ('{"name": "p", "hooks": {"Stop": "x"}}', "expected a list"),
     "servers as a list": ('{"name": "p", "mcpServers": {"a": []}}', "expected a table"),
     "no name": ("{}", "name: is required"),

@@ -35,14 +35,14 @@ def test_every_setting_is_read_somewhere() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('[logging]\nrun_id_pattern = "x"', "must have YYYYMMDD-HHMMSS-<short-uuid> in it, once"),
-        ('[logging]\nrun_id_pattern = "YYYYMMDD-HHMMSS"', "must have YYYYMMDD-HHMMSS-<short-uuid> in it, once"),
-        ('[logging]\nrun_id_pattern = "YYYYMMDD-HHMMSS-<short-uuid><short-uuid>"', "makes no name of a folder"),
-        ('[logging]\nrun_id_pattern = "../YYYYMMDD-HHMMSS-<short-uuid>"', "makes no name of a folder"),
-        ('[logging]\nrun_id_pattern = ".YYYYMMDD-HHMMSS-<short-uuid>"', "makes no name of a folder"),
-        ('[logging]\nrun_id_pattern = "a b YYYYMMDD-HHMMSS-<short-uuid>"', "makes no name of a folder"),
-        (f'[logging]\nrun_id_pattern = "{"x" * 200}YYYYMMDD-HHMMSS-<short-uuid>"', "makes no name of a folder"),
-        ('[runtime]\nshell_linux = "/bin/zsh"', '"/bin/zsh" is no bash'),
+        ('[logging]\nrun_id_pattern = "x"', "must contain YYYYMMDD-HHMMSS-<short-uuid> exactly once"),
+        ('[logging]\nrun_id_pattern = "YYYYMMDD-HHMMSS"', "must contain YYYYMMDD-HHMMSS-<short-uuid> exactly once"),
+        ('[logging]\nrun_id_pattern = "YYYYMMDD-HHMMSS-<short-uuid><short-uuid>"', "is not a valid folder name"),
+        ('[logging]\nrun_id_pattern = "../YYYYMMDD-HHMMSS-<short-uuid>"', "is not a valid folder name"),
+        ('[logging]\nrun_id_pattern = ".YYYYMMDD-HHMMSS-<short-uuid>"', "is not a valid folder name"),
+        ('[logging]\nrun_id_pattern = "a b YYYYMMDD-HHMMSS-<short-uuid>"', "is not a valid folder name"),
+        (f'[logging]\nrun_id_pattern = "{"x" * 200}YYYYMMDD-HHMMSS-<short-uuid>"', "is not a valid folder name"),
+        ('[runtime]\nshell_linux = "/bin/zsh"', '"/bin/zsh" is not bash'),
     ],
 )
 def test_a_value_that_would_not_hold_is_refused(cli: Cli, text: str, says: str) -> None:

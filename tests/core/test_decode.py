@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from adderclaw.core.decode import Between, Invalid, decode, field_docs, freeze, schema, thaw
+from adderclaw.core.decode import Between, Invalid, decode, field_docs, freeze, json_schema, thaw
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from tests.rows import rows
@@ -81,7 +81,7 @@ def test_reports_every_problem_at_once() -> None:
 def test_a_flood_of_problems_is_counted_and_not_listed() -> None:
     with pytest.raises(Invalid) as caught:
         decode(Outer, {f"k{at}": at for at in range(50_000)})
-    assert caught.value.problems == [("", "has 50,001 problems: this is meant for something else")]
+    assert caught.value.problems == [("", "has 50,001 problems; it is probably not the right kind of data")]
 
 
 def test_a_long_value_is_shortened() -> None:
@@ -102,7 +102,7 @@ def test_thaw_and_freeze_are_inverse() -> None:
 
 
 def test_schema_is_compact_and_closed() -> None:
-    made = schema(Outer)
+    made = json_schema(Outer)
     assert made["additionalProperties"] is False
     assert made["required"] == ["name"]
     assert made["properties"]["name"] == {"type": "string", "description": "What it is called, in words."}

@@ -44,7 +44,7 @@ values: st.SearchStrategy[Any] = st.recursive(
 def cases(draw: st.DrawFn) -> tuple[type[Any], Any]:
     """A kind, and data that has mostly its keys."""
     kind = draw(st.sampled_from(KINDS))
-    names = [*decode.schema(kind)["properties"], "unknown"]
+    names = [*decode.json_schema(kind)["properties"], "unknown"]
     return kind, draw(st.dictionaries(st.sampled_from(names), values, max_size=5) | values)
 
 

@@ -8,7 +8,7 @@ from adderclaw.core.errors import (
     DeniedError,
     LimitError,
     NeedsInput,
-    Refused,
+    PathRefused,
     Stopped,
     UsageError,
     outcome_of,
@@ -16,7 +16,7 @@ from adderclaw.core.errors import (
 
 ENDS: list[tuple[type[AdderClawError], str]] = [
     (DeniedError, "denied"),
-    (Refused, "denied"),
+    (PathRefused, "denied"),
     (LimitError, "limit"),
     (NeedsInput, "needs_input"),
     (Stopped, "stopped"),

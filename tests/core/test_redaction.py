@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adderclaw.core.redaction import MARK, MOST_MARKS, Secrets, lookalikes, looks_secret, secret_name, visible
+from adderclaw.core.redaction import MARK, MOST_MARKS, Secrets, is_secret_name, lookalikes, looks_secret, visible
 from tests.rows import rows
 
 SECRET = 'hunter2 "very"/sécret+x=y'
@@ -221,7 +221,7 @@ NAMES = [
 
 @rows(("name", "expected"), NAMES)
 def test_names_of_secrets(name: str, expected: bool) -> None:
-    assert secret_name(name) is expected
+    assert is_secret_name(name) is expected
 
 
 def test_clean_goes_through_everything() -> None:

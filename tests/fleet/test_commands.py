@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from adderclaw.core.overseer import Asking, Granted
+from adderclaw.core.overseer import ModelCallEstimate, Reservation
 from adderclaw.fleet import anchors, budgets, leases
 from adderclaw.fleet.database import Database
 from adderclaw.fleet.keys import Key
@@ -194,17 +194,17 @@ def test_a_call_holds_what_it_can_take_and_its_answer_is_cut_to_what_is_left(far
     database = Database(farm.url)
     run = leases.claim(database, farm.rows("SELECT id FROM fleet.runs")[0].id, "w", 60)
     lease = leases.Lease(run.id, run.token, "w")
-    asking = Asking("m", input_tokens=1_000, input_price=1.0, least=1_000, most=5_000, answer_price=0.001)
+    asking = ModelCallEstimate("m", input_tokens=1_000, input_price=1.0, least=1_000, most=5_000, answer_price=0.001)
     first = budgets.reserve(database, lease, asking, "")
-    assert isinstance(first, Granted)
+    assert isinstance(first, Reservation)
     assert first.answer is None  # 6 of 10 dollars are held
     second = budgets.reserve(database, lease, asking, "")
-    assert isinstance(second, Granted)
+    assert isinstance(second, Reservation)
     assert second.answer == 3_000  # as much as fits into 4
     assert budgets.reserve(database, lease, asking, "") == budgets.Refused("", "")  # later, perhaps
     budgets.settle(database, first.held, 1_500, 1.5)
     third = budgets.reserve(database, lease, asking, "")
-    assert isinstance(third, Granted)
+    assert isinstance(third, Reservation)
     assert third.answer == 3_500
     for one in (second, third):
         budgets.settle(database, one.held, 4_000, 4.0)

@@ -9,13 +9,13 @@ from typing import Any
 
 import psycopg
 
-from adderclaw.core.overseer import Asking, Granted
+from adderclaw.core.overseer import ModelCallEstimate, Reservation
 from adderclaw.fleet import budgets, leases, queries, submit
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.submit import ANY_PLACE, Order
 from tests.fleet.farm import Farm, text
 
-ASKING = Asking("m", input_tokens=100, input_price=0.0, least=10, most=10, answer_price=0.0)
+ASKING = ModelCallEstimate("m", input_tokens=100, input_price=0.0, least=10, most=10, answer_price=0.0)
 WAITS = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
@@ -53,7 +53,7 @@ def test_a_commit_that_nobody_heard_of_counts_once(farm: Farm) -> None:
     turn = budgets.turn(database, lease, "m")
     assert (turn.seconds, bool(turn.ticket)) == (0.0, True)
     held = budgets.reserve(database, lease, ASKING, turn.ticket)
-    assert isinstance(held, Granted)
+    assert isinstance(held, Reservation)
     assert farm.rows("SELECT held_tokens FROM fleet.reservations") == [(110,)]
     budgets.settle(database, held.held, 50, 0.0)
     assert farm.rows("SELECT spent_tokens, held_tokens FROM fleet.budgets") == [(50, 0)]

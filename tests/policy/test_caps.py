@@ -9,7 +9,7 @@ import pytest
 from adderclaw import policy as gate
 from adderclaw.config.paths import UNRESOLVED
 from adderclaw.config.trust import named_files
-from adderclaw.core.errors import ConfigError, Refused
+from adderclaw.core.errors import ConfigError, PathRefused
 from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.policy.legacy import looking
 from adderclaw.policy.legacy.commands import MAX_DEPTH, MAX_HANDED, UNFOLLOWED, handed_on
@@ -158,7 +158,7 @@ def test_every_word_of_deeper_texts_is_found() -> None:
 def test_names_in_a_patch() -> None:
     deep = "a/" * 40 + "key"
     assert "key" in set(patches.changed(f"+++ {deep}\n"))
-    with pytest.raises(Refused, match="split it"):
+    with pytest.raises(PathRefused, match="split it"):
         list(patches.changed(f"+++ {'a/' * 2_000}\n" * 60))
 
 
@@ -167,7 +167,7 @@ def test_a_path_that_is_too_long_to_be_checked(tmp_path: Path) -> None:
 
     context = ToolContext("c", "s", Workspace(str(tmp_path)))
     (tmp_path / "key").write_text("k")
-    with pytest.raises(Refused, match="too long to check"):
+    with pytest.raises(PathRefused, match="too long to check"):
         prepare(BashArguments(f"cat {'./' * 2_040}key"), context)
 
 
@@ -243,7 +243,7 @@ def test_more_names_than_are_looked_at_are_no_plan(tmp_path: Path) -> None:
     look = wildcards.within(str(tmp_path), (str(tmp_path),))
     assert look("", (Component("9.*", True),)) is None
     context = ToolContext("c", "s", Workspace(str(tmp_path)))
-    with pytest.raises(Refused, match="without following links"):
+    with pytest.raises(PathRefused, match="without following links"):
         prepare(BashArguments(f"cp -rL {tmp_path} /tmp/copy"), context)
 
 

@@ -14,7 +14,7 @@ from adderclaw.policy.case import Case, CommandDenial, Decision, Policy
 from adderclaw.policy.legacy.programs.allowlist import PROGRAMS
 from adderclaw.sandbox.process import ProcessRequest, RunningProcess
 from adderclaw.tools import shell
-from adderclaw.tools.paths import Refused
+from adderclaw.tools.paths import PathRefused
 from adderclaw.tools.shell import UNCONFINED, BashArguments, CommandSetup
 from tests.rows import rows
 
@@ -99,7 +99,7 @@ class World:
         context = ToolContext("c", "s", Workspace(str(self.root)))
         try:
             touch = shell.prepare(BashArguments(command=command), context, CONFINED if sandboxed else UNCONFINED).touch
-        except Refused as refusal:
+        except PathRefused as refusal:
             return Decision("deny", "high", str(refusal), "paths", denial="no sandbox")
         return gate.judge(Case("Bash", "Bash", {"command": command}, touch, policy))
 

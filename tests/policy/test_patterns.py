@@ -13,7 +13,7 @@ import pytest
 
 from adderclaw.config.foreign import json_schema
 from adderclaw.core import glob_patterns
-from adderclaw.core.glob_patterns import covering
+from adderclaw.core.glob_patterns import gitignore_tree
 from adderclaw.core.types import PathFact
 from adderclaw.policy import rules
 from adderclaw.policy.hosts import covers
@@ -57,7 +57,7 @@ def test_a_path_pattern_means_what_its_definition_says() -> None:
     for _ in range(3_000):
         pattern = tuple(chance.choices(PARTS, k=chance.randint(1, 5)))
         path = tuple("".join(chance.choices("ab", k=chance.randint(1, 3))) for _ in range(chance.randint(1, 6)))
-        found = re.fullmatch(covering("/" + "/".join(pattern)), "/".join(path)) is not None
+        found = re.fullmatch(gitignore_tree("/" + "/".join(pattern)), "/".join(path)) is not None
         trailing = len(pattern)
         while trailing > 1 and pattern[trailing - 1] == pattern[trailing - 2] == "**":
             trailing -= 1
@@ -70,7 +70,7 @@ def test_a_star_means_any_text() -> None:
         pattern = "".join(chance.choices("ab*", k=chance.randint(0, 7)))
         text = "".join(chance.choices("ab", k=chance.randint(0, 9)))
         naive = re.fullmatch("".join(".*" if c == "*" else c for c in pattern), text)
-        assert (re.fullmatch(glob_patterns.text(pattern), text) is None) == (naive is None), (pattern, text)
+        assert (re.fullmatch(glob_patterns.text_pattern(pattern), text) is None) == (naive is None), (pattern, text)
 
 
 @rows(
@@ -89,7 +89,7 @@ def test_a_star_means_any_text() -> None:
     ],
 )
 def test_path_patterns(pattern: str, path: str, wanted: bool) -> None:
-    assert (re.fullmatch(covering(pattern), path, re.DOTALL) is not None) == wanted
+    assert (re.fullmatch(gitignore_tree(pattern), path, re.DOTALL) is not None) == wanted
 
 
 @rows(("pattern", "found"), [("{a,b}", ["a", "b"]), ("{a{b,c}", ["{ab", "{ac"]), ("{a,{b}", ["{a,{b}"])])

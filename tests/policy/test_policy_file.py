@@ -453,4 +453,4 @@ def test_a_pattern_may_float_often() -> None:
 @given(st.text("ab* ", max_size=12), st.text("ab ", max_size=12))
 def test_a_glob_means_what_the_plain_one_means(pattern: str, text: str) -> None:
     plain = "".join(".*" if char == "*" else re.escape(char) for char in pattern)
-    assert bool(re.fullmatch(glob_patterns.text(pattern), text)) == bool(re.fullmatch(plain, text))
+    assert bool(re.fullmatch(glob_patterns.text_pattern(pattern), text)) == bool(re.fullmatch(plain, text))

@@ -15,7 +15,7 @@ from adderclaw.policy.legacy.shell.plan import Plan
 from adderclaw.policy.legacy.shell.planner import render
 from adderclaw.sandbox.process import ProcessRequest, RunningProcess
 from adderclaw.tools import shell
-from adderclaw.tools.paths import Refused
+from adderclaw.tools.paths import PathRefused
 from adderclaw.tools.shell import BashArguments, CommandSetup
 
 CODE = "a[$(touch pwned)]"
@@ -48,7 +48,7 @@ class Place:
         policy = gate.policy_of(config, str(self.root), str(self.root.parent), sandboxed=True, scratch="/tmp")
         try:
             touch = self.touch(command)
-        except Refused as refusal:
+        except PathRefused as refusal:
             return Decision("deny", "high", str(refusal), "paths")
         return gate.judge(Case("Bash", "Bash", {"command": command}, touch, policy))
 

@@ -17,7 +17,7 @@ from adderclaw.policy.case import Case
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.tools import shell
-from adderclaw.tools.paths import Refused
+from adderclaw.tools.paths import PathRefused
 from adderclaw.tools.shell import BashArguments, CommandSetup
 from tests.program import Soak
 
@@ -89,7 +89,7 @@ async def allowed_and_run(command: str, ctx: ToolContext, policy: gate.Policy, m
     arguments = BashArguments(command=command, timeout=20_000)
     try:
         prepared = shell.prepare(arguments, ctx, means)
-    except (Refused, OSError, ValueError):
+    except (PathRefused, OSError, ValueError):
         return None
     if gate.judge(Case("Bash", "Bash", {"command": command}, prepared.touch, policy)).verdict != "allow":
         return None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adderclaw.core.glob_patterns import covering
+from adderclaw.core.glob_patterns import gitignore_tree
 from adderclaw.policy import rules
 from adderclaw.policy.case import Decision
 from adderclaw.policy.rules import Anchors, InvalidRule, Rule
@@ -303,8 +303,8 @@ def test_gitignore_as_pathspec_has_it(pattern: str, path: str) -> None:
     import re
 
     theirs = pathspec.GitIgnoreSpec.from_lines([pattern]).match_file(path)
-    ours = re.fullmatch(covering(pattern), path) is not None
-    assert ours == theirs, (pattern, path, covering(pattern))
+    ours = re.fullmatch(gitignore_tree(pattern), path) is not None
+    assert ours == theirs, (pattern, path, gitignore_tree(pattern))
 
 
 # ------------------------------------------------------------------ domains, names, fields

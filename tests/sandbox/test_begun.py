@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.config.denied_names import NOTHING, Shut
+from adderclaw.config.denied_names import NOTHING, DeniedNames
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.bubblewrap import SandboxSpec
@@ -22,13 +22,13 @@ from tests.trial import why_not
 class Given:
     """Says what commands see, as the sandbox contents of a session do."""
 
-    def __init__(self, room: SandboxSpec, shut: Shut = NOTHING) -> None:
+    def __init__(self, room: SandboxSpec, shut: DeniedNames = NOTHING) -> None:
         self.now, self._shut = room, shut
 
     def outline(self) -> SandboxSpec:
         return self.now
 
-    def shut(self) -> Shut:
+    def shut(self) -> DeniedNames:
         return self._shut
 
     def spec(self, outline: SandboxSpec, survey: Survey) -> SandboxSpec:
@@ -126,6 +126,6 @@ def test_one_that_has_ended_is_replaced(box: Box, root: Path, told: list[str]) -
 
 
 def test_where_rules_need_a_look_nothing_starts_ahead(box: Box, root: Path) -> None:
-    box.prestart(Given(SandboxSpec((str(root),)), Shut(re.compile("x"))))
+    box.prestart(Given(SandboxSpec((str(root),)), DeniedNames(re.compile("x"))))
     assert children() == []
     assert cat(box, root) == "alpha\n"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from adderclaw.config.own_paths import Own
+from adderclaw.config.own_paths import OwnPaths
 from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs
 from adderclaw.sandbox.legacy.checkpoints.restore import Workshop, carry_out, finish_pending, plan
 from adderclaw.sandbox.legacy.checkpoints.tree import IGNORED, NOBODYS, Forgets, Index, Limits, scan, state_at
@@ -25,7 +25,7 @@ LIMITS = Limits(10_000, 1 << 20, 1 << 26, IGNORED)
 NAMES = ("id_rsa", "sub/authorized_keys", "config.toml")
 
 
-def nobodys(_root: str) -> Own:
+def nobodys(_root: str) -> OwnPaths:
     return NOBODYS
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from adderclaw.config import safe_open
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 from tests.program import Soak
@@ -67,7 +67,7 @@ def test_no_file_call_of_python_accepts_a_place(ground: Ground) -> None:
 
 @pytest.mark.parametrize("way", ["..", "../x", "a/../../x", "/etc/passwd", "a\0b"])
 def test_no_place_leads_up(ground: Ground, way: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         ground.place(way)
 
 
@@ -116,7 +116,7 @@ CALLS: dict[str, Callable[[WorkspacePath], object]] = {
 def test_nothing_goes_through_a_link_on_the_way(ground: Ground, name: str) -> None:
     (ground.root / "link").symlink_to(ground.outside)
     (ground.root / "mine").write_text("mine")
-    with pytest.raises((OSError, Refused)):
+    with pytest.raises((OSError, PathRefused)):
         CALLS[name](ground.place("link"))
     ground.untouched()
 
@@ -132,7 +132,7 @@ def test_nor_does_a_walk(ground: Ground, target: str) -> None:
 def test_a_link_itself_is_neither_read_nor_written_over(ground: Ground) -> None:
     (ground.root / "link").symlink_to(ground.outside / "secret.txt")
     for call in (workspace.read, workspace.read_replaceable, _overwrite, workspace.open_file):
-        with pytest.raises(Refused):
+        with pytest.raises(PathRefused):
             call(ground.place("link"))
     workspace.put_link(ground.place("link"), "door/secret.txt")
     assert os.readlink(ground.root / "link") == "door/secret.txt"
@@ -152,9 +152,9 @@ def test_a_tree_is_removed_with_its_links_and_not_through_them(ground: Ground) -
 
 def test_a_second_name_of_a_file_is_not_written_over(ground: Ground) -> None:
     os.link(ground.outside / "secret.txt", ground.root / "second-name")
-    with pytest.raises(Refused, match="2 names"):
+    with pytest.raises(PathRefused, match="2 names"):
         workspace.write(ground.place("second-name"), b"x")
-    with pytest.raises(Refused, match="2 names"):
+    with pytest.raises(PathRefused, match="2 names"):
         workspace.chmod(ground.place("second-name"), 0o666)
     ground.untouched()
 
@@ -166,9 +166,9 @@ def test_what_is_no_file_is_not_opened(ground: Ground) -> None:
         server.bind(f"/proc/self/fd/{folder}/sock")
     os.close(folder)
     for name in ("pipe", "sock"):
-        with pytest.raises((Refused, OSError)):
+        with pytest.raises((PathRefused, OSError)):
             workspace.read(ground.place(name))
-        with pytest.raises(Refused):
+        with pytest.raises(PathRefused):
             workspace.write(ground.place(name), b"x")
 
 
@@ -190,9 +190,9 @@ def test_a_file_that_others_changed_is_not_replaced(ground: Ground) -> None:
     place = ground.place("door/secret.txt")
     old = workspace.read_replaceable(place)
     (ground.root / "door" / "secret.txt").write_text("others\n")
-    with pytest.raises(Refused, match="changed by somebody else"):
+    with pytest.raises(PathRefused, match="changed by somebody else"):
         workspace.replace_unchanged(place, b"x", old)
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         workspace.replace_unchanged(place, b"x", None)
     assert workspace.read(place) == b"others\n"
 
@@ -208,7 +208,7 @@ def test_limits_hold(ground: Ground) -> None:
 
 def test_the_root_itself_stays(ground: Ground) -> None:
     for call in (workspace.remove, workspace.remove_tree, _overwrite):
-        with pytest.raises(Refused):
+        with pytest.raises(PathRefused):
             call(ground.place("."))
     assert ground.root.is_dir()
 
@@ -271,7 +271,7 @@ def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(ground: Ground, soak:
             (ground.root / "mine").write_text("mine")
             try:
                 outcomes.add(str(CALLS[name](ground.place("door"))))
-            except (OSError, Refused):
+            except (OSError, PathRefused):
                 outcomes.add("refused")
     ground.untouched()
     assert swapper.count >= 10

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.tools.skills import catalogue, files
 from tests.acceptance.world import call, text
 from tests.program import Soak
@@ -53,7 +53,7 @@ def test_no_skill_is_read_through_a_folder_that_is_exchanged(tmp_path: Path, soa
                 try:
                     assert files.read_file(skill.folder, "id_rsa", 100).data == b"inside"
                     read += 1
-                except Refused:
+                except PathRefused:
                     continue
     assert read
 

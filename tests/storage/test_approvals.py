@@ -28,7 +28,7 @@ from adderclaw.core.questions import (
     Question,
     QuestionRequest,
     Replies,
-    replied,
+    answer_with,
 )
 from adderclaw.storage import Store, approvals, transcript
 from adderclaw.storage.approvals import Approval
@@ -189,7 +189,7 @@ class Slow:
         self.cancelled = False
 
     async def ask(self, request: QuestionRequest) -> Answer:
-        return replied(None)
+        return answer_with(None)
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         try:
@@ -504,4 +504,4 @@ class Replying:
         return Answer(False, "operator")
 
     async def ask(self, request: QuestionRequest) -> Answer:
-        return replied(self.replies)
+        return answer_with(self.replies)

@@ -9,7 +9,7 @@ import pytest
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.types import Prepared, ToolContext, ToolResult, Touch, Workspace
 from adderclaw.tools import Kit, builtin_tools, decode_arguments, find_tool, resolve_arguments
-from adderclaw.tools.paths import Refused, denied_result
+from adderclaw.tools.paths import PathRefused, denied_result
 
 SECRET = "outside-secret"
 
@@ -47,7 +47,7 @@ class Bench(NamedTuple):
         """Decode, prepare, run: the gate says yes to everything, so that only the tool itself refuses."""
         try:
             prepared = self.prepare(name, **given)
-        except Refused as refusal:
+        except PathRefused as refusal:
             return denied_result(refusal)
         return result_of(prepared)
 

@@ -22,7 +22,9 @@ class Yard:
         self.root.mkdir()
         self.stop = root / "ESTOP"
         self.keep = LongOutputs(str(root / "outputs" / "s"), lambda text: text.replace("hunter2", "[redacted]"))
-        self.ctx = ToolContext("c", "s", Workspace(str(self.root)), kept=self.keep.folder, keep=self.keep)
+        self.ctx = ToolContext(
+            "c", "s", Workspace(str(self.root)), outputs_folder=self.keep.folder, store_output=self.keep
+        )
         numbers = iter(range(1, 1000))
         self.tasks = Tasks(FixedClock(), lambda kind: f"{kind}-{next(numbers)}", self.keep, stopped=self.stop.exists)
         self.tools = builtin_tools(Kit(Config(), None, FixedClock(), tasks=self.tasks))
@@ -168,15 +170,15 @@ def test_work_that_fails_and_work_that_is_waited_for(yard: Yard) -> None:
         return TaskOutcome("completed", "it answered", "forty-two")
 
     async def go() -> None:
-        assert not await yard.tasks.awaited()
+        assert not await yard.tasks.wait_for_needed()
         await yard.over(yard.tasks.begin("agent", "bad", fails, yard.ctx).id)
-        assert not await yard.tasks.awaited(), "nobody waits for that one"
+        assert not await yard.tasks.wait_for_needed(), "nobody waits for that one"
         yard.tasks.begin("agent", "good", answers, yard.ctx, awaited=True)
-        assert await yard.tasks.awaited()
+        assert await yard.tasks.wait_for_needed()
         failed, good = yard.tasks.finished()
         assert "RuntimeError: no luck" in failed.text
         assert (good.text.count("forty-two"), good.result) == (0, "forty-two"), "the loop frames it"
-        assert not await yard.tasks.awaited()
+        assert not await yard.tasks.wait_for_needed()
 
     asyncio.run(go())
 

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.json_text import check_size
 from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.policy.legacy.programs import patches
@@ -285,7 +285,7 @@ def explode(bomb: Callable[[Ground], str]) -> tuple[int, str]:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 said = bomb(Ground(Path(folder)))
-            except Refused as error:
+            except PathRefused as error:
                 said = f"refused: {error}"
             except BaseException as error:  # noqa: BLE001 - it is told to the parent
                 said = f"broken by {error!r:.200}"

@@ -98,7 +98,7 @@ def test_names_that_run_code_later_are_told_one_by_one(bench: Bench) -> None:
 
 def test_what_a_rule_keeps_is_told(bench: Bench) -> None:
     fill(bench, "p/secret/x", "p/y")
-    bench.ctx.unchanged = lambda path: path.endswith("/secret/x")
+    bench.ctx.is_write_protected = lambda path: path.endswith("/secret/x")
     assert str(bench.root / "p/secret/x") in {fact.path for fact in bench.touch("Delete", path="p").writes}
 
 

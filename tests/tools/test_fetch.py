@@ -10,7 +10,7 @@ import pytest
 
 from adderclaw.config.schema.settings import Config, Runtime, Security, Web
 from adderclaw.core.errors import LimitError, ProviderError
-from adderclaw.core.host import Nobody
+from adderclaw.core.host import NoSession
 from adderclaw.core.types import ToolContext, ToolResult, Workspace
 from adderclaw.tools import Kit, builtin_tools, decode_arguments
 from adderclaw.tools.fetch import BODY_BYTES, PAGE_CHARS, page_target
@@ -108,7 +108,7 @@ def port() -> Iterator[int]:
         yield made
 
 
-class Small(Nobody):
+class Small(NoSession):
     """A session of which only the small model is there."""
 
     has_model = True
@@ -117,7 +117,7 @@ class Small(Nobody):
         self.asked: list[tuple[str, str, str]] = []
         self.fails: Exception | None = None
 
-    async def ask_small_model(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
+    async def ask_small_model(self, instructions: str, text: str, purpose: str, model: str) -> str:
         if self.fails is not None:
             raise self.fails
         self.asked.append((instructions, text, purpose))
@@ -171,9 +171,9 @@ def test_private_addresses_that_are_not_listed(url: str, port: int) -> None:
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x.org/", "http://a:b@x.org/", "http://0x7f.1/", "x"])
 def test_addresses_that_cannot_be_asked(url: str, browser: Browser) -> None:
-    from adderclaw.core.errors import Refused
+    from adderclaw.core.errors import PathRefused
 
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         browser.fetch(f"{url}" if "://" in url else "://")
 
 

@@ -379,6 +379,6 @@ def test_an_edit_of_several_places_keeps_all_of_them(bench: Bench) -> None:
 
 def test_nothing_is_kept_of_a_file_that_may_not_be_read(bench: Bench) -> None:
     (bench.root / "kept").write_text("the-canary\n", encoding="utf-8")
-    bench.ctx.hidden = lambda path: path.endswith("kept")
+    bench.ctx.is_hidden = lambda path: path.endswith("kept")
     result = bench.call("write", path="kept", content="x\n")
     assert result.diff == ""

@@ -281,7 +281,7 @@ def test_an_old_notebook_has_its_cells_numbered_and_gets_no_ids(bench: Bench) ->
 
 def test_what_is_too_long_is_kept_once_and_cleaned(bench: Bench, tmp_path: Path) -> None:
     keep = long_outputs.LongOutputs(str(tmp_path / "out" / "s"), lambda text: text.replace("hunter2", "[redacted]"))
-    bench.ctx.kept, bench.ctx.keep = keep.folder, keep
+    bench.ctx.outputs_folder, bench.ctx.store_output = keep.folder, keep
     text = "hunter2 " + "x" * 50_000
     one, two = long_outputs.shorten_text(text, keep), long_outputs.shorten_text(text, keep)
     assert one == two, "a call that is repeated has the same result"

@@ -14,7 +14,7 @@ from adderclaw.config.paths import followed
 from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.sandbox.workspace.reading import FOLDER
 from adderclaw.tools import paths
-from adderclaw.tools.paths import Refused
+from adderclaw.tools.paths import PathRefused
 from tests.tools.conftest import SECRET, Bench, result_of
 
 # ------------------------------------------------------------------ refusals
@@ -98,7 +98,7 @@ def test_no_trick_leads_a_search_out(trick: str, tool: str, bench: Bench) -> Non
 
 @pytest.mark.parametrize("name", ["\udcff.txt", "a\ud800b"])
 def test_what_is_not_unicode_is_refused(name: str, bench: Bench) -> None:
-    with pytest.raises(Refused, match="not valid Unicode"):
+    with pytest.raises(PathRefused, match="not valid Unicode"):
         paths.path_fact(name, bench.ctx)
 
 
@@ -237,7 +237,7 @@ def test_a_file_that_changes_under_the_write_is_kept(bench: Bench) -> None:
     place = paths.path_fact("a.txt", bench.ctx)
     old = paths.read_current(place, bench.ctx)
     (bench.root / "a.txt").write_text("somebody else\n")
-    with pytest.raises(Refused, match="changed by somebody else"):
+    with pytest.raises(PathRefused, match="changed by somebody else"):
         paths.replace_file(place, bench.ctx, b"mine", old)
     assert (bench.root / "a.txt").read_text() == "somebody else\n"
     assert sorted(os.listdir(bench.root)) == ["a.txt", "sub"]
@@ -287,6 +287,6 @@ def attempt(tool: str, bench: Bench) -> str:
             finally:
                 os.close(fd)
         paths.replace_file(place, ctx, b"inside again\n", paths.read_current(place, ctx))
-    except (OSError, Refused) as error:
+    except (OSError, PathRefused) as error:
         return f"refused: {type(error).__name__}"
     return "written"

@@ -47,7 +47,7 @@ FAILS: dict[str, tuple[str, str]] = {
     "half": ("""printf '{"success": tr'""", "did not answer JSON"),
     "deep": (DEEP, "nested too deeply|did not answer JSON"),
     "bytes": ("printf '\\377\\376'", "did not answer JSON"),
-    "nan": ("echo NaN", "NaN is no JSON"),
+    "nan": ("echo NaN", "NaN is not valid JSON"),
     "unsure": ("""echo '{"success": "yes"}'""", "success must be true or false"),
     "more": ("""echo '{"success": true, "outptu": 1}'""", '"outptu" means nothing'),
     "metadata": ("""echo '{"success": true, "metadata": []}'""", "metadata must be an object"),

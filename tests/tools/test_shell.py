@@ -17,7 +17,7 @@ from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.tools import find_tool, resolve_arguments, shell
 from adderclaw.tools.identity import NOBODY
 from adderclaw.tools.legacy import hardened_git
-from adderclaw.tools.paths import Refused
+from adderclaw.tools.paths import PathRefused
 from adderclaw.tools.shell import BashArguments
 from tests.tools.conftest import result_of
 
@@ -486,7 +486,7 @@ def test_a_tree_that_is_too_large_to_look_for_links_is_refused(ctx: ToolContext)
     for number in range(shell.MAX_CHECKED_NAMES + 1):
         os.close(os.open(f"{ctx.workspace.root}/{number}", os.O_CREAT | os.O_WRONLY))
     for command in ("grep -R x .",):
-        with pytest.raises(Refused):
+        with pytest.raises(PathRefused):
             touched(command, ctx)
 
 

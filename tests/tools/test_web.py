@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from adderclaw.config.schema.settings import Config, Runtime, Security
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.types import HostFact
 from adderclaw.models.http.addresses import is_public
 from adderclaw.models.http.urls import Hosts, parse
@@ -55,7 +55,7 @@ from tests.tools.conftest import Bench
     ],
 )
 def test_addresses_that_nobody_can_read_two_ways(url: str, bench: Bench) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         parse(url)
     assert bench.call("Http", url=url).denial
 
@@ -97,7 +97,7 @@ def test_addresses_that_are_public(address: str) -> None:
 )
 def test_every_address_of_a_name_must_be_public(host: str, port: int, addresses: list[str]) -> None:
     hosts = Hosts(frozenset({"internal.example:80", "localhost:8080", "listed.example"}))
-    with pytest.raises(Refused, match=r"security\.allowed_domains"):
+    with pytest.raises(PathRefused, match=r"security\.allowed_domains"):
         hosts.check(host, port, addresses)
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 from adderclaw.config.model_facts import catalogue, table
 from adderclaw.config.model_facts.price_list import PACKAGE, Unreadable, models_of_wheel
 from adderclaw.config.model_facts.table import PRICES, Table
-from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, PathRefused
 from adderclaw.core.types import HostFact, Json
 from adderclaw.models.http import client, urls
 
@@ -65,7 +65,7 @@ async def _download(address: HostFact, index: HostFact, limit: int) -> bytes:
     try:
         headers = {"accept": "*/*", "user-agent": "adderclaw"}
         answer = await client.request(address, headers=headers, hosts=hosts, seconds=SECONDS, limit=limit)
-    except (client.Failed, Refused) as error:
+    except (client.Failed, PathRefused) as error:
         raise AdderClawError(f"{address.url}: {error}") from None
     if answer.status != 200:
         raise AdderClawError(f"{address.url}: HTTP {answer.status} {answer.reason}")
@@ -90,8 +90,8 @@ def falls(current: Table, fetched: Table) -> list[Fall]:
         before = catalogue.row_of(name.removesuffix("*"), current.models)
         if before is None:
             continue
-        old = table.of_today(before)
-        for new in map(table.of_today, [row, *row.get("from", {}).values()]):
+        old = table.facts_of_today(before)
+        for new in map(table.facts_of_today, [row, *row.get("from", {}).values()]):
             long = new.get("long_tokens", table.WINDOWS[1]) <= old.get("long_tokens", table.WINDOWS[1])
             for price in [price for price in old if price.endswith("_per_mtok")]:
                 short = new.get(price.removeprefix("long_"))

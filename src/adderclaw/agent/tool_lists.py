@@ -8,7 +8,7 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.config.plugins import installed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import ConfigError, Problem
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.tools import names
 
 ALL = "*"
@@ -44,7 +44,7 @@ def wrong(listed: list[str], options: Options) -> Iterator[tuple[int, str]]:
         elif name not in builtin and name != ALL and not name.startswith(names.SERVER_PREFIX):
             brought = _of_plugins(options)
             if name not in brought:
-                yield index, f"there is no tool {name!r}{meant(name, (*builtin, *brought))}"
+                yield index, f"there is no tool {name!r}{did_you_mean(name, (*builtin, *brought))}"
 
 
 def _of_plugins(options: Options) -> list[str]:
@@ -62,6 +62,6 @@ def unknown_in_rules(loaded: Loaded) -> list[str]:
         for rule in rules:
             tool = rule.partition("(")[0].strip()
             if tool not in builtin and not re.search(r"[_*?]", tool):
-                hint = meant(tool, builtin)
+                hint = did_you_mean(tool, builtin)
                 problems.append(f"permissions.{behaviour}: {rule!r} names a tool that does not exist: {tool}{hint}")
     return problems

@@ -1,11 +1,11 @@
-"""What rules take from every command, as expressions that a look at the workspace holds against each name."""
+"""Names that rules hide or protect from every command, as expressions matched against each name in the workspace."""
 
 import re
 
 from adderclaw.core.record import NamedTuple
 
 ANY = "any-name.at all"
-"""Stands for a name that no rule was written for."""
+"""A placeholder name that no specific rule matches."""
 GIT_NEEDS = frozenset(
     (
         *("HEAD", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD", "MERGE_MSG"),
@@ -14,14 +14,14 @@ GIT_NEEDS = frozenset(
         *("logs", "hooks", "info", "exclude", "attributes", "modules", "worktrees", "lfs", "branches"),
     )
 )
-"""What git calls its own files: without them it does not work, whatever a rule says of such a name."""
+"""Names of git's own files, which stay accessible despite rules because git does not work without them."""
 
 
-class Shut(NamedTuple):
-    """What rules of the operator take from every command, whatever name it finds it by."""
+class DeniedNames(NamedTuple):
+    """What the operator's rules hide or protect from every command, under any name."""
 
     unseen: "re.Pattern[str] | None" = None
-    """May not be read; None where no rule says so of anything."""
+    """Matches files that may not be read; None if no rule denies reading."""
     unchanged: "re.Pattern[str] | None" = None
 
     @property
@@ -29,11 +29,12 @@ class Shut(NamedTuple):
         return self.unseen is not None or self.unchanged is not None
 
 
-NOTHING = Shut()
+NOTHING = DeniedNames()
 
 
 def covers(rule: "re.Pattern[str] | None", path: str, *, is_folder: bool) -> bool:
-    """Whether a rule takes this, or whatever could ever lie in it: then the folder is held, and not each file."""
+    """Whether a rule covers a path, or everything that could be in a folder, so that the whole folder can be
+    protected."""
     if rule is None:
         return False
     if rule.fullmatch(path) is not None:
@@ -42,10 +43,11 @@ def covers(rule: "re.Pattern[str] | None", path: str, *, is_folder: bool) -> boo
 
 
 def by_name(rule: "re.Pattern[str] | None", root: str, name: str) -> bool:
-    """Whether a rule knows a file by its name alone, so that it is found again wherever its folder is moved."""
+    """Whether a rule matches a file by its name alone, regardless of the folder that it is in."""
     return rule is not None and rule.fullmatch(f"{root}/{ANY}/{name}") is not None
 
 
 def in_git(rule: "re.Pattern[str] | None", root: str, name: str) -> bool:
-    """Whether a rule takes what lies in a git directory, too: a folder that is renamed to `.git` hides nothing."""
+    """Whether a rule also covers a file in a git directory, so that renaming a folder to `.git` does not evade the
+    rule."""
     return name not in GIT_NEEDS and by_name(rule, root, name) and not by_name(rule, root, ANY)

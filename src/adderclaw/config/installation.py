@@ -1,4 +1,4 @@
-"""How this program came to this machine, and what brings its next version, an extra, or its end in the same way."""
+"""How this program was installed, and the matching commands to update it, add an extra or uninstall it."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from adderclaw import __version__
 
 type Way = Literal["checkout", "image", "single file", "uv tool", "pipx", "uv pip", "pip"]
 
-NEXT = "# with the install.sh of the next release: each brings its own version"
+NEXT = "# with the install.sh of the next release; each installs its own version"
 """A comment of the shell, so that the whole line can be copied."""
 
 
@@ -20,66 +20,66 @@ class Installed(TypedDict):
     way: Way
     where: str
     source: str
-    """What it was installed from, where that is no package index; else empty."""
+    """What it was installed from; empty for the package index."""
     update: str
-    """The command that brings the next version."""
+    """The command that updates the program."""
     remove: str
-    """The command that takes the program away."""
+    """The command that uninstalls the program."""
 
 
 def found() -> Installed:
-    """Nothing is asked of the network: which version is the newest, the command itself finds out."""
+    """How this program is installed. Uses no network; the update command determines the newest version itself."""
     way, where, source = _found()
     update, remove = _commands(way, where, source)
     return {"version": __version__, "way": way, "where": where, "source": source, "update": update, "remove": remove}
 
 
-def lacking(extra: str, missing: str | None) -> str:
-    """What a person is told where an extra is not installed: every message about one is this."""
-    return f"the extra `{extra}` is not installed ({missing} is missing): `{bring(extra)}` brings it"
+def missing_extra(extra: str, missing: str | None) -> str:
+    """The message that an extra is not installed. Every such message is created here."""
+    return f"the extra `{extra}` is not installed ({missing} is missing): install it with `{bring(extra)}`"
 
 
 def bring(extra: str) -> str:
-    """The command that brings the packages of an extra, such as `fleet`, for the way that the program came."""
+    """The command that installs an extra, such as `fleet`, matching how the program was installed."""
     way, where, source = _found()
-    # those that are here are named, too: `uv tool` and `pipx` make the environment anew, of what is named
-    wanted = _quoted(_requirement(source, [*_extras(), extra]))
+    # includes the installed extras, because `uv tool` and `pipx` recreate the environment from what is named
+    requirement = _quoted(_requirement(source, [*_extras(), extra]))
     match way:
         case "single file":
-            # it has all of them: this one is broken, and comes again
+            # it contains all extras, so this one is broken and must be reinstalled
             return _commands(way, where, source)[0].removesuffix(f" {NEXT}")
         case "image":
             return f"docker pull {source}"
         case "checkout":
             return f"make -C {_quoted(where)} setup"
         case "uv tool":
-            return f"uv tool install --force {wanted}"
+            return f"uv tool install --force {requirement}"
         case "pipx":
-            return f"pipx install --force {wanted}"
+            return f"pipx install --force {requirement}"
         case "uv pip":
-            return f"uv pip install --python {_quoted(sys.executable)} {wanted}"
+            return f"uv pip install --python {_quoted(sys.executable)} {requirement}"
         case "pip":
-            return f"{_quoted(sys.executable)} -m pip install {wanted}"
+            return f"{_quoted(sys.executable)} -m pip install {requirement}"
 
 
 def program(find: Callable[[str], str | None]) -> str:
-    """The path by which a unit or a crontab calls this program; empty where it is not found.
+    """The path by which a unit or a crontab calls this program; empty if it is not found.
 
-    A link to it stays one, so that the next version is found there. What the single file unpacked is never named: it
-    belongs to one version, and goes with it. `find` looks a name up on PATH.
+    A link is not resolved, so that it leads to later versions too. Files unpacked by the single file are never used,
+    because they belong to one version. `find` looks up a name on PATH.
     """
     way, where, _ = _found()
     if way == "single file":
         return where
     called = sys.argv[0]
-    found = os.path.abspath(called) if os.path.dirname(called) else find(called) or ""
-    if not os.path.basename(found).startswith("adderclaw") or not os.access(found, os.X_OK):
-        found = find("adderclaw") or ""
-    return os.path.abspath(found) if found else ""
+    path = os.path.abspath(called) if os.path.dirname(called) else find(called) or ""
+    if not os.path.basename(path).startswith("adderclaw") or not os.access(path, os.X_OK):
+        path = find("adderclaw") or ""
+    return os.path.abspath(path) if path else ""
 
 
 def _found() -> tuple[Way, str, str]:
-    """How, where it is, and from where it came."""
+    """How the program was installed, where it is, and what it was installed from."""
     prefix = sys.prefix
     if file := os.environ.get("ADDERCLAW_SINGLE_FILE"):
         return "single file", os.path.abspath(file), ""
@@ -96,76 +96,76 @@ def _found() -> tuple[Way, str, str]:
 
 
 def _commands(way: Way, where: str, source: str) -> tuple[str, str]:
-    """What brings the next version, and what takes the program away."""
+    """The commands that update and uninstall the program."""
     python = _quoted(sys.executable)
-    # a file of one version brings that one again; a folder or repository may have the next
+    # a file always installs the same version; a folder or repository may contain a newer one
     one_version = source.endswith((".whl", ".tar.gz"))
-    wanted = _quoted(_requirement("" if one_version else source, _extras()))
-    place = _quoted(where)
+    requirement = _quoted(_requirement("" if one_version else source, _extras()))
+    path = _quoted(where)
     match way:
         case "single file":
-            everything = " ".join([place, *map(_quoted, _unpacked())])
+            everything = " ".join([path, *map(_quoted, _unpacked())])
             return f"sh install.sh --to {_quoted(os.path.dirname(where))} {NEXT}", f"rm -r {everything}"
         case "image":
             return f"docker pull {source}", f"docker rmi {source}"
         case "checkout":
-            return f"git -C {place} pull && make -C {place} setup", f"rm -r {place}"
+            return f"git -C {path} pull && make -C {path} setup", f"rm -r {path}"
         case "uv tool":
-            upgrade = f"uv tool install --force {wanted}" if one_version else "uv tool upgrade adderclaw"
+            upgrade = f"uv tool install --force {requirement}" if one_version else "uv tool upgrade adderclaw"
             return upgrade, "uv tool uninstall adderclaw"
         case "pipx":
-            upgrade = f"pipx install --force {wanted}" if one_version else "pipx upgrade adderclaw"
+            upgrade = f"pipx install --force {requirement}" if one_version else "pipx upgrade adderclaw"
             return upgrade, "pipx uninstall adderclaw"
         case "uv pip":
-            upgrade = f"uv pip install --python {python} --upgrade {wanted}"
+            upgrade = f"uv pip install --python {python} --upgrade {requirement}"
             return upgrade, f"uv pip uninstall --python {python} adderclaw"
         case "pip":
-            return f"{python} -m pip install --upgrade {wanted}", f"{python} -m pip uninstall adderclaw"
+            return f"{python} -m pip install --upgrade {requirement}", f"{python} -m pip uninstall adderclaw"
 
 
 def _unpacked() -> list[str]:
-    """What single files unpacked: this version and others, beside each other."""
+    """The folders that single files unpacked, of this version and others."""
     cache = os.path.dirname(sys.prefix)
     folders = (os.path.join(cache, name) for name in sorted(os.listdir(cache)))
     return [folder for folder in folders if os.path.exists(f"{folder}/whole")]
 
 
 def _origin() -> tuple[str, bool]:
-    """The address or folder that it was installed from (PEP 610), and whether it still runs from there."""
+    """The address or folder that it was installed from (PEP 610), and whether it is an editable install."""
     try:
-        said = json.loads(_line("direct_url.json") or "{}")
-        url = str(said.get("url", ""))
-        if version_control := said.get("vcs_info"):
+        record = json.loads(_line("direct_url.json") or "{}")
+        url = str(record.get("url", ""))
+        if version_control := record.get("vcs_info"):
             return f"{version_control['vcs']}+{url}", False
         if url.startswith("file://"):
             from urllib.parse import unquote
 
             url = unquote(url.removeprefix("file://"))
-        return url, bool(said.get("dir_info", {}).get("editable"))
+        return url, bool(record.get("dir_info", {}).get("editable"))
     except (ValueError, TypeError, AttributeError, KeyError):
         return "", False
 
 
 def _requirement(source: str, extras: list[str]) -> str:
-    """What an installer is asked for: from this source, else from the package index."""
+    """The requirement for an installer, from this source or else from the package index."""
     from urllib.parse import quote
 
     if source and not extras:
         return source
-    place = f"file://{quote(source)}" if source.startswith("/") else source
-    return "adderclaw" + (f"[{','.join(sorted({*extras}))}]" if extras else "") + (f" @ {place}" if place else "")
+    address = f"file://{quote(source)}" if source.startswith("/") else source
+    return "adderclaw" + (f"[{','.join(sorted({*extras}))}]" if extras else "") + (f" @ {address}" if address else "")
 
 
 def _extras() -> list[str]:
-    """The extras that are installed: every package is here that the extra names."""
+    """The installed extras: those whose packages are all present."""
     import re
 
-    wanted: dict[str, list[str]] = {}
+    packages: dict[str, list[str]] = {}
     package = _package("adderclaw")
     for line in (package.requires if package else None) or []:
-        if found := re.fullmatch(r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"].*", line):
-            wanted.setdefault(found[2], []).append(found[1])
-    return [extra for extra, names in wanted.items() if all(map(_package, names))]
+        if match := re.fullmatch(r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"].*", line):
+            packages.setdefault(match[2], []).append(match[1])
+    return [extra for extra, names in packages.items() if all(map(_package, names))]
 
 
 def _line(name: str) -> str:

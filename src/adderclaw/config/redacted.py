@@ -1,4 +1,4 @@
-"""The configuration as it may be shown: no secret, whatever somebody put where."""
+"""The configuration for display, without secrets wherever they are."""
 
 import os
 import re
@@ -15,7 +15,7 @@ _HIDDEN_TABLES = ("headers", "env")
 
 
 def public(config: Config) -> Json:
-    """The whole configuration, with header and environment values, user names in URLs and secrets masked."""
+    """The configuration with header and environment values, user names in URLs and secrets masked."""
     secrets = Secrets()
     for variable in (*(entry.api_key_env for entry in config.providers.models.values()), config.web.gateway_token_env):
         secrets.add(os.environ.get(variable or "", ""))

@@ -1,4 +1,4 @@
-"""Names by which other programs run code later, from `later.toml`: the survey and the gate read the same file."""
+"""Names of files that other programs execute later, from `later.toml`, which the survey and the gate share."""
 
 import itertools
 import os
@@ -10,13 +10,13 @@ from adderclaw.core.record import NamedTuple
 FILE = os.path.join(os.path.dirname(__file__), "later.toml")
 
 FOLDERS = frozenset({".claude", ".adderclaw"})
-"""Of agents, for a whole project: the Markdown in them is skills, commands, agents and rules."""
+"""Folders of agents in a project. Their Markdown files are skills, commands, agents and rules."""
 INSTALLED_TREES = frozenset({"node_modules", "site-packages", ".tox", "__pycache__", ".venv", "venv"})
-"""Folders full of other people's projects, whose own settings for CI and editors nobody uses."""
+"""Folders with installed third-party projects, whose own CI and editor settings are not used."""
 
 
 class Names(NamedTuple):
-    """All of them in small letters."""
+    """All names in lower case."""
 
     single: frozenset[str]
     """A file or folder of this name, wherever it lies."""
@@ -24,15 +24,15 @@ class Names(NamedTuple):
     """A folder's name → names within it."""
     suffixes: tuple[str, ...]
     installed: frozenset[str]
-    """Of the single ones, what package managers write when they install."""
+    """Those of `single` that package managers write when they install."""
     denied: frozenset[str]
-    """Of the single ones, what no tool writes, whatever an operator answers."""
+    """Those of `single` that no tool may write, even with approval."""
     denied_pairs: frozenset[tuple[str, str]]
     reported: frozenset[str]
     """Instructions for agents, every change of which is reported: single names, and pairs as `folder/name`."""
 
     def found(self, parts: list[str]) -> str | None:
-        """The name that makes a path, given as folded parts, one of these places."""
+        """The matching name in a path given as case-folded parts; None if there is none."""
         for name, following in zip(parts, [*parts[1:], ""], strict=False):
             if (name in self.single and name not in self.reported) or name.endswith(self.suffixes):
                 return name
@@ -40,7 +40,7 @@ class Names(NamedTuple):
                 return f"{name}/{following}"
         return None
 
-    def instructs(self, path: str) -> bool:
+    def is_instructions(self, path: str) -> bool:
         """Whether agents read a file as instructions: `AGENTS.md`, a skill, or Markdown in `.claude` or our folder."""
         parts = path.casefold().split("/")
         pairs = map("/".join, itertools.pairwise(parts))
@@ -49,7 +49,7 @@ class Names(NamedTuple):
         )
 
     def is_denied(self, parts: list[str]) -> str | None:
-        """The name that makes it one that no tool writes."""
+        """The name in the path that no tool may write; None if there is none."""
         for name, following in zip(parts, [*parts[1:], ""], strict=False):
             if name in self.denied or (name, following) in self.denied_pairs:
                 return name

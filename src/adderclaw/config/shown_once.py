@@ -1,4 +1,4 @@
-"""What was said once and need not be said again: by the hash of each text, in a file of the operator's own folder."""
+"""Messages that are shown only once, remembered by their hashes in a file of the home folder."""
 
 import json
 import os
@@ -14,9 +14,9 @@ from adderclaw.core.json_text import digest
 MOST = 500
 
 
-def first_time(home: str, texts: Sequence[str]) -> tuple[str, ...]:
-    """Those of the texts that were never said, which they are from now on. Where nothing can be kept, all of them."""
-    path = os.path.join(home, home_names.SAID)
+def not_shown_before(home: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """The texts that were not shown before, which are now recorded. If nothing can be stored, all of them."""
+    path = os.path.join(home, home_names.SHOWN_ONCE)
     known = _known(path)
     new = tuple(text for text in texts if digest(text) not in known)
     if new:

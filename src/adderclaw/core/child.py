@@ -1,4 +1,4 @@
-"""A child session: what is wanted of it, and how it ended."""
+"""Child sessions: what the parent requests and how they end."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
@@ -8,66 +8,66 @@ from adderclaw.core.types import DEFAULT_THINKING, EndedBy, Outcome, PermissionM
 
 
 @record
-class Apart:
-    """A child that sees nothing of its parent's and its siblings' work but what is named here.
+class Isolation:
+    """Isolates a child from the work of its parent and siblings, except for what the fields here allow.
 
-    It has a sandbox of its own (network, /tmp, processes, browser), and in it nothing of the workspace can be written.
-    Its tools are a closed list (`Child.tools`), its system prompt is its order's alone (no file of the project's, no
-    memory, no skill), and what it must not see is denied by the gate and hidden by the sandbox.
+    The child has its own sandbox (network, /tmp, processes, browser) with a read-only workspace. Its tools are a closed
+    list (`Child.tools`). Its system prompt contains no project files, memory or skills. What it must not see is denied
+    by the gate and hidden by the sandbox.
     """
 
     workspace: Literal["read", "none"] = "read"
     hidden: tuple[str, ...] = ()
-    """Absolute paths in the workspace that it does not see; git's own folder and the records of runs never are."""
+    """Absolute paths in the workspace that are hidden from it. The git directory and run records always are."""
     servers: tuple[str, ...] = ()
-    """MCP servers that are started anew for it, by their names; it has no other."""
+    """Names of the MCP servers that are started separately for it. It has no others."""
     network: bool = False
-    """It reaches the hosts that its parent's commands reach, beside its own 127.0.0.1."""
+    """Whether it can reach its parent's allowed hosts, in addition to its own 127.0.0.1."""
 
 
 @record
-class Child:
-    """A child session that is wanted: what it is told, and how much less than its parent it may do."""
+class ChildRequest:
+    """A request for a child session: its prompt and its restrictions relative to the parent."""
 
     prompt: str
     agent_type: str = "general-purpose"
     description: str = ""
     system: str | None = None
-    """Its own system prompt; None: the one of every session."""
+    """Its system prompt; None for the standard one."""
     persona: str = ""
-    """What it is told of itself after that."""
+    """Text about its role, appended to the system prompt."""
     tools: tuple[str, ...] | None = None
-    """Those of its parent's tools that it has; None: all of them."""
-    without: tuple[str, ...] = ()
-    extra: "tuple[Tool[Any], ...]" = ()
-    """Tools that only it has: how it hands its result to whoever wanted it."""
-    until: Callable[[], str | None] | None = None
-    """What it is told when it ends too early; None when it may end. It is told once."""
+    """The parent's tools that it may use; None for all."""
+    excluded_tools: tuple[str, ...] = ()
+    extra_tools: "tuple[Tool[Any], ...]" = ()
+    """Tools that only this child has, usually to return its result."""
+    before_end: Callable[[], str | None] | None = None
+    """Called when the child wants to end. Returns a message that makes it continue (used once), or None."""
     mode: PermissionMode | None = None
-    """Counts where it is stricter than the parent's."""
+    """Applies only if it is stricter than the parent's mode."""
     model: str | None = None
-    """An entry, `entry/model` or a model of the parent's entry; None: the parent's."""
+    """An entry, `entry/model` or a model of the parent's entry; None for the parent's model."""
     thinking: Thinking = DEFAULT_THINKING
-    """Over what its parent's thinking is."""
+    """Overrides the parent's thinking settings."""
     max_rounds: int | None = None
-    """Rounds of tool calls, at most those of the configuration."""
+    """Limit of tool call rounds; cannot exceed the configured limit."""
     background: bool = False
-    """Nobody waits for it: it can ask nobody."""
-    waits: bool = False
-    """Where as many run as may, it begins when one of them has ended; else that is an error."""
-    unhooked: bool = False
-    """No hook hears of it: it is a hook's own."""
+    """Runs in the background, so it cannot ask the operator."""
+    waits_for_slot: bool = False
+    """If the maximum number of children is running, wait for a free slot instead of failing."""
+    without_hooks: bool = False
+    """No hooks run for it, because a hook started it."""
     tool_use_id: str = ""
-    """The call that wants it."""
-    again: str = ""
-    """The child session of an earlier process that goes on: it was interrupted, and knows what it is told."""
-    rounds: int = 0
-    """Rounds of tool calls that it has had already."""
+    """The tool call that requested it."""
+    resumed_session_id: str = ""
+    """Id of the interrupted child session of an earlier process to resume; it already has its prompt."""
+    rounds_used: int = 0
+    """Rounds of tool calls already used."""
     cwd: str = ""
-    """Where in the workspace it begins, a worktree of its own for instance; empty: at the root."""
-    apart: Apart | None = None
-    wrap: "Callable[[Tool[Any]], Tool[Any]] | None" = None
-    """What becomes of each tool that it is given by name, those of servers that come late, too."""
+    """Its initial directory in the workspace, such as its own worktree; empty for the root."""
+    isolation: Isolation | None = None
+    wrap_tool: "Callable[[Tool[Any]], Tool[Any]] | None" = None
+    """Applied to every tool that it gets by name, including tools of servers that connect late."""
 
 
 @record
@@ -84,5 +84,5 @@ class ChildReport:
     ended_by: EndedBy = ""
 
 
-type Spawn = Callable[[Child], Awaitable[ChildReport]]
-"""Makes a child session and runs its turn. AdderClawError where none may be made."""
+type Spawn = Callable[[ChildRequest], Awaitable[ChildReport]]
+"""Creates a child session and runs its turn; raises AdderClawError if that is not allowed."""

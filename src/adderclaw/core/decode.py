@@ -1,4 +1,4 @@
-"""The only door for untrusted data: validation with every problem at once, and JSON Schema, from the same types."""
+"""Validates all untrusted data, reporting every problem at once, and derives JSON Schema from the same types."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Invalid(AdderClawError):
-    """Data that does not fit its type: `problems` holds (key path, message), all of them."""
+    """Data that does not match its type. `problems` lists every (key path, message)."""
 
     exit_code = EXIT_USAGE
 
@@ -25,7 +25,7 @@ class Invalid(AdderClawError):
         missing: frozenset[str] = frozenset(),
         unknown: frozenset[str] = frozenset(),
     ) -> None:
-        """Of the keys in `problems`, `missing` are only absent, and `unknown` are not keys of the type."""
+        """Among the keys in `problems`, `missing` are merely absent and `unknown` do not exist in the type."""
         self.problems, self.missing, self.unknown = problems, missing, unknown
         super().__init__("\n".join(f"{key}: {message}" if key else message for key, message in problems))
 
@@ -34,7 +34,7 @@ class Invalid(AdderClawError):
 
 
 class Between(NamedTuple):
-    """`Annotated[int, Between(1, 10)]`: a number with bounds, both included."""
+    """`Annotated[int, Between(1, 10)]`: a number with inclusive bounds."""
 
     low: float
     high: float | None = None
@@ -70,11 +70,11 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
 
 
 MOST_PROBLEMS = 1_000
-"""That are named one by one: data from outside may have millions, and each takes its time."""
+"""Problems that are listed individually. Hostile data may have millions, and listing them takes time."""
 
 
 def decode[T](kind: type[T], data: object) -> T:
-    """`data` (JSON values) as a `kind`, strictly; raises Invalid with every problem, if they are not too many."""
+    """Converts JSON values to a `kind` by strict rules; raises Invalid with every problem (up to MOST_PROBLEMS)."""
     try:
         return _fitter(kind)(data)
     except _Unsure:
@@ -87,7 +87,7 @@ def _validated[T](kind: type[T], data: object) -> T:
     from pydantic import ValidationError
 
     try:
-        # through JSON text, since strict validation of Python objects takes only instances of a dataclass
+        # through JSON text, because strict validation of Python objects accepts only instances of a dataclass
         text = json.dumps(data)
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid([("", f"is not JSON: {error}")]) from None
@@ -95,21 +95,21 @@ def _validated[T](kind: type[T], data: object) -> T:
         return _adapter(kind).validate_json(text, strict=True, extra="forbid")
     except ValidationError as error:
         if (count := error.error_count()) > MOST_PROBLEMS:
-            raise Invalid([("", f"has {count:,} problems: this is meant for something else")]) from None
-        found = [_problem(kind, data, cast(Json, one)) for one in error.errors(include_url=False)]
-        unknown, missing = _keys_of(found, _UNKNOWN_KEY), _keys_of(found, _MISSING)
-        others = {one.key for one in found if one.type not in _MISSING}
-        raise Invalid(_joined(found), missing - others, unknown) from None
+            raise Invalid([("", f"has {count:,} problems; it is probably not the right kind of data")]) from None
+        problems = [_problem(kind, data, cast(Json, detail)) for detail in error.errors(include_url=False)]
+        unknown, missing = _keys_of(problems, _UNKNOWN_KEY), _keys_of(problems, _MISSING)
+        others = {detail.key for detail in problems if detail.type not in _MISSING}
+        raise Invalid(_joined(problems), missing - others, unknown) from None
 
 
-# ------------------------------------------------------------------ data that plainly fits
+# ------------------------------------------------------------------ fast path
 #
-# Importing pydantic costs more than all else before the first request, and nearly all data fits. So a check that
-# knows only the plain types goes first; whatever it is not sure of, pydantic decides. A test holds the two together.
+# Importing pydantic is the most expensive part of start-up, and nearly all data is valid. So a checker for simple types
+# runs first and leaves every doubtful case to pydantic. A test compares the two.
 
 
 class _Unsure(Exception):
-    """Not plainly right: the whole of it is for pydantic to judge."""
+    """The fast path cannot decide; pydantic validates the data."""
 
 
 type _Fit = Callable[[Any], Any]
@@ -170,7 +170,7 @@ _PLAIN: dict[Any, _Fit] = {
 
 @cache
 def _fitter(kind: Any) -> _Fit:
-    """How data that plainly is a `kind` becomes one."""
+    """The fast converter for a type."""
     if isinstance(kind, TypeAliasType):
         return _fitter(kind.__value__)
     if kind in _PLAIN:
@@ -245,10 +245,10 @@ def _record_fitter(kind: type) -> _Fit:
     def fit(data: Any) -> Any:
         if type(data) is not dict:
             raise _Unsure
-        given = cast(Json, data)
-        if not inner.keys() >= given.keys() >= needed:
+        values = cast(Json, data)
+        if not inner.keys() >= values.keys() >= needed:
             raise _Unsure
-        return kind(**{inner[name][0]: inner[name][1](value) for name, value in given.items()})
+        return kind(**{inner[name][0]: inner[name][1](value) for name, value in values.items()})
 
     return fit
 
@@ -260,7 +260,7 @@ class _Problem(NamedTuple):
     key: str
     message: str
     type: str
-    """As pydantic calls it."""
+    """Pydantic's error type."""
 
 
 _MISSING = frozenset({"missing", "missing_keyword_only_argument", "missing_argument"})
@@ -268,11 +268,11 @@ _UNKNOWN_KEY = frozenset({"unexpected_keyword_argument", "extra_forbidden"})
 
 
 def _keys_of(problems: list[_Problem], types: frozenset[str]) -> frozenset[str]:
-    return frozenset(one.key for one in problems if one.type in types)
+    return frozenset(problem.key for problem in problems if problem.type in types)
 
 
 def _joined(problems: list[_Problem]) -> list[tuple[str, str]]:
-    """One line for each key: the arms of a union complain one by one."""
+    """Joins the messages for each key, because every arm of a union reports its own problem."""
     by_key: dict[str, list[str]] = {}
     for key, message, _ in problems:
         messages = by_key.setdefault(key, [])
@@ -300,7 +300,7 @@ def _problem(kind: Any, data: object, error: Json) -> _Problem:
     path, what = _real_path(data, error["loc"]), str(error["type"])
     if what in _MISSING and error["loc"][-1:] != path[-1:]:
         path = (*path, *error["loc"][-1:])
-    return _Problem(dotted(path), _message(kind, path, what, error), what)
+    return _Problem(dotted_path(path), _message(kind, path, what, error), what)
 
 
 def _message(kind: Any, path: tuple[Any, ...], what: str, error: Json) -> str:
@@ -309,48 +309,48 @@ def _message(kind: Any, path: tuple[Any, ...], what: str, error: Json) -> str:
         case _ if what in _MISSING:
             return "is required"
         case _ if what in _UNKNOWN_KEY:
-            return f"unknown key{nearest(str(error['loc'][-1]), _known(kind, path[:-1]))}"
+            return f"unknown key{unknown_key_hint(str(error['loc'][-1]), _known(kind, path[:-1]))}"
         case "literal_error" | "enum":
-            return f"{shown(value)} is not allowed; allowed: {_alternatives(error['ctx']['expected'])}"
+            return f"{short_json(value)} is not allowed; allowed: {_alternatives(error['ctx']['expected'])}"
         case "between":
-            return f"{shown(value)} is not allowed; it {error['msg']}"
+            return f"{short_json(value)} is not allowed; it {error['msg']}"
         case _ if what in _EXPECTED:
-            return f"{_EXPECTED[what]}, not {shown(value)}"
+            return f"{_EXPECTED[what]}, not {short_json(value)}"
         case _:
             message = str(error["msg"])
-            return f"{message[:1].lower()}{message[1:]}, not {shown(value)}"
+            return f"{message[:1].lower()}{message[1:]}, not {short_json(value)}"
 
 
 def _alternatives(expected: str) -> str:
     return expected.replace(" or ", ", ").replace("'", '"')
 
 
-def dotted(path: tuple[Any, ...]) -> str:
+def dotted_path(path: tuple[Any, ...]) -> str:
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text
 
 
-def shown(value: object) -> str:
-    """A value as an error message shows it: JSON, short."""
+def short_json(value: object) -> str:
+    """A value as shortened JSON, for error messages."""
     import json
 
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def nearest(name: str, known: list[str]) -> str:
-    """The end of an "unknown key" message: what was probably meant, and what there is."""
+def unknown_key_hint(name: str, known: list[str]) -> str:
+    """The end of an "unknown key" message: the most similar key, or else all known keys."""
     if not known:
         return ""
-    from adderclaw.core.suggestions import meant
+    from adderclaw.core.suggestions import did_you_mean
 
-    return meant(name, known, '"') or f"; known: {', '.join(known)}"
+    return did_you_mean(name, known, '"') or f"; known: {', '.join(known)}"
 
 
 def _real_path(data: object, loc: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Only the parts of an error's location that are keys of the data: a union's arms are named in it too."""
+    """The parts of an error's location that are keys of the data. Pydantic also names the arms of unions."""
     path: list[Any] = []
     here: Any = data
     for part in loc:
@@ -364,11 +364,11 @@ def _real_path(data: object, loc: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(path)
 
 
-# ------------------------------------------------------------------ looking at types
+# ------------------------------------------------------------------ type inspection
 
 
-def bare(kind: Any) -> Any:
-    """The type without alias, Annotated and `| None`."""
+def plain_type(kind: Any) -> Any:
+    """The type without aliases, Annotated and `| None`."""
     while True:
         if isinstance(kind, TypeAliasType):
             kind = kind.__value__
@@ -384,13 +384,13 @@ def bare(kind: Any) -> Any:
 
 
 def _known(kind: Any, path: tuple[Any, ...]) -> list[str]:
-    """The keys that the table at `path` may have."""
-    here = bare(kind)
+    """The keys that the table at `path` may contain."""
+    here = plain_type(kind)
     for part in path:
         if is_dataclass(here):
-            here = bare(next((f.type for f in fields(here) if f.name == part), Any))
+            here = plain_type(next((f.type for f in fields(here) if f.name == part), Any))
         elif get_origin(here) in (list, tuple, dict, Mapping):
-            here = bare(get_args(here)[1 if get_origin(here) in (dict, Mapping) else 0])
+            here = plain_type(get_args(here)[1 if get_origin(here) in (dict, Mapping) else 0])
         else:
             return []
     if is_dataclass(here):
@@ -400,7 +400,7 @@ def _known(kind: Any, path: tuple[Any, ...]) -> list[str]:
 
 @cache
 def field_docs(kind: type) -> dict[str, str]:
-    """Field → the docstring under it, or the plain text in its Annotated."""
+    """Field → the docstring below it, or the text in its Annotated."""
     import ast
     import inspect
     import textwrap
@@ -426,34 +426,34 @@ def field_docs(kind: type) -> dict[str, str]:
 # ------------------------------------------------------------------ JSON Schema
 
 
-def schema(kind: type, *, nulls: bool = False) -> Json:
+def json_schema(kind: type, *, nulls: bool = False) -> Json:
     """Compact JSON Schema of a dataclass: no titles, no references, no unknown keys allowed.
 
-    `nulls`: with every null that is accepted; else one that stands for a key left out is not shown.
+    `nulls`: also show a null that only means that the key is omitted.
     """
     from pydantic.json_schema import GenerateJsonSchema
 
     class Generate(GenerateJsonSchema):
         def dataclass_schema(self, schema: Any) -> Any:
-            made: Json = super().dataclass_schema(schema)
+            table: Json = super().dataclass_schema(schema)
             docs = field_docs(schema["cls"])
-            for name, entry in made.get("properties", {}).items():
+            for name, entry in table.get("properties", {}).items():
                 if name in docs:
                     entry["description"] = docs[name]
-            return made | {"additionalProperties": False}
+            return table | {"additionalProperties": False}
 
         def named_tuple_schema(self, schema: Any) -> Any:
-            """By its names, as we send it."""
-            by_place: Json = super().named_tuple_schema(schema)
+            """As an object with the field names, which is how named tuples are sent."""
+            positional: Json = super().named_tuple_schema(schema)
             names = [field["name"] for field in schema["fields"]]
-            entries = dict(zip(names, by_place["prefixItems"], strict=True))
-            needed = names[: by_place["minItems"]]
+            entries = dict(zip(names, positional["prefixItems"], strict=True))
+            needed = names[: positional["minItems"]]
             return {"type": "object", "properties": entries, "required": needed, "additionalProperties": False}
 
     whole = _adapter(kind).json_schema(schema_generator=Generate)
-    made = _compact(whole, whole.get("$defs", {}), nulls=nulls)
-    made.pop("description", None)
-    return made
+    compacted = _compact(whole, whole.get("$defs", {}), nulls=nulls)
+    compacted.pop("description", None)
+    return compacted
 
 
 _DROPPED = ("title", "$defs")
@@ -468,19 +468,19 @@ def _compact(node: Any, definitions: Json, *, nulls: bool) -> Any:
     if "$ref" in table:
         rest = {key: value for key, value in table.items() if key != "$ref"}
         return _compact(definitions[table["$ref"].rsplit("/", 1)[1]] | rest, definitions, nulls=nulls)
-    made: Json = {}
+    compacted: Json = {}
     for key, value in table.items():
         if key == "properties":
-            made[key] = {name: _compact(entry, definitions, nulls=nulls) for name, entry in value.items()}
+            compacted[key] = {name: _compact(entry, definitions, nulls=nulls) for name, entry in value.items()}
         elif key in ("default", "enum", "const"):
-            made[key] = value
+            compacted[key] = value
         elif key not in _DROPPED:
-            made[key] = _compact(value, definitions, nulls=nulls)
-    return made if nulls else _without_null(made)
+            compacted[key] = _compact(value, definitions, nulls=nulls)
+    return compacted if nulls else _without_null(compacted)
 
 
 def _without_null(node: Json) -> Json:
-    """`X | None = None` is simply an X that may be left out."""
+    """Shows `X | None = None` as an optional X."""
     if node.get("default", MISSING) is not None:
         return node
     del node["default"]
@@ -491,36 +491,36 @@ def _without_null(node: Json) -> Json:
     return (arms[0] | rest) if len(arms) == 1 else rest | {"anyOf": arms}
 
 
-# ------------------------------------------------------------------ our own data
+# ------------------------------------------------------------------ trusted data
 
 
 type _Build = Callable[[Any], Any]
 
 
 @cache
-def _builder(kind: Any) -> _Build | None:
-    """How to make a `kind` from JSON; None when the JSON value already is one."""
-    kind = bare(kind)
+def _json_builder(kind: Any) -> _Build | None:
+    """A function that converts JSON to a `kind`; None if the JSON value needs no conversion."""
+    kind = plain_type(kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         return _dataclass_builder(cast(type, kind))
     if make := getattr(kind, "_make", None):  # a NamedTuple
         return cast(_Build, make)
     if origin in (dict, Mapping):
-        inner = _builder(arguments[1])
+        inner = _json_builder(arguments[1])
         return inner and (lambda data: {key: inner(value) for key, value in data.items()})
     if origin is list:
-        inner = _builder(arguments[0])
+        inner = _json_builder(arguments[0])
         return inner and (lambda data: [inner(value) for value in data])
     if origin in (tuple, frozenset):
-        inner = _builder(arguments[0]) if origin is frozenset or arguments[1:] == (...,) else None
+        inner = _json_builder(arguments[0]) if origin is frozenset or arguments[1:] == (...,) else None
         collect = cast(_Build, origin)
         return lambda data: collect(map(inner, data) if inner else data)
     return None
 
 
 def _dataclass_builder(kind: type) -> _Build:
-    inner = {spec.name: make for spec in fields(kind) if (make := _builder(spec.type))}
+    inner = {spec.name: make for spec in fields(kind) if (make := _json_builder(spec.type))}
 
     def build(data: Json) -> Any:
         values = dict(data)
@@ -533,13 +533,13 @@ def _dataclass_builder(kind: type) -> _Build:
 
 
 def thaw[T](kind: type[T], data: Json) -> T:
-    """A `kind` from JSON that we froze ourselves: nothing is checked."""
-    build = _builder(kind)
+    """Restores a `kind` from the output of `freeze`, without validation."""
+    build = _json_builder(kind)
     return cast(T, build(data) if build else data)
 
 
 def freeze(value: object) -> Any:
-    """A dataclass, with all that is in it, as JSON values."""
+    """Converts a dataclass and everything in it to JSON values."""
     if is_dataclass(value) and not isinstance(value, type):
         return {spec.name: freeze(getattr(value, spec.name)) for spec in fields(value)}
     if isinstance(value, Mapping):
@@ -553,5 +553,5 @@ def freeze(value: object) -> Any:
 
 def literals(kind: Any) -> tuple[Any, ...]:
     """The values of a Literal; empty for any other type."""
-    kind = bare(kind)
+    kind = plain_type(kind)
     return get_args(kind) if get_origin(kind) is Literal else ()

@@ -1,4 +1,4 @@
-"""Passes an answer on while it arrives."""
+"""Forwards an answer to listeners while it streams."""
 
 import re
 from collections.abc import Callable
@@ -7,15 +7,15 @@ from typing import Literal
 from adderclaw.core.types import Delta, OnDelta
 
 _ENDS = re.compile(r"[\s\u3000-\u9fff\uac00-\ud7a3]")
-"""A word ends with a blank, or with a sign of a script that writes none."""
+"""A word ends at whitespace or at a character of a script without spaces."""
 LOOK_BACK = 400
-"""Characters of the line before it that what is shown of a word may depend on."""
+"""Characters before a word in its line that may affect whether the word is redacted."""
 MUCH = 4_096
-"""Above this many held characters, they are examined only after growing by an eighth, not at each piece."""
+"""Above this many buffered characters, they are examined after growing by an eighth, not after each piece."""
 
 
 class DeltaRelay:
-    """Passes the parts of an answer on, and says when those of a failed try are void."""
+    """Forwards the parts of an answer and tells the listener to discard those of a failed attempt."""
 
     def __init__(self, on_delta: OnDelta) -> None:
         self._on_delta = on_delta
@@ -31,7 +31,7 @@ class DeltaRelay:
 
 
 class GrowingText:
-    """A text that arrives in pieces: adding one does not copy those before it."""
+    """A text that arrives in pieces. Adding a piece does not copy the earlier ones."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -52,25 +52,25 @@ class GrowingText:
 
 
 class WholeWords:
-    """Passes an answer on as it may be shown: word by word, and a secret of several words as one.
+    """Forwards a redacted answer word by word, holding back what may still turn out to be part of a secret.
 
-    The time that an answer takes is proportional to its length, whatever is in it: only a new piece is searched for
-    the end of a word, and what stays held back is examined again only as it grows.
+    The total time is proportional to the length of the answer: only new pieces are searched for the end of a word, and
+    buffered text is examined again only after it has grown.
     """
 
     def __init__(self, on_delta: OnDelta, shown: Callable[[str], str], settled: Callable[[str], int]) -> None:
-        """`settled`: how much of a text can be shown whatever comes behind it."""
+        """`settled`: how many characters of a text can be shown regardless of what follows."""
         self._on_delta, self._shown, self._settled = on_delta, shown, settled
         self._kind: Literal["text", "thinking", "tool", "reset"] = "text"
         self._held = GrowingText()
         self._size = 0
-        """Characters that are held back."""
+        """Number of buffered characters."""
         self._whole = 0
-        """The length up to the last word end that was not examined yet."""
+        """Buffer length up to the last word end that was not examined yet; 0 if there is none."""
         self._examine_from = 0
-        """The size from which on they are examined again."""
+        """Buffer size at which the text is examined again."""
         self._before = ""
-        """What was passed on of this line: whether a word is a secret may depend on it."""
+        """The part of this line already forwarded; whether a word is a secret may depend on it."""
 
     def __call__(self, delta: Delta) -> None:
         if delta.kind == "reset":
@@ -83,7 +83,7 @@ class WholeWords:
             self._on_delta(delta)
             return
         piece = delta.text
-        end = next((place for place in range(len(piece), 0, -1) if _ENDS.match(piece, place - 1)), 0)
+        end = next((index for index in range(len(piece), 0, -1) if _ENDS.match(piece, index - 1)), 0)
         self._whole = self._size + end if end else self._whole
         self._held.add(piece)
         self._size += len(piece)
@@ -94,7 +94,7 @@ class WholeWords:
             self._pass_on(text[:settled])
 
     def end(self) -> None:
-        """The answer is whole: what was held back goes on."""
+        """The answer is complete: forwards the buffered text."""
         text = str(self._held)
         self._hold("")
         self._pass_on(text)

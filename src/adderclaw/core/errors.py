@@ -1,20 +1,20 @@
-"""The error tree: each error owns its exit code and says value, place and fix in its message.
+"""The error tree. Each error defines its exit code, and its message names the value, its location and the fix.
 
-AdderClawError                 1   anything the operator must read
-├── UsageError                 2   a command line that makes no sense
-│   ├── Completed              2   the run that is to go on has come to its end: carries what it answered
-│   └── NoModel                2   nothing says which model to ask
-├── ConfigError                2   configuration: carries every problem found, not the first
+AdderClawError                 1   any error shown to the operator
+├── UsageError                 2   an invalid command line
+│   ├── AlreadyCompleted       2   the run to resume is already completed; carries its answer
+│   └── NoModelChosen          2   no model is configured
+├── ConfigError                2   invalid configuration; carries every problem
 ├── StoreError                 1   the database cannot be used
-├── LedgerError                1   the receipt log cannot be written: no tool may run
-├── ProviderError              1   a model call failed, classified (see ProviderError.kind)
-├── DeniedError                3   a guard, a judge or the operator refused
-├── LimitError                 4   a budget is used up
-├── NeedsInput                 5   nobody is there to answer
-│   └── StaysOpen              5   the question stays open, and may be answered later
+├── LedgerError                1   the receipt log cannot be written, so no tool may run
+├── ProviderError              1   a failed model call, classified by ProviderError.kind
+├── DeniedError                3   a guard, a judge or the operator refused a call
+├── LimitError                 4   a limit is exhausted
+├── NeedsInput                 5   an answer is needed and nobody is there
+│   └── AnswerPending          5   the question stays open and may be answered later
 └── Stopped                    6   the emergency stop is set
 
-An outcome of a run has the exit code of the error of its name (`EXIT_CODES`). Signals end with 130 and 143.
+The outcome of a run has the exit code of the corresponding error (`EXIT_CODES`). Signals exit with 130 and 143.
 """
 
 from adderclaw.core.record import NamedTuple
@@ -33,36 +33,36 @@ EXIT_SIGINT = 130
 
 
 class AdderClawError(Exception):
-    """Something that the operator must read: one message, with the fix in it."""
+    """An error shown to the operator: one message that includes the fix."""
 
     exit_code = 1
 
 
-class InUse(AdderClawError):
-    """Another process works in the session."""
+class SessionInUse(AdderClawError):
+    """Another process is using the session."""
 
 
 class UsageError(AdderClawError):
     exit_code = EXIT_USAGE
 
 
-class Completed(UsageError):
-    """A run that is to go on has nothing left to do; whoever asked for that gets its answer."""
+class AlreadyCompleted(UsageError):
+    """The run to resume is already completed. Carries its answer."""
 
     def __init__(self, run_id: str, answer: str) -> None:
-        super().__init__(f"run {run_id} is completed: there is nothing left to go on with")
+        super().__init__(f"run {run_id} is already completed; there is nothing left to resume")
         self.run_id, self.answer = run_id, answer
 
     def as_json(self) -> dict[str, str | int]:
         return {"outcome": "completed", "answer": self.answer, "reason": "", "run_id": self.run_id}
 
 
-class NoModel(UsageError):
-    """A model is to be asked and none is chosen."""
+class NoModelChosen(UsageError):
+    """A model is needed and none is configured."""
 
 
 class Problem(NamedTuple):
-    """One thing wrong in the configuration."""
+    """A problem in the configuration."""
 
     file: str
     key: str
@@ -85,7 +85,7 @@ class StoreError(AdderClawError):
 
 
 class NotMigrated(StoreError):
-    """A database of an earlier version that is only to be read."""
+    """A database of an earlier version, opened read-only."""
 
 
 class LedgerError(AdderClawError):
@@ -93,7 +93,7 @@ class LedgerError(AdderClawError):
 
 
 class ProviderError(AdderClawError):
-    """A model call that failed. `kind` decides on retry and fallback; `retry_after` is the server's own word."""
+    """A failed model call. `kind` decides on retry and fallback; `retry_after` comes from the server."""
 
     RETRYABLE = frozenset({"network", "timeout", "rate_limit", "server_error", "malformed"})
     FALLBACK = RETRYABLE | {"authentication_failed", "billing_error", "missing_key"}
@@ -113,7 +113,7 @@ class ProviderError(AdderClawError):
         self.status = status
         self.retry_after = retry_after
         self.request_hash = ""
-        """Which request it was, and how often it was tried: the kernel fills these in."""
+        """Identifies the request. The agent loop sets it and `attempts`, the number of tries."""
         self.attempts = 0
 
     @property
@@ -122,12 +122,12 @@ class ProviderError(AdderClawError):
 
     @property
     def summary(self) -> str:
-        """The kind and the message, as the reason of a run that it ended."""
+        """The kind and the message, used as the failure reason of a run."""
         return f"{MISSING_KEY if self.kind == 'missing_key' else self.kind}: {self}"
 
     @property
     def stop_failure(self) -> str:
-        """The word of the closed set that StopFailure hooks and the `events` table know."""
+        """The kind mapped to the values that StopFailure hooks and the `events` table allow."""
         match self.kind:
             case "network" | "timeout" | "malformed":
                 return "server_error"
@@ -145,8 +145,8 @@ class DeniedError(AdderClawError):
     exit_code = EXIT_CODES["denied"]
 
 
-class Refused(DeniedError, ValueError):
-    """A path or a place that must not be used, with the reason."""
+class PathRefused(DeniedError, ValueError):
+    """A path that must not be used, with the reason."""
 
     @property
     def reason(self) -> str:
@@ -159,15 +159,15 @@ class LimitError(AdderClawError):
     def __init__(self, message: str, by: EndedBy = "") -> None:
         super().__init__(message)
         self.by: EndedBy = by
-        """Which limit it is."""
+        """The limit that was reached."""
 
 
 class NeedsInput(AdderClawError):
     exit_code = EXIT_CODES["needs_input"]
 
 
-class StaysOpen(NeedsInput):
-    """A question has no answer yet, and may be answered later: whoever resumes the run asks it again."""
+class AnswerPending(NeedsInput):
+    """A question without an answer yet. Resuming the run asks it again."""
 
     def __init__(self, approval_id: str, comment: str = "") -> None:
         super().__init__(f"{approval_id} waits for an answer" + (f": {comment}" if comment else ""))
@@ -179,7 +179,7 @@ class Stopped(AdderClawError):
 
 
 def ended_by(error: AdderClawError) -> EndedBy:
-    """What an error says of the run that it ended, for a program to act on."""
+    """The machine-readable reason why an error ended a run."""
     match error:
         case LimitError():
             return error.by
@@ -190,6 +190,6 @@ def ended_by(error: AdderClawError) -> EndedBy:
 
 
 def outcome_of(error: AdderClawError) -> Outcome:
-    """The outcome of a run that such an error ended: the one of its exit code."""
-    found: list[Outcome] = [outcome for outcome, code in EXIT_CODES.items() if code == error.exit_code]
-    return found[0] if found else "error"
+    """The outcome of a run that this error ended, derived from its exit code."""
+    outcomes: list[Outcome] = [outcome for outcome, code in EXIT_CODES.items() if code == error.exit_code]
+    return outcomes[0] if outcomes else "error"

@@ -1,23 +1,23 @@
 """Glob patterns as regular expressions that match in linear time.
 
-What stands between two stars is matched where it first fits, in an atomic group: if the rest fits after a later place,
-then after this one as well. So nothing is tried twice, and a match takes time linear in the text for each star.
+The text between two stars is matched at its first occurrence, in an atomic group: if the rest matches after a later
+occurrence, it also matches after the first. So there is no backtracking, and the time is linear in the text per star.
 """
 
 import re
 from collections.abc import Iterable
 
 LONGEST = 4_096
-"""Characters of a pattern. No path and no command that rules are written for is longer."""
+"""Maximum length of a pattern. Rules do not need to match longer paths or commands."""
 NAME_END = r"(?![^/])"
 
 
 class InvalidPattern(ValueError):
-    """Why a pattern has no meaning."""
+    """A malformed pattern."""
 
 
-def joined(parts: Iterable[str], unit: str) -> str:
-    """Expressions of a fixed length, with any number of units between each two of them, up to the end of the text."""
+def join_parts(parts: Iterable[str], unit: str) -> str:
+    """Joins fixed-length expressions with any number of units between them, anchored at the end of the text."""
     first, *middle = parts
     if not middle:
         return first
@@ -25,14 +25,14 @@ def joined(parts: Iterable[str], unit: str) -> str:
     return first + "".join(f"(?>{unit}*?{part})" for part in middle if part) + f"{unit}*{last}"
 
 
-def text(pattern: str, unit: str = ".", *, any_one: bool = False) -> str:
-    """The text of a rule: `*` is any number of units, `?` is one with `any_one`, and everything else is itself."""
-    return joined(_between_stars(pattern, unit, any_one=any_one), unit)
+def text_pattern(pattern: str, unit: str = ".", *, any_one: bool = False) -> str:
+    """A rule's pattern: `*` is any number of units, `?` is one unit with `any_one`, everything else is literal."""
+    return join_parts(_between_stars(pattern, unit, any_one=any_one), unit)
 
 
 def rule_name(pattern: str) -> str:
-    """One whole name of a path in the text of a rule."""
-    return name(_between_stars(pattern, "[^/]", any_one=True))
+    """A complete path component in a rule's pattern."""
+    return name_pattern(_between_stars(pattern, "[^/]", any_one=True))
 
 
 def _between_stars(pattern: str, unit: str, *, any_one: bool) -> list[str]:
@@ -40,39 +40,39 @@ def _between_stars(pattern: str, unit: str, *, any_one: bool) -> list[str]:
     return [part.replace(r"\?", unit) for part in parts] if any_one else list(parts)
 
 
-def name(parts: Iterable[str]) -> str:
-    """One whole name of a path."""
-    return f"(?>{joined(parts, '[^/]')}{NAME_END})"
+def name_pattern(parts: Iterable[str]) -> str:
+    """A complete path component."""
+    return f"(?>{join_parts(parts, '[^/]')}{NAME_END})"
 
 
-def path(names: Iterable[str | None], *, whole: bool) -> str:
-    """Names in a row, where None is any number of folders; `whole`: the last one ends the path.
+def path_pattern(names: Iterable[str | None], *, whole: bool) -> str:
+    """Consecutive path components; None stands for any number of folders, or at the end for everything in a folder.
 
-    Else what lies in what is matched is matched, too. A None at the end is whatever lies in the folder before it.
+    With `whole` the last component must end the path; otherwise everything below a match also matches.
     """
     blocks: list[list[str]] = [[]]
-    for one in names:
-        if one is not None:
-            blocks[-1].append(one)
+    for segment in names:
+        if segment is not None:
+            blocks[-1].append(segment)
         elif len(blocks) == 1 or blocks[-1]:
             blocks.append([])
     out = ""
     for index, block in enumerate(blocks):
         is_last = index == len(blocks) - 1
-        found = "/".join(block) + ("" if is_last or not block else "/")
+        expression = "/".join(block) + ("" if is_last or not block else "/")
         if not index:
-            out += found
+            out += expression
         elif is_last and not block:
             return out + ".+"
         elif is_last and whole:
-            out += f"(?:[^/]+/)*?{found}"
+            out += f"(?:[^/]+/)*?{expression}"
         else:
-            out += f"(?>(?:[^/]+/)*?{found})"
+            out += f"(?>(?:[^/]+/)*?{expression})"
     return out
 
 
 def gitignore(pattern: str) -> tuple[str, bool]:
-    """A gitignore pattern over the path after the anchor's slash, and whether it matches folders alone."""
+    """The expression for a gitignore pattern, relative to its anchor, and whether it matches only folders."""
     if pattern in ("/", "/.", "."):
         return ".*", False
     folder_only = pattern.endswith("/") and not pattern.endswith("\\/")
@@ -82,18 +82,18 @@ def gitignore(pattern: str) -> tuple[str, bool]:
     folder_only = folder_only and segments[-1:] != ["**"]
     if not segments:
         return ".*", False
-    names = [None if segment == "**" else name(_parts(segment)) for segment in segments]
-    return path(names if anchored else [None, *names], whole=False), folder_only
+    names = [None if segment == "**" else name_pattern(_parts(segment)) for segment in segments]
+    return path_pattern(names if anchored else [None, *names], whole=False), folder_only
 
 
-def covering(pattern: str) -> str:
-    """As `gitignore`, with everything in a folder that matches."""
+def gitignore_tree(pattern: str) -> str:
+    """Like `gitignore`, but also matches everything in a matching folder."""
     matching, folder_only = gitignore(pattern)
     return matching + ("/.*" if folder_only else "(?:/.*)?")
 
 
 def _parts(segment: str) -> list[str]:
-    """The literal parts between the stars of one name."""
+    """The expressions between the stars of one path component."""
     parts, index = [""], 0
     while index < len(segment):
         char = segment[index]
@@ -102,9 +102,9 @@ def _parts(segment: str) -> list[str]:
         elif char == "?":
             parts[-1] += "[^/]"
         elif char == "[":
-            group = _class(segment, index)
+            group = _character_class(segment, index)
             if group is None:
-                raise InvalidPattern("an unclosed [ in a path pattern")
+                raise InvalidPattern("unclosed [ in a path pattern")
             parts[-1] += group[0]
             index = group[1]
         elif char == "\\" and index + 1 < len(segment):
@@ -116,7 +116,7 @@ def _parts(segment: str) -> list[str]:
     return parts
 
 
-def _class(segment: str, start: int) -> tuple[str, int] | None:
+def _character_class(segment: str, start: int) -> tuple[str, int] | None:
     end = segment.find("]", start + 3 if segment[start + 1 : start + 2] in ("!", "^") else start + 2)
     if end < 0:
         return None
@@ -126,5 +126,5 @@ def _class(segment: str, start: int) -> tuple[str, int] | None:
     try:
         re.compile(f"[{members}]")
     except re.error:
-        raise InvalidPattern(f"[{inside}] is no character class") from None
+        raise InvalidPattern(f"[{inside}] is not a valid character class") from None
     return (f"(?!/)[{'^' if negated else ''}{members}]", end)

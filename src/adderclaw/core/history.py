@@ -1,4 +1,4 @@
-"""The messages of a session: their JSON, and the history that only grows at its end."""
+"""The messages of a session as JSON, and the append-only message history."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ def message_json(message: Message) -> Json:
 
 
 def media_json(media: Sequence[MediaBlock]) -> list[Json]:
-    return [_block(one) for one in media]
+    return [_block(block) for block in media]
 
 
 def _block(block: Block) -> Json:
@@ -22,10 +22,10 @@ def _block(block: Block) -> Json:
         case ToolUseBlock(call):
             return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}
         case ToolResultBlock(tool_use_id, content, is_error, media, frame):
-            made: Json = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
+            result: Json = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
             if frame is not None:
-                made["frame"] = list(frame)
-            return made | {"media": media_json(media)} if media else made
+                result["frame"] = list(frame)
+            return result | {"media": media_json(media)} if media else result
         case OpaqueBlock(wire, payload):
             return {"type": "opaque", "wire": wire, "payload": payload}
         case MediaBlock(media_type, data, name):
@@ -33,22 +33,22 @@ def _block(block: Block) -> Json:
 
 
 class History:
-    """The messages of one session, only ever appended to.
+    """The append-only messages of a session.
 
-    An adapter's encoding of them is kept as bytes and grows at its end, so that the cost of a request does not
-    grow with the number of messages before it; so is the hash that identifies the request.
+    Each adapter's encoding is cached as bytes and extended incrementally, as is the hash that identifies a request, so
+    that the cost of a request does not grow with the number of earlier messages.
     """
 
     def __init__(self, messages: Sequence[Message] = (), *, before: int = 0) -> None:
         self.messages: list[Message] = []
         self.before = before
-        """Answers that were given before the first of these messages, by which a script finds its place."""
+        """Number of answers before the first of these messages, from which a script computes its position."""
         self.size = 0
-        """Bytes, from which tokens are estimated."""
+        """Size in bytes, from which tokens are estimated."""
         self.media = 0
-        """Images and documents in it."""
+        """Number of images and documents."""
         self._encoded: dict[str, tuple[int, int, bytearray]] = {}
-        """Wire → messages done, where the last of them begins, and their bytes."""
+        """Wire format → number of encoded messages, offset of the last one, and their bytes."""
         self._hash = hashlib.sha256()
         for message in messages:
             self.append(message)
@@ -64,10 +64,10 @@ class History:
 
     def _weigh(self, media: tuple[MediaBlock, ...]) -> None:
         self.media += len(media)
-        self.size += sum(one.size - len(one.data) for one in media)
+        self.size += sum(block.size - len(block.data) for block in media)
 
     def digest(self, head: bytes) -> str:
-        """Identifies a request: what stands before the messages, then every message."""
+        """Identifies a request by its head (everything before the messages) and all messages."""
         running = self._hash.copy()
         running.update(head)
         return running.hexdigest()
@@ -75,20 +75,20 @@ class History:
     def encoded(
         self, wire: str, encode: Callable[[Message], Sequence[bytes]], *, take_turns: bool = False
     ) -> bytearray:
-        """All messages in one wire's form, comma-separated; only new ones are encoded. Do not change the result.
+        """All messages in a wire format, comma-separated. Only new ones are encoded. Do not modify the result.
 
-        With `take_turns` what a user said several times in a row, after a turn that failed, is one message: there
-        are servers that refuse it otherwise.
+        With `take_turns`, consecutive user messages (which follow a failed turn) are merged, because some servers
+        reject them otherwise.
         """
         done, start, buffer = self._encoded.get(wire, (0, 0, bytearray()))
-        for place in range(done, len(self.messages)):
-            first = self._first_of_run(place) if take_turns else place
-            if first == place:
-                start, message = len(buffer), self.messages[place]
+        for index in range(done, len(self.messages)):
+            first = self._first_of_run(index) if take_turns else index
+            if first == index:
+                start, message = len(buffer), self.messages[index]
             else:
                 del buffer[start:]
-                said = self.messages[first : place + 1]
-                message = Message("user", tuple(block for one in said for block in one.blocks))
+                user_messages = self.messages[first : index + 1]
+                message = Message("user", tuple(block for part in user_messages for block in part.blocks))
             for part in encode(message):
                 if buffer:
                     buffer += b","
@@ -96,8 +96,8 @@ class History:
         self._encoded[wire] = (len(self.messages), start, buffer)
         return buffer
 
-    def _first_of_run(self, place: int) -> int:
-        """Where the user began to speak without an answer between."""
-        while place and self.messages[place].role == self.messages[place - 1].role == "user":
-            place -= 1
-        return place
+    def _first_of_run(self, index: int) -> int:
+        """The index of the first of several consecutive user messages."""
+        while index and self.messages[index].role == self.messages[index - 1].role == "user":
+            index -= 1
+        return index

@@ -3,7 +3,7 @@
 # Settings
 CONFIG, CONFIG_LOCK = "config.toml", "config.lock"
 SETTINGS, POLICY = "settings.json", "policy.toml"
-TRUST, GRANTS, SAID = "trust.json", "grants.json", "said.json"
+TRUST, GRANTS, SHOWN_ONCE = "trust.json", "grants.json", "said.json"
 PLUGINS_FILE, MODELS = "plugins.json", "models.json"
 KEYS_DECLINED = "keys-declined"
 # Secrets
@@ -21,11 +21,11 @@ DATABASE_FILES, DATABASE_LOCKS = "memory.sqlite.files", ".memory.sqlite.locks"
 RUNS, FLEET_RUNS, RESTORED_RUNS, BENCH = "runs", "fleet-runs", "restored-runs", "bench"
 CHECKPOINTS, SET_ASIDE, OUTPUTS = "checkpoints", "set-aside", "outputs"
 HISTORY, WORKSPACES = "repl_history", "workspaces"
-# What can be made again, and what belongs to processes that run
+# Caches, and files of running processes
 CACHE, CACHES, FETCHED = "cache", "caches", "fetched"
 SERVER, SERVICE, LOCKS = "server", "service", "locks"
 ESTOP = "ESTOP"
-# What people and plugins bring
+# Added by people and plugins
 PLUGINS, PLUGIN_DATA = "plugins", "plugin_data"
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md")
 AGENTS, COMMANDS, SKILLS, SOPS = "agents", "commands", "skills", "sops"
@@ -33,22 +33,22 @@ AGENTS, COMMANDS, SKILLS, SOPS = "agents", "commands", "skills", "sops"
 PROTECTED = (
     *(CONFIG, TRUST, PLUGINS_FILE, GRANTS, MODELS, RECEIPT_KEY, CREDENTIALS, CREDENTIALS_KEY, ESTOP, WEBHOOKS),
 )
-"""Files that no tool reads or writes, under whatever other name they also have on the disk."""
+"""Files that no tool may read or write, including through hard links."""
 
 FILES = frozenset(
     (
-        *(CONFIG, CONFIG_LOCK, SETTINGS, TRUST, GRANTS, SAID, PLUGINS_FILE, MODELS, KEYS_DECLINED),
+        *(CONFIG, CONFIG_LOCK, SETTINGS, TRUST, GRANTS, SHOWN_ONCE, PLUGINS_FILE, MODELS, KEYS_DECLINED),
         *(RECEIPT_KEY, CREDENTIALS, CREDENTIALS_KEY, CREDENTIALS_LOCK, KEYRING_NAMES, WEBHOOKS, WEBHOOKS_LOCK),
         *(SERVICE_ENVIRONMENT, FLEET, FLEET_KEY, FLEET_WORKER_KEY, FLEET_SUBMITTER_KEY, HISTORY, WORKSPACES, ESTOP),
     )
 )
-"""Files that the program writes at the top of a home, beside the database and the log of receipts."""
+"""Files that the program writes at the top of the home folder, in addition to the database and the receipt log."""
 FOLDERS = frozenset(
     (
         *(CACHE, CACHES, FETCHED, SERVER, SERVICE, LOCKS, DATABASE_LOCKS, PLUGINS, PLUGIN_DATA),
         *(RUNS, CHECKPOINTS, OUTPUTS, SET_ASIDE, BENCH, FLEET_RUNS, RESTORED_RUNS, DATABASE_FILES),
     )
 )
-"""Folders that it makes there; all that is in them is its own."""
+"""Folders that the program creates there and fully owns."""
 USERS = frozenset((*INSTRUCTIONS, AGENTS, COMMANDS, SKILLS, SOPS, POLICY))
-"""What it reads there and people write."""
+"""Files and folders there that people write and the program reads."""

@@ -1,4 +1,4 @@
-"""What the hooks of one event decided together."""
+"""The combined outcome of the hooks of an event."""
 
 from dataclasses import field
 from typing import Any
@@ -7,31 +7,31 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Json, Verdict
 
 ASKED_BY_SERVERS = frozenset({"Elicitation", "ElicitationResult"})
-"""Hooks of what a server asks while one of its tools runs: they belong to that tool's result."""
+"""Hook events for questions that a server asks while its tool runs. They belong to that tool's result."""
 
 
 @record
-class Merged:
-    """What the hooks of one event said together, in their order."""
+class HookOutcome:
+    """The combined results of an event's hooks, in their order."""
 
     blocked: bool = False
-    """Some hook blocks what the event is about: exit code 2, or `decision: block`."""
+    """A hook blocked the action, by exit code 2 or `decision: block`."""
     reason: str = ""
-    """Why, for the model: each blocking hook's words, by its ordinal."""
+    """The reasons of all blocking hooks by ordinal, for the model."""
     verdict: Verdict | None = None
-    """PreToolUse: the strictest permission decision given."""
+    """PreToolUse: the strictest permission decision."""
     verdict_reason: str = ""
     updated_input: Json | None = None
-    """The whole new input of the call, where a hook rewrote it: decoded and judged again before anything runs."""
+    """The complete new input if a hook rewrote the call; it is decoded and judged again before the call runs."""
     context: tuple[str, ...] = ()
     """Additional context for the model."""
     messages: tuple[str, ...] = ()
-    """`systemMessage`s, for the person."""
+    """`systemMessage`s for the user."""
     stop: str | None = None
-    """A hook said `continue: false`: the turn ends, with this reason."""
+    """The reason why the turn ends, if a hook returned `continue: false`."""
     specific: Json = field(default_factory=dict[str, Any])
-    """What else the event's own arm says: decision, retry, action, content, watchPaths, worktreePath, …"""
+    """Event-specific fields: decision, retry, action, content, watchPaths, worktreePath, …"""
     ran: int = 0
 
 
-NO_HOOKS = Merged()
+NO_HOOKS = HookOutcome()

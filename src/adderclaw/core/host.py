@@ -1,12 +1,12 @@
-"""The session that a tool works for, as tools and drivers see it, and what stands there where there is none."""
+"""The session as seen by its tools and drivers, and the stand-in used if there is no session."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from adderclaw.core.child import Child, ChildReport
+from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.hook_outcome import NO_HOOKS, Merged
-from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, replied
+from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, answer_with
 from adderclaw.core.types import Effort, Json, Tool, ToolResult
 
 
@@ -14,106 +14,106 @@ class Resources(Protocol):
     """The resources of MCP servers."""
 
     async def resources(self, server: str | None, *, soon: bool = False) -> tuple[list[Json], list[str]]:
-        """Those of one server, or of all; and what is to be said of servers that could not be asked."""
+        """The resources of one server or of all, and messages about servers that could not be reached."""
         ...
 
     async def read(self, server: str, uri: str) -> ToolResult: ...
 
 
 class Host(Protocol):
-    """What a tool may want of the session that calls it. Where there is none, `NOBODY` answers."""
+    """What a tool may request from the session that calls it. `NOBODY` is used if there is no session."""
 
     @property
     def resources(self) -> Resources | None:
-        """What MCP servers let be read; None where none is configured."""
+        """The resources of MCP servers; None if no server is configured."""
         ...
 
     @property
     def has_model(self) -> bool: ...
 
     async def ask(self, request: QuestionRequest) -> Answer:
-        """Ask the operator something."""
+        """Ask the operator questions."""
         ...
 
     async def approve(self, request: ApprovalRequest) -> Answer:
-        """Ask the operator for a yes."""
+        """Ask the operator for approval."""
         ...
 
-    async def fire(self, event: str, fields: Json) -> Merged:
+    async def run_hooks(self, event: str, fields: Json) -> HookOutcome:
         """Run the hooks of an event."""
         ...
 
-    async def spawn(self, order: Child) -> ChildReport:
-        """Make a child session and run its turn. AdderClawError where none may be made."""
+    async def spawn(self, order: ChildRequest) -> ChildReport:
+        """Create a child session and run its turn; raises AdderClawError if that is not allowed."""
         ...
 
-    async def call(self, name: str, given: Json, why: str, *, asked: bool = False) -> ToolResult:
-        """Call a tool for a hook or a skill, beside the conversation; it is judged and recorded as any other call.
+    async def call_tool(self, name: str, arguments: Json, why: str, *, asked: bool = False) -> ToolResult:
+        """Call a tool for a hook or a skill, outside the conversation. The call is judged and recorded like any other.
 
-        Who wrote the hook or the skill has said yes to it; with `asked` the operator is asked as for the model's own.
+        The author of the hook or skill counts as having approved it; with `asked` the operator is asked as usual.
         """
         ...
 
-    async def ask_small_model(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
-        """Ask the small model, or the one that is wanted, beside the conversation; ProviderError or LimitError."""
+    async def ask_small_model(self, instructions: str, text: str, purpose: str, model: str) -> str:
+        """Ask the small model, or `model`, outside the conversation; raises ProviderError or LimitError."""
         ...
 
-    async def connecting(self) -> str:
-        """Wait briefly for servers that are still starting; says which failed or have not answered yet, if any."""
+    async def wait_for_servers(self) -> str:
+        """Wait briefly for starting servers; returns a message about those that failed or are not ready, if any."""
         ...
 
-    def say(self, message: str, attachments: list[str], status: str) -> None:
-        """Show the operator a message while the turn goes on."""
+    def show_message(self, message: str, attachments: list[str], status: str) -> None:
+        """Show the operator a message during the turn."""
         ...
 
     def tools(self) -> Mapping[str, Tool[Any]]:
-        """The tools of the session that the model is told of."""
+        """The session's tools that are advertised to the model."""
         ...
 
     @property
     def in_plan_mode(self) -> bool:
-        """Whether the session is in the mode `plan`, which an approved plan ends."""
+        """Whether the session is in plan mode, which ends when a plan is approved."""
         ...
 
     def end_plan_mode(self) -> bool:
-        """A plan was approved; False where the session stays read-only."""
+        """Leave plan mode after a plan was approved; returns False if the session stays read-only."""
         ...
 
-    def lend(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:
-        """Let permission rules, and how much the model thinks, count until the turn ends; gives back rules that do."""
+    def grant_for_turn(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:
+        """Apply permission rules and a thinking effort until the turn ends; returns the rules that were applied."""
         ...
 
 
-class Nobody:
-    """Stands where there is no session: everything can be explained, and nothing goes on."""
+class NoSession:
+    """Used if there is no session: calls can be explained, but nothing runs."""
 
     resources: Resources | None = None
     has_model = False
     in_plan_mode = False
 
     async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
-        return replied(None)
+        return answer_with(None)
 
     async def approve(self, request: ApprovalRequest) -> Answer:  # noqa: ARG002
         return Answer(approved=False, by="no_operator")
 
-    async def fire(self, event: str, fields: Json) -> Merged:  # noqa: ARG002
+    async def run_hooks(self, event: str, fields: Json) -> HookOutcome:  # noqa: ARG002
         return NO_HOOKS
 
-    async def spawn(self, order: Child) -> ChildReport:  # noqa: ARG002
-        raise AdderClawError("there is no session that could begin a subagent")
+    async def spawn(self, order: ChildRequest) -> ChildReport:  # noqa: ARG002
+        raise AdderClawError("a subagent needs a session, and there is none")
 
-    async def call(self, name: str, given: Json, why: str, *, asked: bool = False) -> ToolResult:  # noqa: ARG002
-        raise AdderClawError("there is no session that could call a tool")
+    async def call_tool(self, name: str, arguments: Json, why: str, *, asked: bool = False) -> ToolResult:  # noqa: ARG002
+        raise AdderClawError("a tool call needs a session, and there is none")
 
-    async def ask_small_model(self, instructions: str, text: str, purpose: str, wanted: str) -> str:  # noqa: ARG002
-        raise AdderClawError("there is no session whose model could be asked")
+    async def ask_small_model(self, instructions: str, text: str, purpose: str, model: str) -> str:  # noqa: ARG002
+        raise AdderClawError("a model call needs a session, and there is none")
 
-    async def connecting(self) -> str:
+    async def wait_for_servers(self) -> str:
         return ""
 
-    def say(self, message: str, attachments: list[str], status: str) -> None:  # noqa: ARG002
-        raise AdderClawError("there is no session that could show it")
+    def show_message(self, message: str, attachments: list[str], status: str) -> None:  # noqa: ARG002
+        raise AdderClawError("showing a message needs a session, and there is none")
 
     def tools(self) -> Mapping[str, Tool[Any]]:
         return {}
@@ -121,8 +121,8 @@ class Nobody:
     def end_plan_mode(self) -> bool:
         return False
 
-    def lend(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:  # noqa: ARG002
+    def grant_for_turn(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:  # noqa: ARG002
         return []
 
 
-NOBODY: Host = Nobody()
+NO_SESSION: Host = NoSession()

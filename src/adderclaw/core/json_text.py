@@ -1,4 +1,4 @@
-"""JSON as text: the one form that hashes are taken over, and a writer that costs little for a short text."""
+"""JSON as text: the canonical form used for hashes, and a writer that is fast for short texts."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from typing import Any, Never
 def json_writer(*, sort_keys: bool = False, default: Callable[[Any], Any] | None = None) -> Callable[[object], str]:
     """Writes JSON with no spaces and raw UTF-8.
 
-    `JSONEncoder.encode` makes its inner encoder anew for each text, which takes longer than most of our texts do.
+    `JSONEncoder.encode` creates an inner encoder on every call, which takes longer than encoding a short text.
     """
     whole = json.JSONEncoder(
         sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False, default=default, check_circular=False
@@ -26,7 +26,7 @@ _canonical = json_writer(sort_keys=True)
 
 
 def canonical(value: object) -> str:
-    """The one JSON text of a value: sorted keys, no spaces, raw UTF-8. Hashes are taken over it."""
+    """The canonical JSON of a value, used for hashes: sorted keys, no spaces, raw UTF-8."""
     return _canonical(value)
 
 
@@ -42,7 +42,7 @@ MOST_CONTAINERS = 300_000
 def check_size(data: bytes) -> None:
     """Raises ValueError for a text whose parsed form would take far more memory than the text.
 
-    It counts marks, also those inside of strings: what is refused needs hundreds of thousands of them.
+    Counts brackets and commas, including those in strings; only texts with hundreds of thousands are rejected.
     """
     if data.count(b"[") + data.count(b"{") > MOST_CONTAINERS:
         raise ValueError(f"it has more than {MOST_CONTAINERS:,} lists and objects")
@@ -50,6 +50,6 @@ def check_size(data: bytes) -> None:
         raise ValueError(f"it has more than {MOST_VALUES:,} values")
 
 
-def no_constant(name: str) -> Never:
-    """For `parse_constant`: Python would read NaN and Infinity."""
-    raise ValueError(f"{name} is no JSON")
+def reject_constant(name: str) -> Never:
+    """For `parse_constant`, because Python accepts NaN and Infinity."""
+    raise ValueError(f"{name} is not valid JSON")

@@ -1,6 +1,6 @@
-"""Who watches a run from outside of its process: asked before what costs or changes something, told what is finished.
+"""The supervisor of a run outside its process: grants what costs or changes something, and is notified of results.
 
-On one machine nobody does (`ALONE`). On a worker of a fleet it is the worker, which holds the run's lease.
+A local run has none (`ALONE`). In a fleet it is the worker that holds the run's lease.
 """
 
 from collections.abc import Sequence
@@ -9,83 +9,83 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import ToolCall
 
 
-class Begun(NamedTuple):
+class StartedCall(NamedTuple):
     """A tool call that is about to run."""
 
     id: str
     tool: str
     shown: str
-    """Its input without secrets, cut."""
+    """Its input, redacted and shortened."""
 
 
-class Asking(NamedTuple):
-    """What a model call can take at most. Prices are US dollars, 0 where they are not known."""
+class ModelCallEstimate(NamedTuple):
+    """The maximum cost of a model call. Prices are in US dollars, 0 if unknown."""
 
     model: str
     input_tokens: int
     input_price: float
-    """Of all its input."""
+    """Price of the whole input."""
     least: int
     most: int
-    """Tokens of an answer that is worth asking for, and of the longest."""
+    """Tokens of the shortest useful answer and of the longest possible one."""
     answer_price: float
-    """Of one token of the answer."""
+    """Price per token of the answer."""
     bounded: bool = True
-    """Whether the provider ends an answer there by itself; else it must be told to."""
+    """Whether the provider limits answers to `most` by default; otherwise the request must set the limit."""
     unpriced: str = ""
-    """A model that may answer and has no known price."""
+    """A model that may answer but has no known price."""
 
 
-class Granted(NamedTuple):
-    """A call may be made."""
+class Reservation(NamedTuple):
+    """A reservation that allows a model call."""
 
     held: str
-    """What names it."""
+    """Id of the reservation."""
     answer: int | None = None
-    """Tokens that its answer may have, where the longest does not fit into what is left."""
+    """Maximum tokens of the answer, if the longest one does not fit into the remaining budget."""
 
 
-class Crowded(Exception):
-    """What is left is held by calls that are under way: when they have ended there may be enough."""
+class BudgetReserved(Exception):
+    """The remaining budget is reserved by calls in progress. Retry when they have ended."""
 
 
 class RunSupervisor:
-    """Nobody watches: everything passes. Who does watch says otherwise."""
+    """The default supervisor, which allows everything. Subclasses restrict it."""
 
-    def halted(self) -> bool:
-        """Whether the run is no longer this process's: looked at wherever the emergency stop is."""
+    def has_lost_run(self) -> bool:
+        """Whether this process lost the run. Checked wherever the emergency stop is checked."""
         return False
 
-    def pause(self, model: str) -> float:  # noqa: ARG002
-        """Seconds to wait before this model is asked: another run may have been told that it asks too often."""
+    def seconds_to_wait(self, model: str) -> float:  # noqa: ARG002
+        """Seconds to wait before calling this model, because another run may have hit its rate limit."""
         return 0.0
 
-    def slow(self, model: str, seconds: float | None) -> None:
-        """The provider has just refused because it is asked too often; all who ask this model wait."""
+    def report_rate_limit(self, model: str, seconds: float | None) -> None:
+        """Report that the provider rate-limited a call, so that all callers of this model wait."""
 
-    def reserve(self, call: Asking) -> Granted:  # noqa: ARG002
-        """Hold what a model call can take, or raise LimitError, or Crowded where it is to be asked again."""
-        return Granted("")
+    def reserve(self, call: ModelCallEstimate) -> Reservation:  # noqa: ARG002
+        """Reserve the maximum cost of a model call; raises LimitError, or Crowded if the caller should retry later."""
+        return Reservation("")
 
     def settle(self, held: str, tokens: int, price: float | None) -> None:
-        """What a reserved call took in the end."""
+        """Report the actual cost of a reserved call."""
 
-    def begins(self, calls: Sequence[Begun]) -> None:
-        """These tool calls are about to run: from here on their outcome is unknown until `ended`. May raise Stopped."""
+    def calls_started(self, calls: Sequence[StartedCall]) -> None:
+        """Report that tool calls are about to run; their outcome is unknown until `ended`. May raise Stopped."""
 
-    def ended(self, call: ToolCall) -> bool:  # noqa: ARG002
-        """The call is recorded with its result; whether what the run has reached is to be put away now."""
+    def call_ended(self, call: ToolCall) -> bool:  # noqa: ARG002
+        """Report that a call and its result are recorded; returns whether to save the progress of the run now."""
         return False
 
-    async def put_away(self) -> None:
-        """The store is whole: put away what the run has reached, between two units."""
+    async def save_progress(self) -> None:
+        """Save the progress of the run between two units of work, while the store is consistent."""
 
-    async def unit(self, place: str) -> None:
-        """A part of the work is stored that a resumed run does not repeat."""
+    async def unit_stored(self, unit: str) -> None:
+        """Report that a unit of work is stored, which a resumed run does not repeat."""
 
-    def lost(self) -> str:
-        """What the model is told, once: what an earlier process had begun and nobody can say the outcome of."""
+    def interrupted_calls_notice(self) -> str:
+        """A one-time message to the model about calls of an earlier process whose outcome is unknown."""
         return ""
 
 
-ALONE = RunSupervisor()
+NO_SUPERVISOR = RunSupervisor()

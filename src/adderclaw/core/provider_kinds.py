@@ -1,6 +1,6 @@
-"""What other code needs to know about each kind of provider, as one row per kind; importing this imports no provider.
+"""The table of provider kinds, one row per kind. Importing this module imports no provider.
 
-A new kind is a name and a row here, and its adapter in `providers`.
+A new kind needs a name and a row here and its adapter in `providers`.
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ type Kind = Literal[
     "router",
 ]
 type ModelAlias = tuple[str, ...]
-"""How the names of the models begin, what separates the two numbers of a version, and what may follow the version, of
-several the first."""
+"""The prefix of the model names, the separator of the two version numbers, and the suffixes that may follow the
+version, in order of preference."""
 
-# Kinds that other code treats in a way of their own.
+# Kinds that other code treats specially.
 ANTHROPIC: Kind = "anthropic"
 LM_STUDIO: Kind = "lm-studio"
 MOCK: Kind = "mock"
@@ -35,43 +35,43 @@ RELIABLE: Kind = "reliable"
 ROUTER: Kind = "router"
 
 SOCKET_VARIABLE = "ANTHROPIC_UNIX_SOCKET"
-"""Names a socket on which a model server listens instead of the address of an Anthropic entry."""
+"""Variable with the path of a Unix socket that is used instead of the address of an Anthropic entry."""
 
 
 class ProviderKind(NamedTuple):
     name: Kind
     adapter: str
-    """module:function in `adderclaw.models.providers`, imported when a provider of this kind is made."""
+    """module:function in `adderclaw.models.providers`, imported when a provider of this kind is created."""
     key_variable: str = ""
-    """Where the key is unless the entry names a variable; empty if the kind can do without a key."""
+    """Default variable of the API key; empty if the kind works without a key."""
     always_keyed: bool = False
-    """It needs a key at every address; servers of other kinds on this machine may do without."""
+    """Needs a key at every address. Local servers of other kinds may work without one."""
     base_url: str = ""
-    """Its address, unless the entry or the variable names one."""
+    """Default address, unless the entry or the variable sets one."""
     url_variable: str = ""
     suggested_url: str = ""
-    """For a kind that has no address of its own: then the entry needs one."""
+    """Suggested address for a kind without a default address, whose entries must set one."""
     suggested_model: str = ""
     aliases: Mapping[str, ModelAlias] = {}
-    """Name → the newest model that it stands for."""
+    """Alias → how to find the newest model that it refers to."""
     port: int = 0
-    """Where such a server listens on this machine."""
+    """Default port of a local server of this kind."""
     is_free: bool = False
-    """Nobody bills its calls, whatever its models are called."""
+    """Its calls cost nothing, regardless of the model names."""
     combines: bool = False
-    """It is made of other entries."""
+    """It is composed of other entries."""
     routes: bool = False
-    """The server chooses the model that it has loaded, so an entry needs none."""
-    tells_thinking: bool = False
-    """Every request says how much the model is to think."""
+    """The server uses the model that it has loaded, so an entry needs no model."""
+    states_thinking: bool = False
+    """Every request states how much the model should think."""
     telemetry_name: str = ""
-    """In OpenTelemetry's conventions; a kind without one is called like its entry."""
+    """Name in OpenTelemetry's conventions; empty to use the name of the entry."""
     entry_name: str = ""
-    """What `onboard` calls its entry; empty for the name of the kind."""
+    """Name of the entry that `onboard` creates; empty for the name of the kind."""
 
     @property
-    def asks_nobody(self) -> bool:
-        """No server is behind it, at least none of its own."""
+    def has_no_server(self) -> bool:
+        """Whether it has no server of its own."""
         return self.name == MOCK or self.combines
 
 
@@ -116,7 +116,7 @@ KINDS = (
         url_variable="GOOGLE_GEMINI_BASE_URL",
         suggested_model="gemini",
         aliases={"gemini": ("gemini-", ".", "-argon", "-pro", "-pro-preview", "-flash")},
-        tells_thinking=True,
+        states_thinking=True,
         telemetry_name="gcp.gemini",
     ),
     ProviderKind(
@@ -125,7 +125,7 @@ KINDS = (
         "OPENROUTER_API_KEY",
         base_url="https://openrouter.ai/api/v1",
         suggested_model="openrouter/auto",
-        tells_thinking=True,
+        states_thinking=True,
         telemetry_name="openrouter",
     ),
     ProviderKind(
@@ -152,4 +152,4 @@ KINDS = (
 )
 BY_NAME: dict[str, ProviderKind] = {kind.name: kind for kind in KINDS}
 KEY_VARIABLES: dict[str, str] = {kind.name: kind.key_variable for kind in KINDS if kind.key_variable}
-"""Kind that cannot do without a key → where it is unless the entry says otherwise."""
+"""Kind that needs a key → its default variable."""

@@ -1,4 +1,4 @@
-"""What a Python program asks with, and the messages that it gets: the nouns of the Python API."""
+"""The types of the Python API: query options and the messages that a query yields."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from adderclaw.core.types import Effort, Json, Outcome, ToolCall, ToolResultBloc
 
 type PermissionMode = Literal["default", "acceptEdits", "bypassPermissions"]
 type CanUseTool = Callable[[ApprovalRequest], Awaitable[bool | Answer]]
-"""Called where a person would be asked: yes or no, or an Answer with a comment for the model."""
+"""Called when a person would be asked. Returns yes or no, or an Answer with a comment for the model."""
 type AskUser = Callable[[Sequence[Question]], Awaitable[Replies | None]]
 
 
 class SystemPromptPreset(TypedDict):
-    """AdderClaw's own system prompt with something behind it."""
+    """AdderClaw's own system prompt with text appended to it."""
 
     type: Literal["preset"]
     append: str
@@ -22,37 +22,37 @@ class SystemPromptPreset(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions:
-    """How a query runs. What is left out is as the operator's configuration has it."""
+    """How a query runs. Omitted options come from the operator's configuration."""
 
     cwd: str | None = None
     """The workspace."""
     allowed_tools: Sequence[str] | None = None
-    """Only these tools are offered, by name or alias; the gate still judges each call."""
+    """Offer only these tools, by name or alias. The gate still judges each call."""
     permission_mode: PermissionMode | None = None
     system_prompt: str | SystemPromptPreset | None = None
-    """In place of AdderClaw's own, or a preset with an addition to it."""
+    """Replaces AdderClaw's system prompt, or a preset that appends to it."""
     mcp_servers: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Name → `{command, args, env}`, `{url}`, or an `MCPServer` of this program; beside the configured ones."""
+    """Name → `{command, args, env}`, `{url}`, or an `MCPServer` of this program; added to the configured ones."""
     hooks: Sequence[Json] | Mapping[str, Sequence[Any]] = ()
-    """Beside the configured ones: each `{hook_event_name, matcher, command}`, or event → groups as settings have it."""
+    """Added to the configured ones: each `{hook_event_name, matcher, command}`, or event → groups as in settings."""
     model: str | None = None
     provider: str | None = None
     effort: Effort | None = None
-    """How much the model thinks; what its vendor recommends where nothing is said."""
+    """How much the model thinks; the vendor's default if None."""
     profile: str | None = None
     max_turns: int | None = None
-    """Rounds of tool calls."""
+    """Limit of tool call rounds."""
     resume: str | None = None
-    """The conversation that goes on, by its id."""
+    """Id of the conversation to continue."""
     can_use_tool: CanUseTool | None = None
-    """Without it nobody can be asked, and what would be asked is denied."""
+    """Without it nobody can be asked, so calls that need approval are denied."""
     ask_user: AskUser | None = None
     """Answers the questions of AskUserQuestion."""
     include_partial_messages: bool = False
-    """Also yield pieces of the answer while they arrive."""
+    """Also yield pieces of the answer while it streams."""
     config_file: str | None = None
     settings: Json = field(default_factory=dict[str, Any])
-    """Further configuration, over every file, in the form of config.toml."""
+    """Additional configuration in the form of config.toml. Overrides every file."""
 
 
 # ------------------------------------------------------------------ messages
@@ -60,7 +60,7 @@ class QueryOptions:
 
 @dataclass(frozen=True)
 class SystemMessage:
-    """The first message: which conversation it is, and what it has to work with."""
+    """The first message: identifies the conversation and lists its model and tools."""
 
     conversation_id: str
     session_id: str
@@ -74,7 +74,7 @@ class SystemMessage:
 
 @dataclass(frozen=True)
 class PartialMessage:
-    """A piece of an answer. `reset` says that what came so far is void."""
+    """A piece of an answer. `reset` means: discard the pieces so far."""
 
     kind: Literal["text", "thinking", "tool", "reset"]
     text: str
@@ -83,7 +83,7 @@ class PartialMessage:
 
 @dataclass(frozen=True)
 class AssistantMessage:
-    """One reply of the model: its text, and the calls that it makes."""
+    """A reply of the model: its text and its tool calls."""
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
@@ -92,7 +92,7 @@ class AssistantMessage:
 
 @dataclass(frozen=True)
 class UserMessage:
-    """What the model was told: results of its calls, or a text."""
+    """A message sent to the model: results of its calls, or a text."""
 
     text: str
     tool_results: tuple[ToolResultBlock, ...] = ()
@@ -101,7 +101,7 @@ class UserMessage:
 
 @dataclass(frozen=True)
 class ResultMessage:
-    """The last message: how it ended."""
+    """The last message: how the query ended."""
 
     outcome: Outcome
     answer: str
@@ -116,7 +116,7 @@ class ResultMessage:
     usage: Mapping[str, int] = field(default_factory=dict[str, int])
     cost: float | None = None
     changed_later: Sequence[Mapping[str, str]] = ()
-    """What changed of what other programs run later: each `{path, change}`."""
+    """Changed files that other programs execute later: each `{path, change}`."""
     type: Literal["result"] = "result"
 
     @property

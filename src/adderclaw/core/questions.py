@@ -1,4 +1,4 @@
-"""What an operator is asked, an approval or a question with options, and what they answer."""
+"""Approval requests and questions to the operator, and their answers."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import field
@@ -9,13 +9,13 @@ from adderclaw.core.tool_traits import ASK_USER
 from adderclaw.core.types import Json, Risk
 
 type Kind = Literal["call", "step"]
-"""What waits for a yes: a tool call, or a step of a workflow that is there to ask a person and has no risk."""
+"""What needs approval: a tool call, or a workflow step whose only purpose is to ask a person."""
 
 type Ask = Callable[[str], Awaitable[str | None]]
 """Asks a person one question; None where nobody answers."""
 
 MOST_GRANTED = 6_000
-"""Of a request that "always" is offered for."""
+"""Maximum length of a request for which "always" is offered."""
 
 
 @record
@@ -24,32 +24,32 @@ class ApprovalRequest:
     risk: Risk
     reason: str
     shown: str
-    """What is being approved, whole and escaped: never shortened."""
+    """What is being approved, escaped and complete; never shortened."""
     tool_use_id: str
     plan_hash: str = ""
-    """Of the tool, its input and all that it would touch: the answer holds for exactly this."""
+    """Hash of the tool, its input and everything it would touch. The answer applies only to exactly this."""
     grants: tuple[str, ...] = ()
-    """Permission rules that would allow exactly this from now on; none where that cannot be said exactly."""
+    """Permission rules that would allow exactly this in future; empty if no rule is that exact."""
     id: str = ""
-    """The row by which another process may answer."""
+    """Id of the row through which another process may answer."""
     at_terminal: bool = False
-    """It may be asked because a person sits at the terminal: nobody else says yes to it (X-90)."""
+    """Only the person at the terminal may approve it; hooks and remote clients may not."""
     raw: bool = False
-    """Nobody looks through the command: no hook and no rule says yes to it."""
+    """The command could not be analyzed, so no hook or rule may approve it."""
     room: str = ""
-    """What who is asked reads beside the reason: that is told and compared, this is not."""
+    """Additional text for the person who is asked. Unlike the reason, it is neither recorded nor compared."""
     preview: str = ""
-    """Of a file that would change: a unified diff, whole. It is shown instead of the input that says the same."""
+    """The complete unified diff of a file that would change, shown instead of the equivalent input."""
     touches: tuple[str, ...] = ()
-    """What it would read, write and reach, a line each."""
+    """What it would read, write and connect to, one line each."""
     input: Json = field(default_factory=dict[str, Any])
-    """The call's input, for a program that is asked."""
+    """The input of the call, for programs that answer requests."""
     registries: tuple[str, ...] = ()
-    """Package registries that its programs need, and that the operator may let the commands of this session reach."""
+    """Package registries that its programs need and that the operator may allow for this session."""
     stays: bool = False
-    """With nobody there to answer it stays open: the run ends, and the one that resumes it finds the answer."""
+    """If nobody is there to answer, the question stays open: the run ends, and a resumed run uses the answer."""
     seconds: float | None = None
-    """How long a question that stays may be answered; None: for ever."""
+    """Seconds during which an open question may be answered; None for no limit."""
     kind: Kind = "call"
 
     @property
@@ -63,30 +63,30 @@ class Answer(NamedTuple):
     """Who answered: "operator", "no_operator", "timeout"."""
     comment: str = ""
     remember: Literal["", "session", "project", "user", "registries"] = ""
-    """Whether the request's `grants` count from now on: in this session, in this project or everywhere, by a
-    file of the operator's; or `registries`: the commands of this session reach those of the request."""
+    """Where the request's `grants` apply in future: this session, this project or all projects (in a file of the
+    operator's); or `registries`: commands of this session may reach the registries of the request."""
     who: str = ""
-    """The person who answered, and on which channel; empty where nobody did."""
+    """The person who answered and the channel; empty if nobody did."""
     approval_id: str = ""
-    """The row of the question."""
+    """Id of the question's row."""
     replies: "Replies | None" = None
-    """To a question with options: what was chosen or written."""
+    """The choices or texts that answer a question with options."""
     input: Json | None = None
-    """What is to run in place of what was asked about: decoded and judged like any other."""
+    """Input that replaces the call's input; it is decoded and judged like any other."""
     updates: tuple[Json, ...] = ()
-    """Changes of permissions that go with it, as `config.permissions.PermissionUpdate` has them."""
+    """Permission changes in the form of `config.permissions.PermissionUpdate`."""
 
 
-def reached(request: ApprovalRequest) -> Answer:
-    """A yes that lets the commands of this session reach the registries of the request, where it has any."""
+def approval_with_registries(request: ApprovalRequest) -> Answer:
+    """An approval that also allows this session's commands to reach the request's registries, if it has any."""
     if not request.registries:
         return Answer(approved=True, by="operator")
     comment = f"with {', '.join(request.registries)} for this session"
     return Answer(approved=True, by="operator", comment=comment, remember="registries")
 
 
-def replied(replies: "Replies | None") -> Answer:
-    """What an operator answers who was asked something; None: nobody was there to do it."""
+def answer_with(replies: "Replies | None") -> Answer:
+    """The answer to a question; `replies` is None if nobody was there to answer."""
     return Answer(replies is not None, "operator" if replies is not None else "no_operator", replies=replies)
 
 
@@ -99,7 +99,7 @@ class Option:
 
 @record
 class Question:
-    """What the model wants to know; whoever shows it offers an answer in own words beside the options."""
+    """A question from the model. Clients also offer a free-text answer in addition to the options."""
 
     question: str
     header: str
@@ -108,26 +108,26 @@ class Question:
 
 
 type Replies = dict[str, str]
-"""Question → the label that was chosen (several: comma-separated), or what the person wrote instead."""
+"""Question → the chosen label (several are comma-separated), or the text that the person entered instead."""
 
 
 @record
 class QuestionRequest:
-    """Questions that are asked together, and answered together."""
+    """Questions that are asked and answered together."""
 
     questions: tuple[Question, ...]
     asker: str = ASK_USER
-    """The tool, the MCP server or the part of the session that asks."""
+    """The tool, MCP server or part of the session that asks."""
     tool_use_id: str = ""
-    """The call that asks, where it asks again after it was interrupted; empty where nobody would."""
+    """Id of the asking call if it would ask again after an interruption; otherwise empty."""
     id: str = ""
-    """The row by which another process may answer."""
+    """Id of the row through which another process may answer."""
 
 
 class Operator(Protocol):
-    """Whoever can answer an approval: a terminal, an HTTP, JSON-RPC or ACP client, or nobody."""
+    """Answers approvals and questions: a terminal, an HTTP, JSON-RPC or ACP client, or nobody."""
 
     async def approve(self, request: ApprovalRequest) -> Answer: ...
     async def ask(self, request: QuestionRequest) -> Answer:
-        """What is answered, in `replies`; not approved where nobody is there to do it."""
+        """The answer, in `replies`; not approved if nobody is there to answer."""
         ...

@@ -1,7 +1,7 @@
-"""Frozen dataclasses and named tuples whose declaration costs next to nothing: no method is compiled for them.
+"""Frozen dataclasses and named tuples that are cheap to declare, because no method is compiled for them.
 
-Declaring an ordinary frozen dataclass takes about a millisecond, a named tuple a seventh of one, and start-up is part
-of the product.
+Declaring an ordinary frozen dataclass takes about a millisecond and a named tuple a seventh of that, which would slow
+down every start of the program.
 """
 
 import collections
@@ -10,8 +10,8 @@ from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, dataclass_transform
 
 type _Shape = tuple[dict[str, Any], frozenset[str], tuple[tuple[str, Callable[[], Any]], ...]]
-"""What making an instance takes, found out once for each class: every field in order with its default, those that must
-be given, and those whose default is made."""
+"""What creating an instance needs, computed once per class: all fields in order with their defaults, the names of
+required fields, and the default factories."""
 
 _SHAPES: dict[type, _Shape] = {}
 
@@ -19,35 +19,35 @@ _SHAPES: dict[type, _Shape] = {}
 def _shape(kind: type) -> _Shape:
     specs = fields(kind)
     blank = {spec.name: spec.default for spec in specs}
-    made = tuple((spec.name, spec.default_factory) for spec in specs if spec.default_factory is not MISSING)
-    needed = frozenset(name for name, value in blank.items() if value is MISSING and name not in dict(made))
-    found = _SHAPES[kind] = (blank, needed, made)
-    return found
+    factories = tuple((spec.name, spec.default_factory) for spec in specs if spec.default_factory is not MISSING)
+    needed = frozenset(name for name, value in blank.items() if value is MISSING and name not in dict(factories))
+    shape = _SHAPES[kind] = (blank, needed, factories)
+    return shape
 
 
-def _init(self: object, *ordered: Any, **given: Any) -> None:
+def _init(self: object, *ordered: Any, **named: Any) -> None:
     kind = type(self)
-    blank, needed, made = _SHAPES.get(kind) or _shape(kind)
+    blank, needed, factories = _SHAPES.get(kind) or _shape(kind)
     if ordered:
-        given = _named(self, blank, ordered, given)
-    if not given.keys() >= needed:
-        missing = ", ".join(repr(name) for name in blank if name in needed and name not in given)
+        named = _named(self, blank, ordered, named)
+    if not named.keys() >= needed:
+        missing = ", ".join(repr(name) for name in blank if name in needed and name not in named)
         raise TypeError(f"{kind.__name__} needs {missing}")
     values = self.__dict__
     values.update(blank)
-    values.update(given)
+    values.update(named)
     if len(values) != len(blank):
-        raise TypeError(f"{kind.__name__} has no {', '.join(repr(name) for name in given if name not in blank)}")
-    for name, make in made:
-        if name not in given:
+        raise TypeError(f"{kind.__name__} has no {', '.join(repr(name) for name in named if name not in blank)}")
+    for name, make in factories:
+        if name not in named:
             values[name] = make()
 
 
-def _named(self: object, specs: Iterable[str], ordered: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
+def _named(self: object, specs: Iterable[str], ordered: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
     named = dict(zip(specs, ordered, strict=False))
-    if len(named) < len(ordered) or not named.keys().isdisjoint(given):
-        raise TypeError(f"{type(self).__name__} was given a value too many")
-    return named | given if given else named
+    if len(named) < len(ordered) or not named.keys().isdisjoint(keywords):
+        raise TypeError(f"{type(self).__name__} got too many values")
+    return named | keywords if keywords else named
 
 
 def _repr(self: object) -> str:
@@ -66,8 +66,8 @@ def _frozen(self: object, name: str, *_value: object) -> None:
     raise FrozenInstanceError(f"{type(self).__name__}.{name} cannot be changed")
 
 
-def _init_and_after(self: Any, *ordered: Any, **given: Any) -> None:
-    _init(self, *ordered, **given)
+def _init_and_after(self: Any, *ordered: Any, **named: Any) -> None:
+    _init(self, *ordered, **named)
     self.__post_init__()
 
 
@@ -92,7 +92,7 @@ def record[T](kind: type[T]) -> type[T]:
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def mutable_record[T](kind: type[T]) -> type[T]:
-    """A dataclass whose fields change as the work goes on: each object is equal to itself alone."""
+    """A dataclass whose fields may change. An instance equals only itself."""
     _with_fields(kind)
     setattr(kind, "__init__", _init_and_after if hasattr(kind, "__post_init__") else _init)  # noqa: B010 - pyright refuses the assignment
     return kind
@@ -100,7 +100,9 @@ def mutable_record[T](kind: type[T]) -> type[T]:
 
 def _with_fields(kind: type) -> None:
     described = kind.__doc__
-    kind.__doc__ = described or kind.__name__  # or a signature is worked out for it, which takes the longest
+    kind.__doc__ = (
+        described or kind.__name__
+    )  # without a docstring, dataclass() would compute a signature, its slowest step
     dataclass(init=False, repr=False, eq=False, match_args=False)(kind)
     kind.__doc__ = described
 
@@ -110,26 +112,26 @@ _getter: Callable[[int, str], Any] = vars(collections)["_tuplegetter"]
 
 
 class _Declaring(type):
-    """Makes a class of `NamedTuple` from its annotations."""
+    """Creates a `NamedTuple` class from its annotations."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "_Declaring":
-        if any("_fields" in base.__dict__ for base in bases):  # a class that only adds methods to one with fields
-            raise TypeError(f"{name}: a NamedTuple has no subclasses")
+        if any("_fields" in base.__dict__ for base in bases):  # a subclass that only adds methods
+            raise TypeError(f"{name}: a NamedTuple cannot be subclassed")
         if bases != (tuple,):
             names = tuple(body.get("__annotations__", ()))
             if not names or "__new__" in body:
-                raise TypeError(f"{name}: a NamedTuple has fields, and no __new__ of its own")
-            defaults = {given: body.pop(given) for given in names if given in body}
+                raise TypeError(f"{name}: a NamedTuple needs fields and must not define __new__")
+            defaults = {field_name: body.pop(field_name) for field_name in names if field_name in body}
             if names[len(names) - len(defaults) :] != tuple(defaults):
-                raise TypeError(f"{name}: a field without a default comes after one with a default")
-            getters = {given: _getter(place, "") for place, given in enumerate(names)}
+                raise TypeError(f"{name}: a field without a default follows one with a default")
+            getters = {field_name: _getter(index, "") for index, field_name in enumerate(names)}
             own = {"_fields": names, "_field_defaults": defaults, "__match_args__": names, "__new__": _first}
             body = {**body, **getters, **own}
         return super().__new__(cls, name, bases, {**body, "__slots__": ()})
 
 
 def _first(cls: Any, *ordered: Any, **named: Any) -> Any:
-    """The first instance of its class: from now on the class has a `__new__` of its own, as quick as any."""
+    """Creates the first instance of a class and gives the class its own compiled `__new__` for the following ones."""
     names = ", ".join(cls._fields)
     new = tuple[Any].__new__
     make = eval(f"lambda _cls, {names}: _new(_cls, ({names},))", {"_new": new})  # noqa: S307 - names of our own fields
@@ -144,20 +146,20 @@ if TYPE_CHECKING:
 else:
 
     class NamedTuple(tuple, metaclass=_Declaring):
-        """`typing.NamedTuple`, which is what the type checker sees."""
+        """Replaces `typing.NamedTuple`, which the type checker sees instead."""
 
         @classmethod
         def _make(cls, values: Iterable[Any]) -> Self:
-            made = tuple.__new__(cls, values)
-            if len(made) != len(cls._fields):
-                raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, not {len(made)}")
-            return made
+            instance = tuple.__new__(cls, values)
+            if len(instance) != len(cls._fields):
+                raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, not {len(instance)}")
+            return instance
 
         def _replace(self, **given: Any) -> Self:
-            made = tuple.__new__(type(self), map(given.pop, self._fields, self))
+            instance = tuple.__new__(type(self), map(given.pop, self._fields, self))
             if given:
                 raise ValueError(f"{type(self).__name__} has no {', '.join(map(repr, given))}")
-            return made
+            return instance
 
         def _asdict(self) -> dict[str, Any]:
             return dict(zip(self._fields, self, strict=True))

@@ -1,4 +1,4 @@
-"""Keeps secrets and control characters out of whatever is shown, logged or leaves."""
+"""Removes secrets and escapes control characters in everything that is shown, logged or sent."""
 
 import json
 import re
@@ -12,9 +12,9 @@ from adderclaw.core.types import MISSING_KEY
 
 MARK = "[redacted]"
 MINIMUM = 6
-"""Shorter values would turn ordinary words into marks."""
+"""Shorter values are not registered, because ordinary words would be masked."""
 SPLIT = 16
-"""Characters from which on a value is found across line ends, too, as `base64` and `fold` put them in."""
+"""Values of at least this length are also found across line breaks, such as those of `base64` and `fold`."""
 DEPTH = 64
 _PLAIN = frozenset({bool, int, float})
 REMEMBERED = 80
@@ -31,21 +31,21 @@ PLACEHOLDERS = _words(
     "anything dummy-key example lm-studio lmstudio local-key no-key no-key-required none-needed not-needed not-used"
     " ollama placeholder unused your-api-key"
 )
-"""What people give as a key where none is needed: no secrets, and some of them names that every text has."""
+"""Dummy keys for servers that need none. They are not secrets, and some are common words."""
 
 
 class Secrets:
-    """The exact values of loaded credentials, in every form in which they may turn up."""
+    """The exact values of loaded credentials, in every encoding in which they may appear."""
 
     def __init__(self) -> None:
         self._forms: tuple[str, ...] = ()
         self._long: tuple[str, ...] = ()
-        """Those that are found even where blanks or line ends stand between their characters."""
+        """Forms that are found even with whitespace between their characters."""
         self._cleaned: dict[str, str] = {}
-        """Short texts that come again and again (names, reasons), and what became of them."""
+        """Cache of cleaned short texts that occur often, such as names and reasons."""
 
     def add(self, value: str) -> None:
-        """Register a value, and its URL, JSON and base64 forms."""
+        """Register a value and its URL, JSON and base64 forms."""
         value = value.strip()
         if len(value) >= MINIMUM and value.lower() not in PLACEHOLDERS:
             # longest first: a form may be part of another
@@ -67,7 +67,7 @@ class Secrets:
         return text
 
     def scrub_all(self, value: Any) -> Any:
-        """A JSON value without any registered value; nothing else of it changes."""
+        """A JSON value without any registered value, otherwise unchanged."""
         if not self._forms:
             return value
         match value:
@@ -80,31 +80,31 @@ class Secrets:
             case _:
                 return value
 
-    def shown(self, text: str) -> str:
-        """The text as it is shown or leaves: without registered values and secret shapes."""
-        return without_shapes(self.scrub(text))
+    def redact(self, text: str) -> str:
+        """The text without registered values and without anything that looks like a secret."""
+        return mask_secret_shapes(self.scrub(text))
 
-    def shown_all(self, value: Any) -> Any:
-        """A JSON value as it leaves, all its strings so."""
+    def redact_all(self, value: Any) -> Any:
+        """A JSON value with all its strings redacted like `shown`."""
         match value:
             case str():
-                return self.shown(value)
+                return self.redact(value)
             case dict():
-                return {self.shown(str(key)): self._shown_entry(str(key), item) for key, item in _items(value)}
+                return {self.redact(str(key)): self._shown_entry(str(key), item) for key, item in _items(value)}
             case list() | tuple():
-                return [self.shown_all(item) for item in cast(list[Any], value)]
+                return [self.redact_all(item) for item in cast(list[Any], value)]
             case _:
                 return value
 
     def _shown_entry(self, key: str, value: Any) -> Any:
-        return MARK if value and isinstance(value, str) and secret_name(key) else self.shown_all(value)
+        return MARK if value and isinstance(value, str) and is_secret_name(key) else self.redact_all(value)
 
     def clean(self, value: Any) -> Any:
         """A JSON value without registered values, secret shapes and control characters."""
         return self._clean(value, 0)
 
     def _clean(self, value: Any, depth: int) -> Any:
-        if value is None or type(value) in _PLAIN:  # asked first: this is what most values of an event are
+        if value is None or type(value) in _PLAIN:  # fast path: most values of events
             return value
         match value:
             case str():
@@ -126,11 +126,11 @@ class Secrets:
 
     def _entry(self, key: str, value: Any, depth: int) -> Any:
         if isinstance(value, str):
-            return MARK if value and secret_name(key) else self._cleaned.get(value) or self._text(value)
+            return MARK if value and is_secret_name(key) else self._cleaned.get(value) or self._text(value)
         return self._clean(value, depth + 1)
 
     def _text(self, text: str) -> str:
-        cleaned = visible(self.shown(text))
+        cleaned = visible(self.redact(text))
         if len(text) <= REMEMBERED:
             if len(self._cleaned) > 2_000:
                 self._cleaned.clear()
@@ -159,7 +159,7 @@ def _forms(value: str) -> set[str]:
 
 
 def _base64_core(raw: bytes, shift: int) -> str:
-    """The part of a base64 text that depends on `raw` alone when it stands `shift` bytes past a multiple of three."""
+    """The part of a base64 text that depends only on `raw`, if `raw` starts `shift` bytes after a multiple of three."""
     text = b2a_base64(b"\0" * shift + raw, newline=False).decode()
     start = (0, 2, 3)[shift]
     cut = (0, 3, 2)[(shift + len(raw)) % 3]
@@ -170,7 +170,7 @@ def _base64_core(raw: bytes, shift: int) -> str:
 
 
 class Shape(NamedTuple):
-    """A form that only secrets have. The pattern is compiled and run only where one of its hints occurs."""
+    """A form that only secrets have. The pattern is compiled and run only if one of its hints occurs."""
 
     hints: tuple[str, ...]
     """In lower case."""
@@ -178,12 +178,12 @@ class Shape(NamedTuple):
     replaced: Callable[[re.Match[str]], str] = lambda _match: MARK
 
 
-def _after_first(match: re.Match[str]) -> str:
+def _mask_after_first(match: re.Match[str]) -> str:
     return f"{match[1]}{MARK}"
 
 
 _REST_OF_LINE = r"(?:[^\n-]|-(?!----BEGIN ))"
-"""A character of a line, up to where another key begins in it."""
+"""A character of a line, up to the beginning of another key."""
 _KEY_LINE = rf"(?={_REST_OF_LINE}*?[A-Za-z0-9+/]{{16}}){_REST_OF_LINE}*+"
 
 _VALUE_SHAPES = (
@@ -205,9 +205,9 @@ _VALUE_SHAPES = (
         ("eyj",),
         r"(?<![A-Za-z0-9_\-])(?=[A-Za-z0-9_\-]{11,}+\.[A-Za-z0-9_\-]{8})"
         r"([A-Za-z0-9_\-]*?)\beyJ[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]*",
-        _after_first,
+        _mask_after_first,
     ),
-    # without an end: the rest of the line, the next one, and those below that look like parts of a key
+    # without an END line: the rest of the line, the next line, and following lines that look like parts of a key
     Shape(
         ("private key",),
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?:(?:[^-]|-(?!----BEGIN ))*?-----END [A-Z0-9 ]*PRIVATE KEY-----"
@@ -218,7 +218,7 @@ _VALUE_SHAPES = (
 
 
 _WORD = r"(?:[A-Z]?[a-z]+|[A-Z]+)(?:[-_'](?:[A-Z]?[a-z]+|[A-Z]+))*"
-"""As people and programs write words: no digit in it, no capital in the middle of a part."""
+"""An ordinary word: no digits, and no capitals in the middle of a part."""
 _ORDINARY = _words(
     "absent access allowed always another argument authentication authorization boolean bytes cannot change changed"
     " could credentials default denied deprecated disabled either empty enabled encrypted environment error"
@@ -227,16 +227,16 @@ _ORDINARY = _words(
     " please redacted rejected removed required revoked same-origin should something string there undefined unknown"
     " unset unused unsupported username value wrong your"
 )
-"""What is said of a password or a token in its own place."""
+"""Words that often follow a label such as "password:" and are not secrets."""
 _CHOSEN = ("passw", "passp", "pwd", "secret")
-"""What people choose themselves: it may well be a word."""
+"""Labels of secrets that people choose, which may be ordinary words."""
 _CODE = r"(?:os|self|this|process|config|settings|env|args|options|params|request|req|ctx|cfg)\.[A-Za-z_.]+"
 
 
-def _labelled(match: re.Match[str]) -> str:
+def _mask_labelled(match: re.Match[str]) -> str:
     """`label: value` or `label=value`: a secret, unless the value is a word of a sentence, a path or code."""
     label, between, value = match[1], match[2], match[3]
-    kept = f"{label}{between}{MARK}"
+    masked = f"{label}{between}{MARK}"
     bare = value.rstrip(".!?:")
     if ":" in between and (value.lower() in _ORDINARY or bare.lower() in _ORDINARY):
         return match[0]
@@ -245,18 +245,18 @@ def _labelled(match: re.Match[str]) -> str:
     if label.lower() == "pwd" and value.startswith(("/", "~/", "./")):
         return match[0]
     behind = match.string[match.end() : match.end() + 2]
-    if _is(_CODE, value) or (behind[:1] in ("(", "[") and _is(r"[A-Za-z_][A-Za-z_.]*", value)):
+    if _fully_matches(_CODE, value) or (behind[:1] in ("(", "[") and _fully_matches(r"[A-Za-z_][A-Za-z_.]*", value)):
         return match[0]
-    if between != ": " or label.lower().startswith(_CHOSEN) or not _is(_WORD, bare):
-        return kept
+    if between != ": " or label.lower().startswith(_CHOSEN) or not _fully_matches(_WORD, bare):
+        return masked
     nearest = max(0, match.start() - LOOK_BACK)
     before = match.string[max(nearest, match.string.rfind("\n", nearest, match.start()) + 1) : match.start()]
     sentence = _compiled(r"[A-Za-z]\s").search(before) or _compiled(r"\s[A-Za-z]").match(behind)
-    return match[0] if sentence else kept
+    return match[0] if sentence else masked
 
 
 def _names_error(match: re.Match[str]) -> bool:
-    """Whether the label is the end of the code of an error, after which comes a sentence of ours."""
+    """Whether the label is the end of our error code, which is followed by a message."""
     start = match.end(1) - len(MISSING_KEY)
     whole = match.string[max(0, start) : match.end(1)]
     before = match.string[start - 1 : start] if start > 0 else ""
@@ -264,25 +264,25 @@ def _names_error(match: re.Match[str]) -> bool:
 
 
 def _is_prose(value: str) -> bool:
-    """Whether a value is made of words and of nothing that a key is made of: digits, mixed case, long runs."""
+    """Whether a value consists of ordinary words, without the digits, mixed case or long runs of a key."""
     parts = re.findall(r"[A-Za-z0-9]+", value)
-    return all(_is(_WORD, part) and len(part) <= LONGEST_WORD for part in parts)
+    return all(_fully_matches(_WORD, part) and len(part) <= LONGEST_WORD for part in parts)
 
 
-def _scheme(match: re.Match[str]) -> str:
-    """`Bearer …`: a credential, unless it goes on with a word, as "basic authentication" does."""
+def _mask_scheme(match: re.Match[str]) -> str:
+    """`Bearer …` is a credential, unless an ordinary word follows, as in "basic authentication"."""
     ahead = match.string[max(0, match.start() - 40) : match.start()].lower()
-    if _is(_WORD, match[3]) and len(match[3]) <= LONGEST_WORD and "authorization" not in ahead:
+    if _fully_matches(_WORD, match[3]) and len(match[3]) <= LONGEST_WORD and "authorization" not in ahead:
         return match[0]
     return f"{match[1]}{match[2]}{MARK}"
 
 
-def _authority(match: re.Match[str]) -> str:
-    """Who logs in at an address: the name of an account alone stays, as in `ssh://git@example.org`.
+def _mask_authority(match: re.Match[str]) -> str:
+    """Masks the user part of an address. A plain account name is left, as in `ssh://git@example.org`.
 
-    So does `USER`, which our own messages show in its place.
+    So is `USER`, the placeholder in our own messages.
     """
-    return match[0] if _is(r"[a-z][a-z._-]{0,15}|USER", match[2]) else f"{match[1]}{MARK}@"
+    return match[0] if _fully_matches(r"[a-z][a-z._-]{0,15}|USER", match[2]) else f"{match[1]}{MARK}@"
 
 
 _LABELS = (
@@ -290,8 +290,8 @@ _LABELS = (
     r"|authorization|credentials?|cookie"
 )
 _CONTEXT_SHAPES = (
-    Shape(("bearer ", "basic "), r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/\-]{12,}=*)", _scheme),
-    Shape(("://",), r"(?i)\b([a-z][a-z0-9+.\-]*://)([^\s/@?#\"']+)@", _authority),
+    Shape(("bearer ", "basic "), r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/\-]{12,}=*)", _mask_scheme),
+    Shape(("://",), r"(?i)\b([a-z][a-z0-9+.\-]*://)([^\s/@?#\"']+)@", _mask_authority),
     Shape(
         (
             "apikey",
@@ -308,7 +308,7 @@ _CONTEXT_SHAPES = (
         ),
         rf"(?i)({_LABELS})(\\?[\"']?\s*[=:]\s*\\?[\"']?)"
         r"(?!\[redacted\]|(?:bearer|basic)\b|true\b|false\b|null\b|none\b|\$)([^\s\"'\\,;&(){}\[\]<>]{6,})",
-        _labelled,
+        _mask_labelled,
     ),
 )
 
@@ -318,11 +318,11 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def _is(pattern: str, text: str) -> bool:
+def _fully_matches(pattern: str, text: str) -> bool:
     return _compiled(pattern).fullmatch(text) is not None
 
 
-def without_shapes(text: str) -> str:
+def mask_secret_shapes(text: str) -> str:
     """The text without anything that looks like a secret."""
     lowered = text.lower()
     for shape in (*_VALUE_SHAPES, *_CONTEXT_SHAPES):
@@ -343,13 +343,13 @@ _UNSETTLED = (
     ),
     (rf"(?i:\b(?:bearer|basic)\s*{_BEARER_VALUE}*=*\Z)", rf"=*{_BEARER_VALUE}*\s*.{{0,6}}"),
 )
-"""What may not be shown yet at the end of a text; and, if it may be long, a bound that is matched backwards: only
-that much of the text is searched, since each of many labels before it would be followed to the end."""
+"""Patterns for the end of a text that cannot be shown yet. The second pattern is matched backwards and bounds how much
+of the text is searched, because otherwise every earlier label would be followed to the end."""
 _MAY_BE_UNSETTLED = ("-", "bearer", "basic", "://", *_CONTEXT_SHAPES[-1].hints)
 
 
-def settled(text: str) -> int:
-    """How much of a text that goes on can be shown: no shape begins in it that what comes could complete or clear."""
+def settled_length(text: str) -> int:
+    """How many characters of an incomplete text can be shown: no later text can make them part of a secret."""
     lowered = text.lower()
     if not any(hint in lowered for hint in _MAY_BE_UNSETTLED):
         return len(text)
@@ -361,8 +361,8 @@ def settled(text: str) -> int:
     for pattern, reach in _UNSETTLED:
         longest = _compiled(reach).match(backwards) if reach else None
         begin = len(text) - longest.end() if longest is not None else 0
-        if (found := _compiled(pattern).search(text, begin)) is not None:
-            starts.append(found.start())
+        if (unsettled := _compiled(pattern).search(text, begin)) is not None:
+            starts.append(unsettled.start())
     return min(starts)
 
 
@@ -382,27 +382,27 @@ _SECRET_ENDINGS = (
 
 
 @lru_cache(maxsize=1024)
-def secret_name(name: str) -> bool:
-    """Whether a key of this name holds a secret: `api_key`, `X-Auth-Token`; not `api_key_env`, not `max_tokens`."""
+def is_secret_name(name: str) -> bool:
+    """Whether a key of this name contains a secret: `api_key`, `X-Auth-Token`; not `api_key_env`, not `max_tokens`."""
     return name.lower().replace("_", "").replace("-", "").replace(" ", "").endswith(_SECRET_ENDINGS)
 
 
-# ------------------------------------------------------------------ what steers a terminal
+# ------------------------------------------------------------------ terminal control characters
 
 _HARMLESS = frozenset(
     "\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
     "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
 )
-"""Spaces, and signs of Arabic, Syriac and Kaithi, that Python does not call printable."""
+"""Spaces and Arabic, Syriac and Kaithi signs that Python does not consider printable."""
 _UNSEEN = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u2065\u2800\u3164\uffa0\U0001d159"
     "\ufff0\ufff1\ufff2\ufff3\ufff4\ufff5\ufff6\ufff7\ufff8"
 )
-"""Letters, marks and signs that draw nothing: fillers of Hangul, the empty pattern of Braille, and the like."""
+"""Invisible letters, marks and signs, such as Hangul fillers and the blank Braille pattern."""
 MOST_MARKS = 10
-"""Of the marks that stand on one letter: no script has more, and a tower of them covers the lines above it."""
+"""Combining marks per letter. No script needs more, and a stack of them covers the lines above."""
 MOST_ISOLATES = 4
-"""How deeply isolates may be nested."""
+"""Maximum nesting depth of directional isolates."""
 _OPENING, _CLOSING, _DIRECTION = "\u2066\u2067\u2068", "\u2069", "\u200e\u200f\u061c"
 _JOINING = (
     *((0x600, 0x8FF), (0x900, 0xDFF), (0xE00, 0x109F), (0x1700, 0x18AF), (0x1900, 0x1CFF), (0xA800, 0xABFF)),
@@ -412,12 +412,12 @@ _JOINING = (
 
 
 def visible(text: str, *, keep_newlines: bool = True, directions: bool = True) -> str:
-    r"""The text with all that steers a terminal or hides in a text written as \u{..}; what people write stays.
+    r"""Escapes everything that controls a terminal or is invisible as \u{..}, and leaves ordinary text unchanged.
 
-    Escaped are control characters, line separators, what overrides or embeds a direction, invisible characters, tags,
-    unpaired surrogates. A joiner stays within an emoji or a word of a script that needs it; a variation selector on
-    its character; MOST_MARKS marks on a letter; isolates and marks of direction on a line that is written from right to
-    left, where all that are opened are closed. Without `directions` they do not: so is shown what is to be approved.
+    Escaped are control characters, line separators, direction overrides and embeddings, invisible characters, tags and
+    unpaired surrogates. Unchanged are joiners within emoji and words of scripts that need them, variation selectors,
+    up to MOST_MARKS marks per letter, and balanced isolates and direction marks on lines written from right to left.
+    With `directions=False` those are escaped too; this is used for everything that a person is asked to approve.
     """
     if text.isascii():
         if text.isprintable():
@@ -429,49 +429,52 @@ def visible(text: str, *, keep_newlines: bool = True, directions: bool = True) -
     elif keep_newlines:
         text = text.replace("\r\n", "\n")
     if not keep_newlines:
-        return _line(text, "", directions)
-    return "\n".join(_line(line, "\t", directions) for line in text.split("\n"))
+        return _escape_line(text, "", directions)
+    return "\n".join(_escape_line(line, "\t", directions) for line in text.split("\n"))
 
 
-def _line(text: str, kept: str, directions: bool) -> str:
+def _escape_line(text: str, allowed: str, directions: bool) -> str:
     import unicodedata
 
     directed = directions and _is_directed(text)
-    made: list[str] = []
+    chars: list[str] = []
     marks = 0
-    base = ""  # the last character that stands by itself
-    for place, char in enumerate(text):
+    base = ""  # the last character that is not a mark
+    for index, char in enumerate(text):
         if char < "\u0300":
-            stays = char in kept or char.isprintable() or char in _HARMLESS
+            stays = char in allowed or char.isprintable() or char in _HARMLESS
             base, marks = char, 0
         elif (kind := unicodedata.category(char)) in ("Mn", "Me"):
             marks += 1
             stays = (
                 marks <= MOST_MARKS
                 and char not in _UNSEEN
-                and not (_selects(char) and _selects(text[place - 1 : place]))
+                and not (_selects(char) and _selects(text[index - 1 : index]))
             )
         elif kind == "Cf":
-            stays = _belongs(char, base, text[place - 1 : place], text[place + 1 : place + 2], directed)
+            stays = _belongs(char, base, text[index - 1 : index], text[index + 1 : index + 2], directed)
         else:
-            # Private or not yet in Python's tables, such as new emoji: cannot steer a terminal.
+            # Private or not yet in Python's tables, such as new emoji: cannot control a terminal.
             stays = kind in ("Co", "Cn") or char.isprintable() or char in _HARMLESS
             stays = stays and char not in _UNSEEN and not "\U000e0000" <= char <= "\U000e0fff"
             base, marks = char, 0
         if not stays:
             char, base = f"\\u{{{ord(char):x}}}", ""
-        made.append(char)
-    return "".join(made)
+        chars.append(char)
+    return "".join(chars)
 
 
 def _belongs(char: str, base: str, before: str, behind: str, directed: bool) -> bool:
-    """Whether a format character is part of what is written around it."""
+    """Whether a format character is a legitimate part of the surrounding text."""
     if char == "\u200d" and _is_picture(base):
         return _is_picture(behind) and before != char
     if char in "\u200c\u200d":
         return _joins(base) and before not in ("\u200c", "\u200d")
     if char == "\u200b":  # between words of scripts that write no spaces
-        return all(one and 0xE00 <= ord(one) <= 0x17FF and _joins(one) for one in (base, behind)) and before != char
+        return (
+            all(neighbour and 0xE00 <= ord(neighbour) <= 0x17FF and _joins(neighbour) for neighbour in (base, behind))
+            and before != char
+        )
     if char in _OPENING or char in _CLOSING or char in _DIRECTION:
         return directed
     return char in _HARMLESS
@@ -482,7 +485,7 @@ def _joins(char: str) -> bool:
 
 
 def _is_picture(char: str) -> bool:
-    """Emoji and the signs that become such: the joiner between them makes one picture of two."""
+    """Whether it is an emoji or a sign that can become one; a joiner between two makes them a single picture."""
     return bool(char) and (char in "\u2640\u2642" or 0x2190 <= ord(char) <= 0x2BFF or 0x1F000 <= ord(char) <= 0x1FAFF)
 
 
@@ -491,7 +494,7 @@ def _selects(char: str) -> bool:
 
 
 def _is_directed(text: str) -> bool:
-    """Whether a line is written from right to left, in part, and closes every isolate that it opens."""
+    """Whether a line contains right-to-left text and closes every isolate that it opens."""
     import unicodedata
 
     if not any(char in text for char in (*_OPENING, *_CLOSING, *_DIRECTION)):
@@ -505,21 +508,21 @@ def _is_directed(text: str) -> bool:
 
 
 _ALPHABETS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "GEORGIAN", "LISU"})
-"""Whose letters can be taken for one another's."""
+"""Alphabets whose letters can be mistaken for one another."""
 MOST_LOOKALIKES = 20
 
 
 def lookalikes(text: str) -> list[str]:
-    r"""Words that mix letters of several such alphabets, those that are not ASCII written as \u{..}."""
+    r"""Words that mix letters of several such alphabets, with non-ASCII letters written as \u{..}."""
     if text.isascii():
         return []
     import unicodedata
 
-    found: dict[str, None] = {}
+    words: dict[str, None] = {}
     for word in re.findall(r"[\w.-]*[^\x00-\x7f][\w.-]*", text):
         alphabets = {unicodedata.name(char, "?").split()[0] for char in word if char.isalpha()}
         if len(alphabets & _ALPHABETS) > 1:
-            found["".join(char if char.isascii() else f"\\u{{{ord(char):x}}}" for char in word)] = None
-        if len(found) >= MOST_LOOKALIKES:
+            words["".join(char if char.isascii() else f"\\u{{{ord(char):x}}}" for char in word)] = None
+        if len(words) >= MOST_LOOKALIKES:
             break
-    return list(found)
+    return list(words)

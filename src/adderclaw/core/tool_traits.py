@@ -1,7 +1,7 @@
-"""What other code needs to know about each built-in tool, as one row per tool; importing this imports no tool.
+"""The table of built-in tools, one row per tool. Importing this module imports no tool.
 
-A new tool is a row here and a module in `tools`. The gate, the terminal, the editors and child sessions ask for traits
-and list no names.
+A new tool needs a row here and a module in `tools`. The gate, the terminal, the editors and child sessions use these
+traits instead of lists of tool names.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ type Scope = Literal["path", "command", "domain", "none"]
 type Evidence = Literal["program", "files", "none"]
 type ToolSet = Literal["explorer", "reviewer", "verifier"]
 
-# Tools that other code calls, or that permission rules are named after.
+# Tools that other code or permission rules refer to by name.
 AGENT, ASK_USER, BASH, CALL = "Agent", "AskUserQuestion", "Bash", "Call"
 DELETE, EDIT, EXIT_PLAN, LS = "Delete", "Edit", "ExitPlanMode", "LS"
 MEMORY_WRITE, READ, READ_RESOURCE = "MemoryWrite", "Read", "ReadMcpResource"
@@ -25,45 +25,45 @@ WEB_SEARCH, WRITE = "WebSearch", "Write"
 class ToolTraits(NamedTuple):
     name: str
     module: str
-    """In `adderclaw.tools`; it has the tool's arguments as the class `<name>Arguments`."""
+    """Its module in `adderclaw.tools`, which defines its arguments as the class `<name>Arguments`."""
     kind: Kind = "other"
-    """By which an editor picks an icon."""
+    """Category by which an editor chooses an icon."""
     main: tuple[str, ...] | None = None
-    """The arguments that identify a call when it is shown in one line; None shows all."""
+    """The arguments shown in a one-line summary of a call; None for all."""
     scope: Scope = "none"
-    """What a pattern in a permission rule or in the tool's section of policy.toml matches."""
+    """What patterns in permission rules and in the tool's section of policy.toml match."""
     family: str = ""
-    """The tool whose permission rules also cover this one; its own name if rules of its name cover others."""
+    """The tool whose permission rules also cover this one; its own name if its rules cover others."""
     refused_with: str = ""
-    """The tool whose deny and ask rules, but not its allow rules, also cover this one."""
+    """The tool whose deny and ask rules (but not allow rules) also cover this one."""
     section: str = ""
-    """Its section in policy.toml; without one, the section is called like the tool and has no patterns."""
+    """Its section in policy.toml; if empty, the section has the tool's name and no patterns."""
     section_aliases: tuple[str, ...] = ()
     section_of: str = ""
-    """The tool whose section counts if policy.toml has none for this one. A rate limit then counts both."""
+    """The tool whose section applies if policy.toml has none for this one. A rate limit then counts both."""
     writes: bool = False
-    """It changes files and does nothing else."""
+    """It only changes files."""
     accepted: bool = False
-    """The mode acceptEdits allows it without a question."""
+    """The mode acceptEdits allows it without asking."""
     searches_content: bool = False
-    """It reads files beneath the folder that a call names."""
+    """It reads files below the folder that a call names."""
     rule_field: str = ""
     """The argument that a plain specifier of a permission rule matches."""
     grant: str = ""
-    """What a permission rule for one file allows, for the person who is asked."""
+    """What a permission rule for a file allows, as shown to the person who is asked."""
     other_keys: Mapping[str, str] = {}
-    """Arguments of the reference product that are not advertised: ours for each, or empty to ignore it."""
+    """Unadvertised arguments of the reference product → the equivalent argument, or empty to ignore it."""
     evidence: Evidence = "program"
-    """What a result shows to a verifier: what the program does, what lies in files, or neither."""
+    """What a result proves to a verifier: the behaviour of the program, the content of files, or neither."""
     finds_tools: bool = False
-    """It is advertised only for the sake of tools that are not."""
+    """It exists only to find or call tools that are not advertised."""
     asks: bool = False
-    """It does nothing but ask a person, so asking again repeats nothing."""
+    """It only asks a person, so it can safely be repeated."""
     for_children: bool = True
-    nests: bool = False
-    """It starts a child session; a child at the greatest depth does not have it."""
+    starts_child: bool = False
+    """It starts a child session; not available to a child at the maximum depth."""
     sets: tuple[ToolSet, ...] = ()
-    """The kinds of child sessions that have it without naming it."""
+    """The kinds of child sessions that have it by default."""
 
 
 _LOOKS: tuple[ToolSet, ...] = ("explorer", "reviewer", "verifier")
@@ -218,7 +218,7 @@ TOOLS = (
     ToolTraits(READ_RESOURCE, "resources", "read", ("server", "uri")),
     ToolTraits(ASK_USER, "control.questions", asks=True),
     ToolTraits(TODO_WRITE, "control.lists", "think"),
-    ToolTraits(AGENT, "control.agent", "think", ("description",), rule_field="subagent_type", nests=True),
+    ToolTraits(AGENT, "control.agent", "think", ("description",), rule_field="subagent_type", starts_child=True),
     ToolTraits(SKILL, "control.skill", "think", ("skill", "args"), rule_field="skill"),
     ToolTraits(
         TOOL_SEARCH,
@@ -240,20 +240,20 @@ TOOLS = (
     ToolTraits("EnterWorktree", "worktree", main=("name",)),
     ToolTraits("ExitWorktree", "worktree", main=("action",)),
 )
-"""In the order in which they are advertised, so that the beginning of the prompt stays the same."""
+"""In the order in which they are advertised, which keeps the start of the prompt stable."""
 
 NAMES = tuple(tool.name for tool in TOOLS)
 READERS = tuple(tool.name for tool in TOOLS if tool.family == READ)
-"""The tools that read files of the workspace and do nothing else."""
+"""The tools that only read files of the workspace."""
 _BY_NAME = {tool.name: tool for tool in TOOLS}
 _OTHER = ToolTraits("", "")
 
 
 def traits(name: str) -> ToolTraits:
-    """Those of a built-in tool; the defaults for tools of servers and plugins."""
+    """The traits of a built-in tool; the defaults for tools of servers and plugins."""
     return _BY_NAME.get(name, _OTHER)
 
 
-def in_set(kind: ToolSet) -> tuple[str, ...]:
-    """The tools that such a child session has."""
+def tools_in_set(kind: ToolSet) -> tuple[str, ...]:
+    """The default tools of such a child session."""
     return tuple(tool.name for tool in TOOLS if kind in tool.sets)

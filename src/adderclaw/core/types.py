@@ -1,4 +1,4 @@
-"""The nouns and the few protocols: read this file first.
+"""The domain's nouns and its few protocols. Read this file first.
 
 conversation ⊃ session ⊃ turn (user submit to final answer) ⊃ step (one model call) ⊃ tool call.
 """
@@ -23,9 +23,9 @@ type ProviderErrorKind = Literal[
     "authentication_failed", "billing_error", "rate_limit", "invalid_request", "server_error", "max_output_tokens",
     "unknown", "network", "timeout", "context_overflow", "malformed", "missing_key", "script",
 ]  # fmt: skip
-"""The last six are ours, beside the seven that StopFailure knows (`ProviderError.stop_failure` maps them)."""
+"""StopFailure hooks know the first seven; `ProviderError.stop_failure` maps the last six to them."""
 MISSING_KEY = "missing_provider_api_key"
-"""What `missing_key` is called where a run says why it failed."""
+"""How a run's failure reason names `missing_key`."""
 type EndedBy = (
     Literal[
         "", "cost_usd", "tokens", "tool_calls", "seconds", "rounds", "child_rounds", "repeats", "reply", "turns",
@@ -34,9 +34,9 @@ type EndedBy = (
     ]
     | ProviderErrorKind
 )  # fmt: skip
-"""What ended a turn before it was done: a limit (by its name in `--limit`, where it has one), a hook, an answer without
-the shape that was asked for, a model without a price where the cost is limited, a script with steps left over, a reason
-of a task's own, or the kind of error of the model call."""
+"""What ended a turn early: a limit (by its `--limit` name, where it has one), a hook, an answer of the wrong shape, a
+model without a known price under a cost limit, a script with unplayed steps, a reason specific to a task, or the kind
+of error of a model call."""
 type Autonomy = Literal["readonly", "supervised", "full"]
 type PermissionMode = Literal["default", "acceptEdits", "bypassPermissions", "plan", "dontAsk"]
 type Phase = Literal["idle", "planning", "implement", "test", "verify", "done"]
@@ -44,20 +44,21 @@ PHASES: tuple[Phase, ...] = ("idle", "planning", "implement", "test", "verify", 
 type ErrorClass = Literal["success", "tool_rejected", "internal_failure"]
 type CallOutcome = Literal["ok", "rejected", "failed", "timed_out", "invalid", "denied", "not_run", "unknown"]
 """How a tool call ended. rejected: the tool reports an error, such as an exit status. failed: the tool itself broke.
-invalid: there is no such tool, or the arguments do not fit it. denied: something or somebody refused it. not_run: it
-was interrupted before it began. unknown: it was interrupted after it began, so what it did is not known."""
+invalid: the tool does not exist, or the arguments do not fit it. denied: a policy, a hook or a person refused it.
+not_run: it was interrupted before it began. unknown: it was interrupted after it began, so its effects are not
+known."""
 type DenialKind = Literal["policy", "hook", "operator", "no_operator", "timeout", "changed", "limit", "estop"]
-"""What refused a call. policy: the gate, or a tool that found a path changed. timeout: nobody answered in time."""
+"""What refused a call. policy: the gate, or a tool that noticed a changed path. timeout: nobody answered in time."""
 DENIAL_KINDS: Mapping[str, DenialKind] = {kind: kind for kind in DenialKind.__value__.__args__}
 type StopReason = Literal["end", "tool_use", "max_tokens", "refusal", "other"]
 type Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""From the least to the most. A model that has fewer levels gets the nearest lower one, or else its lowest."""
+"""In increasing order. A model with fewer levels gets the nearest lower one, or else its lowest."""
 
 
-def effort_of(text: object) -> Effort | None:
-    """A level by its name; None for another word."""
-    return next((one for one in EFFORTS if one == text), None)
+def parse_effort(text: object) -> Effort | None:
+    """The effort level of that name; None if there is no such level."""
+    return next((effort for effort in EFFORTS if effort == text), None)
 
 
 type ThinkingMode = Literal["adaptive", "enabled", "disabled"]
@@ -69,18 +70,18 @@ THINKING_MODES: tuple[ThinkingMode, ...] = ("adaptive", "enabled", "disabled")
 
 @record
 class ToolCall:
-    """What the model asked for. `arguments` is None when its JSON was broken; then `raw` is what it wrote."""
+    """A tool call by the model. `arguments` is None if its JSON was invalid; `raw` then holds the original text."""
 
     id: str
     name: str
     arguments: Json | None
     raw: str = ""
     cut: bool = False
-    """The reply reached its length limit in this call: what does not fit may be half of what was meant."""
+    """The reply reached its length limit inside this call, so its arguments may be incomplete."""
 
     @property
     def input(self) -> Json:
-        """The arguments as an object, whatever was written."""
+        """The arguments as an object, also if their JSON was invalid."""
         return self.arguments if self.arguments is not None else {"_raw": self.raw}
 
 
@@ -93,7 +94,7 @@ class ToolUseBlock(NamedTuple):
 
 
 class MediaBlock(NamedTuple):
-    """An image or a document that the user gave, or that a tool found."""
+    """An image or a document that the user attached or a tool returned."""
 
     media_type: str
     data: str
@@ -102,7 +103,7 @@ class MediaBlock(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of text that cost about as many tokens: an image is some 1,600, a document grows with its pages."""
+        """Bytes of text that cost about as many tokens: about 1,600 tokens for an image, more for a longer document."""
         return 6_400 if self.media_type.startswith("image/") else max(6_400, len(self.data) // 8)
 
 
@@ -114,8 +115,8 @@ class ToolResultBlock(NamedTuple):
     frame: Frame | None = None
 
     @property
-    def told(self) -> str:
-        """The content as the model is shown it: the one place where a result becomes text of a request."""
+    def model_text(self) -> str:
+        """The content as the model sees it. This is the only place where a result becomes request text."""
         if self.frame is None:
             return self.content
         mark, length = self.frame
@@ -123,7 +124,7 @@ class ToolResultBlock(NamedTuple):
 
 
 class OpaqueBlock(NamedTuple):
-    """What only its own provider understands (thinking, signatures, images): kept and sent back as it came."""
+    """A block that only its own provider understands (thinking, signatures, images), sent back unchanged."""
 
     wire: str
     payload: Json
@@ -147,7 +148,7 @@ class Message:
 
 @record
 class ToolSpec:
-    """A tool as it is advertised: canonical name, short description, JSON Schema of its input."""
+    """A tool as advertised to a model: canonical name, short description, JSON Schema of its input."""
 
     name: str
     description: str
@@ -161,7 +162,7 @@ class Usage:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     estimated: bool = False
-    """A server left out a count, or said zero where it cannot be: what is here was estimated from bytes."""
+    """The server reported no count or an impossible zero, so these counts are estimated from bytes."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -174,7 +175,7 @@ class Usage:
 
     @property
     def input(self) -> int:
-        """Tokens that were sent, cached ones included."""
+        """Tokens sent, including cached ones."""
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     @property
@@ -192,25 +193,25 @@ class Usage:
 
 
 class Thinking(NamedTuple):
-    """How much a model thinks. What is None is left to the entry, and then to what the vendor recommends."""
+    """How much a model thinks. A field that is None falls back to the provider entry, then to the vendor's default."""
 
     effort: Effort | None = None
     mode: ThinkingMode | None = None
-    """adaptive: the model decides. enabled: it thinks, within `tokens`. disabled: as little as the model allows."""
+    """adaptive: the model decides. enabled: it thinks, up to `tokens`. disabled: as little as the model allows."""
     tokens: int | None = None
-    """The most tokens of thought, for models that take a number; 0 is the same as disabled."""
+    """Limit of thinking tokens, for models that take one; 0 means disabled."""
 
     @property
     def is_off(self) -> bool:
         return self.mode == "disabled" or self.effort == "none" or self.tokens == 0
 
     @property
-    def is_open(self) -> bool:
-        """Nothing is chosen."""
+    def is_unset(self) -> bool:
+        """Whether nothing is chosen."""
         return self == DEFAULT_THINKING
 
-    def over(self, other: "Thinking") -> "Thinking":
-        """What this leaves open is taken from `other`, unless that would contradict what this says."""
+    def with_fallback(self, other: "Thinking") -> "Thinking":
+        """Fills fields that are None from `other`, unless that would contradict a field that is set."""
         effort, mode, tokens = other
         if self.mode == "disabled" or ((self.mode or self.tokens) and effort == "none"):
             effort = None
@@ -237,9 +238,9 @@ class ChatRequest:
     temperature: float | None = None
     max_tokens: int | None = None
     tool_choice: str | None = None
-    """Name of the one tool that must be called; None leaves the choice to the model."""
+    """Name of the tool that must be called; None leaves the choice to the model."""
     response_schema: Json | None = None
-    """The answer must be JSON of this schema, where the provider can promise that."""
+    """The answer must be JSON of this schema, if the provider can guarantee that."""
     thinking: Thinking = DEFAULT_THINKING
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -264,14 +265,14 @@ class ProviderCapabilities:
     images: bool = False
     context_tokens: int | None = None
     structured: Literal["tool", "json"] = "tool"
-    """By what it gives an answer of a wanted shape most surely: a tool that must be called, or JSON of a schema."""
+    """The provider's more reliable way to structured output: a forced tool call, or JSON of a schema."""
 
 
 class Delta(NamedTuple):
     """A piece of an answer while it arrives."""
 
     kind: Literal["text", "thinking", "tool", "reset"]
-    """reset: what came so far is void, since the answer begins anew (another try, another provider)."""
+    """reset: discard everything so far, because the answer restarts (a retry or another provider)."""
     text: str
 
 
@@ -279,18 +280,18 @@ type OnDelta = Callable[[Delta], None]
 
 
 class Provider(Protocol):
-    """The one provider interface. Fallback and routing are providers made of providers."""
+    """The only provider interface. Fallback and routing are providers composed of providers."""
 
     @property
     def name(self) -> str: ...
     def capabilities(self) -> ProviderCapabilities: ...
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse: ...
     async def count(self, request: ChatRequest) -> int | None:
-        """Tokens of a request by the provider's own counting; None where it offers none."""
+        """The request's tokens as counted by the provider; None if it has no such call."""
         ...
 
     async def ready(self) -> None:
-        """Raises ProviderError where no request could be made at all: its key is missing. Nothing is sent."""
+        """Raises ProviderError if no request could succeed because the key is missing. Sends nothing."""
         ...
 
     async def close(self) -> None: ...
@@ -301,16 +302,16 @@ class Provider(Protocol):
 
 @record
 class PathFact:
-    """What is known of one path that a call names, gathered before the gate judges it."""
+    """A path that a call names, resolved before the gate judges the call."""
 
     given: str
     """As the model wrote it."""
     path: str
     """Absolute, `.` and `..` folded, links not followed."""
     real: str
-    """Where it leads when links are followed; of what does not exist yet, its nearest parent plus the rest."""
+    """The path with links followed; if it does not exist yet, its nearest existing parent plus the rest."""
     identity: tuple[int, int] | None = None
-    """(device, inode) of what is there, so that a second name of a protected file is still that file."""
+    """(device, inode) of the existing file, so that a hard link to a protected file is recognized."""
 
 
 @record
@@ -328,14 +329,14 @@ class RemoteFact:
 
     verb: Literal["fetch", "push", "set"]
     address: str
-    """As people may see it."""
+    """The address without credentials, for display."""
     each_time: str = ""
-    """Why it is asked about each time; empty where an allow rule may cover it."""
+    """Why the operator is asked every time; empty if an allow rule may cover it."""
 
 
 @record
 class Touch:
-    """What a call would touch. A tool that cannot say is opaque."""
+    """Everything that a call would touch. A call whose effects are unknown is opaque."""
 
     reads: tuple[PathFact, ...] = ()
     writes: tuple[PathFact, ...] = ()
@@ -343,25 +344,25 @@ class Touch:
     command: "CommandFact | None" = None
     opaque: bool = False
     removes: tuple[PathFact, ...] = ()
-    """Of what it writes, what goes with all that lies in it."""
+    """Those of `writes` that are removed with everything in them."""
     gits: tuple[str, ...] = ()
-    """Git directories, by their layout, that lie in what it removes, or around it."""
+    """Git directories (recognized by layout) inside or around the paths that it removes."""
     lost: str = ""
-    """Why what it removes could not be put back; empty where a checkpoint keeps all of it."""
+    """Why the removed files could not be restored; empty if a checkpoint contains all of them."""
     beyond: str = ""
-    """What it brings from other projects: a question of its own, in every mode."""
+    """What it takes from other projects. The operator is asked about that separately, in every mode."""
     why: str = ""
-    """One short clause for the person who is asked: "writes to workspace"."""
+    """A short clause for the person who is asked, such as "writes to workspace"."""
     looks: bool = False
-    """A command that only looks, and at the workspace alone: it runs in the room in which nothing can be written."""
+    """A command that only reads the workspace. It runs in a sandbox in which nothing can be written."""
     inward: bool = False
-    """It reaches nothing but the session itself (a result for its driver): no list of tools needs to name it."""
+    """It affects only the session itself (a result for its driver), so no allow list needs to name it."""
     remotes: tuple[RemoteFact, ...] = ()
-    """The git remotes that it would reach or set."""
+    """Git remotes that it would contact or configure."""
 
 
 class CommandFact(Protocol):
-    """A shell command as the gate sees it: a plan that we compiled, or raw bash. `policy.legacy.shell` has both."""
+    """A shell command as the gate sees it: a compiled plan or raw bash. `policy.legacy.shell` defines both."""
 
     @property
     def text(self) -> str: ...
@@ -378,28 +379,28 @@ class Denial(NamedTuple):
 
 @record
 class ToolResult:
-    """One result for the model. `content` and `media` are all that it sees."""
+    """The result of a tool call. The model sees only `content` and `media`."""
 
     content: str
     outcome: CallOutcome = "ok"
     metadata: Json = field(default_factory=dict[str, Any])
     denial: Denial | None = None
-    """Set when the call was refused. Where the tool itself refused it, the receipt gets the reason from here."""
+    """Set when the call was refused. If the tool itself refused it, the receipt takes the reason from here."""
     receipt_id: str | None = None
     media: tuple[MediaBlock, ...] = ()
-    """Images and documents that are shown beside the text, where the model can see them."""
+    """Images and documents that are sent with the text to models that accept them."""
     page: bool = False
-    """What was asked for line by line, and can be asked for further on: Read's view of a text file."""
+    """A page of numbered lines that the model can continue reading, such as Read's view of a text file."""
     unanswered: bool = False
-    """Somebody had to be asked and nobody was there: a turn that ends on this needs input."""
+    """The call needed an answer and nobody was there. A turn that ends with this result needs input."""
     ends: bool = False
-    """Nothing is left to say after this call: the turn ends with it (a decision was made, a goal is reached)."""
+    """The turn ends with this call, for example because a decision was made or a goal was reached."""
     own: bool = False
-    """Every word is ours or the operator's. All else came from outside, and the model is shown it in a frame."""
+    """The text comes from AdderClaw or the operator. All other text is untrusted and is framed for the model."""
     frame: Frame | None = None
-    """Given by the kernel where the result leaves."""
+    """Set by the agent loop when it passes the result on."""
     diff: str = ""
-    """What became of a file, as a unified diff, where `content` does not say it: no model sees it."""
+    """The change of a file as a unified diff, if `content` does not contain it. Models do not see it."""
 
     @property
     def error_class(self) -> ErrorClass:
@@ -429,7 +430,7 @@ def rejected(message: str, outcome: CallOutcome = "rejected", *, own: bool = Tru
 
 
 def refused(message: str, kind: DenialKind, reason: str = "") -> ToolResult:
-    """A denied call; the receipt has the `reason`, where it is not the message."""
+    """A denied call. The receipt records `reason` if it differs from the message."""
     return ToolResult(message, "denied", denial=Denial(kind, reason or message), own=True)
 
 
@@ -438,45 +439,45 @@ def internal_failure(message: str, outcome: CallOutcome = "failed", *, own: bool
 
 
 def own_words(message: str, metadata: Json | None = None) -> ToolResult:
-    """A result in words of our own."""
+    """A successful result whose text comes from AdderClaw itself."""
     return ToolResult(message, metadata=metadata or {}, own=True)
 
 
 @record
 class Alias:
-    """Another seed's name of a tool: its argument names, and its own defaults, which win over the tool's."""
+    """Another name of a tool, with its own argument names and with defaults that override the tool's."""
 
     name: str
     arguments: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Their name of an argument → ours."""
+    """The alias's argument name → the tool's argument name."""
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Prepared(NamedTuple):
-    """A call that is ready: what it would touch, and the run of exactly that. It is run once, if it is allowed."""
+    """A prepared call: what it would touch, and a function that does exactly that, at most once, if it is allowed."""
 
     touch: Touch
     run: Callable[[], Awaitable[ToolResult]]
     overlaps: bool = False
-    """It only reads, and changes nothing in the session either: it may run at the same time as other such calls."""
+    """It only reads and does not change the session, so it may run concurrently with other such calls."""
     fails: Callable[[], str] = lambda: ""
-    """Why it can only fail, as far as that is known before it runs: it is asked where else the operator would be."""
+    """Why the call is certain to fail, if that is known in advance. Checked before the operator is asked."""
     preview: Callable[[], str] = lambda: ""
-    """Of a file that would change: a unified diff, whole; empty where that is not known or would be too long."""
+    """The complete unified diff of the file that would change; empty if unknown or too long."""
 
 
 type Prepare[A] = "Callable[[A, ToolContext], Prepared]"
-"""Gathers all that a call depends on; raises ValueError or OSError for what cannot be prepared. Nothing runs yet."""
+"""Gathers everything that a call depends on, without running it. Raises ValueError or OSError if that is impossible."""
 
 
-def preparing[A](touch: Touch, run: "Callable[[A, ToolContext], Awaitable[ToolResult]]") -> Prepare[A]:
-    """How a tool prepares of which each call touches the same."""
+def fixed_prepare[A](touch: Touch, run: "Callable[[A, ToolContext], Awaitable[ToolResult]]") -> Prepare[A]:
+    """The `prepare` of a tool whose calls all touch the same."""
     return lambda arguments, context: Prepared(touch, lambda: run(arguments, context))
 
 
 @record
 class Tool[A]:
-    """A tool is a value. Built-ins, MCP tools, plugins and skills all become this one."""
+    """A tool as a value. Built-in tools, MCP tools, plugins and skills are all of this type."""
 
     name: str
     arguments: type[A]
@@ -486,32 +487,32 @@ class Tool[A]:
     parameters: Json
     aliases: tuple[Alias, ...] = ()
     timeout: "Callable[[A], float]" = lambda _arguments: 30.0
-    """Seconds; the kernel ends the call then."""
+    """Seconds after which the agent loop ends the call."""
     decode: "Callable[[Json], A] | None" = None
-    """How the model's JSON becomes the arguments where no dataclass says it: `parameters` is somebody else's schema."""
+    """Decodes the model's JSON if no dataclass describes it, because `parameters` is a third party's schema."""
     deferred: bool = False
-    """Stays out of the prompt: it is found through ToolSearch and called through Call."""
+    """Not listed in the prompt: the model finds it through ToolSearch and calls it through Call."""
     usable: bool = True
-    """False: neither advertised nor found, since something is not configured; a call is told what."""
+    """False if something is not configured: the tool is not advertised, and a call to it reports what is missing."""
 
     @property
     def traits(self) -> ToolTraits:
-        """What else other code needs to know about a built-in tool; the defaults for every other tool."""
+        """Traits of a built-in tool; the defaults for every other tool."""
         return traits(self.name)
 
 
 class Disabled(ValueError):
-    """What a tool's `prepare` raises when the tool itself may not be used now, whatever the call says."""
+    """Raised by `prepare` if the tool may not be used now, regardless of the arguments."""
 
     def __init__(self, by: str, reason: str) -> None:
         super().__init__(reason)
         self.by = by
-        """Who says so, as the decision names it."""
+        """What disabled it, as recorded in the decision."""
 
 
 @mutable_record
 class Workspace:
-    """Where a session works: its root, further directories, and the directory that the shell is in."""
+    """Where a session works: its root, additional directories, and the shell's current directory."""
 
     root: str
     extra: tuple[str, ...] = ()
@@ -522,69 +523,69 @@ class Workspace:
 
 
 def _nobody() -> "Host":
-    from adderclaw.core.host import NOBODY
+    from adderclaw.core.host import NO_SESSION
 
-    return NOBODY
+    return NO_SESSION
 
 
 @mutable_record
 class ToolContext:
-    """What a tool is told of the session, and of the call that it prepares: each call has a context of its own.
+    """What a tool knows about the session and about the call that it prepares. Each call has its own context.
 
-    What else a tool needs is bound when it is made.
+    Anything else that a tool needs is bound when the tool is created.
     """
 
     conversation_id: str
     session_id: str
     workspace: Workspace
     files_read: dict[str, str] = field(default_factory=dict[str, str])
-    """Real path → hash of the content that the model has seen: Edit and Write look here."""
+    """Real path → hash of the content that the model has seen; checked by Edit and Write."""
     free_reads: bool = False
-    """The operator named the file by hand (`--eval`): reads outside the workspace are theirs to make."""
+    """The operator runs the tool directly (`--eval`), so it may read outside the workspace."""
     called_as: str = ""
-    """The name in the call, which may be an alias."""
+    """The tool name in the call, which may be an alias."""
     tool_use_id: str = ""
-    """The call's id."""
+    """The id of the call."""
     rewritten: bool = False
-    """A hook, and not the model, wrote the call's input as it is."""
+    """A hook replaced the input that the model wrote."""
     approved: bool = False
-    """Somebody was asked about the call, and said yes."""
-    hidden: Callable[[str], bool] = lambda _path: False
-    """Whether a file that a search comes upon may not be read: what is in it is then not shown."""
-    unchanged: Callable[[str], bool] = lambda _path: False
-    """Whether a rule denies that a file is read or changed: what holds it is not deleted either."""
-    kept: str = ""
-    """The folder of this session's long outputs: Read, Grep and LS may look into it, nobody may write there."""
-    shown: tuple[str, ...] = ()
-    """Folders of skills and of trusted plugins outside of the workspace: they may be read, too."""
-    keep: Callable[[str], str | None] = lambda _text: None
-    """Keeps a text that is too long to be shown whole; the path to Read it by, or None where nothing is kept."""
-    printing: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]])
-    """Call → the last whole lines that it has printed so far; of calls that run, for who watches them."""
+    """A person approved this call."""
+    is_hidden: Callable[[str], bool] = lambda _path: False
+    """Whether a file that a search encounters may not be read. Its content is then not shown."""
+    is_write_protected: Callable[[str], bool] = lambda _path: False
+    """Whether a rule denies reading or changing a file. Folders that contain such a file are not deleted either."""
+    outputs_folder: str = ""
+    """The folder with this session's long outputs. Read, Grep and LS may read it; no tool may write there."""
+    readable_folders: tuple[str, ...] = ()
+    """Folders of skills and trusted plugins outside the workspace that tools may read."""
+    store_output: Callable[[str], str | None] = lambda _text: None
+    """Stores a text that is too long to show in full. Returns the path to Read it by, or None if nothing is stored."""
+    live_output: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]])
+    """Id of a running call → a function that returns the last complete lines of its output, for live display."""
     host: "Host" = field(default_factory=_nobody)
     """The session that calls the tool."""
 
 
 class TaskEnd(NamedTuple):
-    """A background task that has ended, as the model is told of it."""
+    """A finished background task, as reported to the model."""
 
     task_id: str
     status: str
     text: str
-    """Words of our own."""
+    """AdderClaw's own description."""
     result: str = ""
-    """What the task itself has to say."""
+    """The task's own output."""
 
 
 class Background(Protocol):
-    """A session's background tasks as the loop sees them; `tools.background` has them."""
+    """A session's background tasks as the agent loop sees them; implemented in `tools.background`."""
 
     def finished(self) -> list[TaskEnd]:
-        """Those that have ended and that nobody was told of yet: each is handed over exactly once."""
+        """Finished tasks that were not reported yet. Each is returned exactly once."""
         ...
 
-    async def awaited(self) -> bool:
-        """Wait for one that the answer depends on; False where there is none."""
+    async def wait_for_needed(self) -> bool:
+        """Waits for a task that the answer depends on; False if there is none."""
         ...
 
 
@@ -592,7 +593,7 @@ class Background(Protocol):
 
 
 class Clock(Protocol):
-    """Injected, so that a run can be replayed."""
+    """Time source, injected so that a run can be replayed."""
 
     def now(self) -> float:
         """Seconds since the epoch, UTC."""
@@ -603,4 +604,4 @@ class Clock(Protocol):
 
 
 type Ids = Callable[[str], str]
-"""`ids("receipt")` → "receipt-…": every id of a run comes from here."""
+"""`ids("receipt")` → "receipt-…". Every id of a run is created by it."""

@@ -9,7 +9,7 @@ import zlib
 from typing import Any
 
 from adderclaw.core.errors import EXIT_CODES, AdderClawError
-from adderclaw.core.overseer import Asking
+from adderclaw.core.overseer import ModelCallEstimate
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.fleet import asking, budgets, progress
@@ -219,7 +219,7 @@ class Attempt:
 
     def _reserved(self, message: Json) -> Json:
         waiting = self._tickets.get(message["model"])
-        call = Asking(**{name: message[name] for name in Asking._fields})
+        call = ModelCallEstimate(**{name: message[name] for name in ModelCallEstimate._fields})
         made = budgets.reserve(self._means.database, self.lease, call, waiting[-1] if waiting else "")
         if isinstance(made, budgets.Refused):
             return {"limit": made.reason, "by": made.by} if made.reason else {}

@@ -2,7 +2,7 @@
 
 import uuid
 
-from adderclaw.core.overseer import Asking, Granted
+from adderclaw.core.overseer import ModelCallEstimate, Reservation
 from adderclaw.core.record import NamedTuple
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.leases import Lease, require
@@ -20,20 +20,20 @@ class Refused(NamedTuple):
     by: str
 
 
-def reserve(database: Database, lease: Lease, call: Asking, ticket: str) -> Refused | Granted:
+def reserve(database: Database, lease: Lease, call: ModelCallEstimate, ticket: str) -> Refused | Reservation:
     """Hold what a model call can take at most in every budget that the run is in.
 
     Where the longest answer does not fit, one that does: the call is made with that as its limit.
     """
     name = ticket or uuid.uuid4().hex
 
-    def work(cursor: Cursor) -> Refused | Granted:
+    def work(cursor: Cursor) -> Refused | Reservation:
         cursor.execute("LOCK TABLE fleet.reservations IN ROW EXCLUSIVE MODE")  # nobody sets a budget meanwhile
         run = require(cursor, lease)
         known = cursor.execute("SELECT held_tokens FROM fleet.reservations WHERE id = %s", (name,)).fetchone()
         if known is not None and known.held_tokens:
             answer = int(known.held_tokens) - call.input_tokens  # this was committed, and nobody heard of it
-            return Granted(name, answer)
+            return Reservation(name, answer)
         budgets = _budgets(cursor, run)
         answer = call.most
         for budget in budgets:
@@ -55,7 +55,7 @@ def reserve(database: Database, lease: Lease, call: Asking, ticket: str) -> Refu
             " held_cost = excluded.held_cost, held_tokens = excluded.held_tokens",
             (name, lease.run, lease.token, run.submitter, run.project, call.model, price, tokens),
         )
-        return Granted(name, answer if answer < call.most or (budgets and not call.bounded) else None)
+        return Reservation(name, answer if answer < call.most or (budgets and not call.bounded) else None)
 
     return database.do(work)
 
@@ -118,7 +118,7 @@ def _budgets(cursor: Cursor, run: object) -> list[_Budget]:
     return [_Budget(*row) for row in rows]
 
 
-def _passed(budget: _Budget, call: Asking) -> Refused | None:
+def _passed(budget: _Budget, call: ModelCallEstimate) -> Refused | None:
     """Whether not even a short answer fits."""
     of = f"the {budget.scope}'s budget" if not budget.name else f"the budget of {budget.scope} {budget.name}"
     price, tokens = call.input_price + call.least * call.answer_price, call.input_tokens + call.least
@@ -138,7 +138,7 @@ def _passed(budget: _Budget, call: Asking) -> Refused | None:
     return None
 
 
-def _fits(budget: _Budget, call: Asking) -> int:
+def _fits(budget: _Budget, call: ModelCallEstimate) -> int:
     """Tokens of an answer that fit into what is left."""
     answer = call.most
     if budget.cost is not None and call.answer_price > 0:

@@ -23,9 +23,9 @@ from adderclaw.config import Loaded, load
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.decode import decode
-from adderclaw.core.errors import EXIT_CODES, AdderClawError, Completed, LimitError, Stopped, outcome_of
+from adderclaw.core.errors import EXIT_CODES, AdderClawError, AlreadyCompleted, LimitError, Stopped, outcome_of
 from adderclaw.core.events import EventRecord
-from adderclaw.core.overseer import Asking, Begun, Crowded, Granted, RunSupervisor
+from adderclaw.core.overseer import BudgetReserved, ModelCallEstimate, Reservation, RunSupervisor, StartedCall
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest
 from adderclaw.core.types import Json, ToolCall
 from adderclaw.fleet import places, tracing
@@ -61,43 +61,43 @@ class WorkerLink(RunSupervisor):
         """Why the run is no longer this process's."""
         threading.Thread(target=self._hear, name="worker", daemon=True).start()
 
-    def halted(self) -> bool:
+    def has_lost_run(self) -> bool:
         if not self.why and now() >= self._deadline:
             self.why = TAKEN
         return bool(self.why)
 
-    def pause(self, model: str) -> float:
+    def seconds_to_wait(self, model: str) -> float:
         return float(self._ask({"do": "pause", "model": model})["seconds"])
 
-    def slow(self, model: str, seconds: float | None) -> None:
+    def report_rate_limit(self, model: str, seconds: float | None) -> None:
         self._ask({"do": "slow", "model": model, "seconds": seconds})
 
-    def reserve(self, call: Asking) -> Granted:
+    def reserve(self, call: ModelCallEstimate) -> Reservation:
         made = self._ask({"do": "reserve", **call._asdict()})
         if "limit" in made:
             raise LimitError(str(made["limit"]), made["by"])
         if "held" not in made:
-            raise Crowded
-        return Granted(str(made["held"]), made["answer"])
+            raise BudgetReserved
+        return Reservation(str(made["held"]), made["answer"])
 
     def settle(self, held: str, tokens: int, price: float | None) -> None:
         self._tell({"do": "settle", "held": held, "tokens": tokens, "price": price})
 
-    def begins(self, calls: Sequence[Begun]) -> None:
+    def calls_started(self, calls: Sequence[StartedCall]) -> None:
         self._ask({"do": "begins", "calls": [list(call) for call in calls]})
 
-    def ended(self, call: ToolCall) -> bool:
+    def call_ended(self, call: ToolCall) -> bool:
         self._tell({"do": "called", "call": call.id})
         self._calls += 1
         return self._every > 0 and self._calls % self._every == 0
 
-    async def put_away(self) -> None:
+    async def save_progress(self) -> None:
         await asyncio.to_thread(self._ask, {"do": "save"})
 
-    async def unit(self, place: str) -> None:
-        await asyncio.to_thread(self._ask, {"do": "unit", "place": place})
+    async def unit_stored(self, unit: str) -> None:
+        await asyncio.to_thread(self._ask, {"do": "unit", "place": unit})
 
-    def lost(self) -> str:
+    def interrupted_calls_notice(self) -> str:
         calls, self._lost = self._lost, []
         if not calls:
             return ""
@@ -200,7 +200,7 @@ def _ran(order: Json, worker: WorkerLink) -> Json:
     """How the run ended: whatever happens, one outcome."""
     try:
         return _driven(order, worker)
-    except Completed as ended:
+    except AlreadyCompleted as ended:
         return {"outcome": "completed", "answer": ended.answer, "reason": "", "exit_code": 0}
     except AdderClawError as error:
         outcome = outcome_of(error)
@@ -228,8 +228,8 @@ def _driven(order: Json, worker: WorkerLink) -> Json:
     made, again = _made(options, wanted, order["run"], os.path.join(home, home_names.DATABASE))
     opening = made.opening
     runtime = start(opening.options)
-    runtime.bus.go_on_with(order["run"])
-    runtime.bus.listen("fleet", worker.hear)
+    runtime.bus.continue_run(order["run"])
+    runtime.bus.add_sink("fleet", worker.hear)
     kind = opening.kind
     far = Far(worker)
     with open_run(runtime, far, kind=kind, channel="fleet", again=again, task=opening.task, more=opening.rows) as run:
@@ -264,7 +264,7 @@ def _made(options: Options, wanted: RunParams, run_id: str, path: str) -> tuple[
     if row is None or row.kind == "spec":  # what a specification has reached is in its workspace
         return prepare_driver(options, wanted), None
     if row.outcome == "completed":
-        raise Completed(row.run_id, row.answer or "")
+        raise AlreadyCompleted(row.run_id, row.answer or "")
     driver = prepare_driver(options, wanted)
     if row.kind in RESUMABLE and row.kind != "message":
         driver, turn = _going_on(driver, row, path)

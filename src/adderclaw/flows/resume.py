@@ -4,8 +4,8 @@ import os
 
 from adderclaw.agent.run.driver import Driver, MessageDriver
 from adderclaw.config.legacy.options import Options, restored
-from adderclaw.core.errors import Completed, UsageError
-from adderclaw.core.redaction import without_shapes
+from adderclaw.core.errors import AlreadyCompleted, UsageError
+from adderclaw.core.redaction import mask_secret_shapes
 from adderclaw.flows.agentfile.driver import AgentfileDriver
 from adderclaw.flows.agentfile.execute import fingerprint
 from adderclaw.flows.agentfile.load import load
@@ -52,7 +52,7 @@ def _load_begun(options: Options, run_id: str) -> tuple[WorkflowStart, str, str]
     finally:
         store.close()
     if row is not None and row.outcome == "completed":
-        raise Completed(row.run_id, without_shapes(row.answer or ""))
+        raise AlreadyCompleted(row.run_id, mask_secret_shapes(row.answer or ""))
     if row is not None and row.kind == "spec":
         why = f"its progress is in {workspace}/.adderclaw/status.json"
         raise UsageError(f"run {row.run_id} is of a specification: {why}; continue it with `adderclaw run --spec FILE`")

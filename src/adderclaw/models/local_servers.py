@@ -36,7 +36,7 @@ class Server(NamedTuple):
 def servers(ports: Mapping[int, str]) -> list[Server]:
     """Those that answer as a model server would; all ports are asked at once, and none is waited for long."""
     with ThreadPoolExecutor(max_workers=len(ports) or 1) as pool:
-        return [found for found in pool.map(_ask, ports, ports.values()) if found is not None]
+        return [server for server in pool.map(_ask, ports, ports.values()) if server is not None]
 
 
 def usual_ports() -> dict[int, str]:
@@ -98,5 +98,5 @@ def _models(body: bytes) -> tuple[str, ...] | None:
     listed: Any = cast(dict[str, Any], whole).get("data", ()) if isinstance(whole, dict) else ()
     if not isinstance(listed, list):
         return () if isinstance(whole, dict) and cast(dict[str, Any], whole).get("object") == "list" else None
-    names = [cast(dict[str, Any], one).get("id") for one in cast(list[Any], listed) if isinstance(one, dict)]
+    names = [cast(dict[str, Any], model).get("id") for model in cast(list[Any], listed) if isinstance(model, dict)]
     return tuple(visible(name, keep_newlines=False)[:100] for name in names if isinstance(name, str) and name)

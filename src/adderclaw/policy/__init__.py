@@ -14,7 +14,7 @@ from adderclaw.policy.hosts import covers
 from adderclaw.policy.rules import Anchors, Rule, literal_path, matches_path, names_tool, parse_all
 
 if TYPE_CHECKING:
-    from adderclaw.config.denied_names import Shut
+    from adderclaw.config.denied_names import DeniedNames
     from adderclaw.config.schema.settings import Config, Permissions
     from adderclaw.policy.policy_file import PolicyFile
 
@@ -69,11 +69,11 @@ def denied_host_reason(policy: Policy, host: str, port: int) -> str | None:
     return None
 
 
-def denied_patterns(policy: Policy) -> "Shut":
+def denied_patterns(policy: Policy) -> "DeniedNames":
     """The files that a sandbox must hide or protect: the verdict on a command cannot know all files that it opens."""
-    from adderclaw.config.denied_names import Shut
+    from adderclaw.config.denied_names import DeniedNames
 
-    return Shut(_combined_pattern(_denied(policy, (READ,))), _combined_pattern(_denied(policy, (EDIT, WRITE))))
+    return DeniedNames(_combined_pattern(_denied(policy, (READ,))), _combined_pattern(_denied(policy, (EDIT, WRITE))))
 
 
 def denies_reads(policy: Policy) -> bool:

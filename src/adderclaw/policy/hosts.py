@@ -98,9 +98,9 @@ def covers(pattern: str, host: str, port: int | None = None) -> bool:
     if pattern == "*":
         return True
     if pattern.startswith("*."):
-        tail = glob_patterns.text(pattern[2:], "[^.]")
+        tail = glob_patterns.text_pattern(pattern[2:], "[^.]")
         return re.fullmatch(rf"(?:[^.]+\.)+{tail}", host) is not None
-    return re.fullmatch(glob_patterns.text(pattern, "[^.]"), host) is not None
+    return re.fullmatch(glob_patterns.text_pattern(pattern, "[^.]"), host) is not None
 
 
 def is_listed(fact: HostFact, allowed: Iterable[str]) -> bool:

@@ -113,9 +113,9 @@ def _compile_file(
 
 
 def _suggestion(name: str, known: Collection[str]) -> str:
-    from adderclaw.core.decode import nearest
+    from adderclaw.core.decode import unknown_key_hint
 
-    return nearest(name.lower(), [*SUGGESTED, *known])
+    return unknown_key_hint(name.lower(), [*SUGGESTED, *known])
 
 
 def _list_key(scope: Scope, behaviour: str) -> str:
@@ -208,7 +208,7 @@ def _regex(base: str, segments: list[str]) -> str:
     within = bool(names) and names[-1] is None
     while names and names[-1] is None:
         names.pop()
-    out = re.escape(base.rstrip("/")) + ("/" + glob_patterns.path(names, whole=not within) if names else "")
+    out = re.escape(base.rstrip("/")) + ("/" + glob_patterns.path_pattern(names, whole=not within) if names else "")
     return (out + ("(?:/.*)?" if within else "")) or "/"
 
 

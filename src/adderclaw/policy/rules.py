@@ -82,9 +82,9 @@ def parse_all(
                 continue
             rules.append(rule)
             if known and rule.tool not in known and not re.search(r"[_*?]", rule.tool):
-                from adderclaw.core.suggestions import meant
+                from adderclaw.core.suggestions import did_you_mean
 
-                hint = meant(rule.tool, known)
+                hint = did_you_mean(rule.tool, known)
                 warnings.append(
                     f"permissions.{behaviour}: {text!r} names a tool that does not exist: {rule.tool}{hint}"
                 )
@@ -156,7 +156,7 @@ def command_pattern(specifier: str) -> str:
     if text.endswith(":*"):
         text = text[:-2] + " *"
     open_end = text.endswith(" *") and text != " *"
-    return glob_patterns.text(text[:-2] if open_end else text) + (r"(?: .*)?" if open_end else "")
+    return glob_patterns.text_pattern(text[:-2] if open_end else text) + (r"(?: .*)?" if open_end else "")
 
 
 # ------------------------------------------------------------------ paths
@@ -182,7 +182,7 @@ def path_pattern(specifier: str, anchors: Anchors, *, narrow: bool) -> str:
     if not narrow and re.fullmatch(r"[^/*]+/\*\*", rest):
         rest = "**/" + rest
     try:
-        return f"{re.escape(base.rstrip('/'))}/{glob_patterns.covering(rest)}"
+        return f"{re.escape(base.rstrip('/'))}/{glob_patterns.gitignore_tree(rest)}"
     except glob_patterns.InvalidPattern as error:
         raise InvalidRule(str(error)) from None
 
@@ -235,7 +235,7 @@ def names_tool(rule: Rule, tool: str) -> bool:
     if rule.tool.startswith("mcp__") and rule.tool.count("__") == 1 and not re.search(r"[*?]", rule.tool):
         return tool.startswith(rule.tool + "__")
     if re.search(r"[*?]", rule.tool):
-        return re.fullmatch(glob_patterns.text(rule.tool, any_one=True), tool, re.DOTALL) is not None
+        return re.fullmatch(glob_patterns.text_pattern(rule.tool, any_one=True), tool, re.DOTALL) is not None
     return False
 
 
@@ -250,4 +250,4 @@ def matches_field(rule: Rule, arguments: Json) -> bool:
     if not isinstance(value, str | int | float | bool):
         return False
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return re.fullmatch(glob_patterns.text(pattern), text, re.DOTALL) is not None
+    return re.fullmatch(glob_patterns.text_pattern(pattern), text, re.DOTALL) is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from adderclaw.config.denied_names import NOTHING, Shut
+from adderclaw.config.denied_names import NOTHING, DeniedNames
 from adderclaw.config.paths import followed, settled
 from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import known, protected_paths, seen
@@ -84,7 +84,7 @@ class SandboxContents(Protocol):
         """The part that does not depend on a survey."""
         ...
 
-    def shut(self) -> Shut:
+    def shut(self) -> DeniedNames:
         """The names of denied files that the survey has to report."""
         ...
 
@@ -100,7 +100,7 @@ class FixedContents:
     def outline(self) -> SandboxSpec:
         return self._spec
 
-    def shut(self) -> Shut:
+    def shut(self) -> DeniedNames:
         return NOTHING
 
     def spec(self, outline: SandboxSpec, survey: Survey) -> SandboxSpec:  # noqa: ARG002

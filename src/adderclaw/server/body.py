@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
 
-from adderclaw.core.decode import Invalid, bare, decode
+from adderclaw.core.decode import Invalid, decode, plain_type
 from adderclaw.core.types import Json
 from adderclaw.server.endpoint import Endpoint
 from adderclaw.server.refusal import Refusal
@@ -100,13 +100,13 @@ def _pairs(query: str) -> list[tuple[str, str]]:
 
 def _of_fields(kind: type, pairs: Iterable[tuple[str, str]]) -> Json:
     """Text of a query or form as the JSON values that its type has; what fits none is left as text, and reported."""
-    types = {spec.name: bare(spec.type) for spec in fields(kind)}
+    types = {spec.name: plain_type(spec.type) for spec in fields(kind)}
     made: Json = {}
     twice: list[tuple[str, str]] = []
     for name, text in pairs:
         wanted = types.get(name)
         if get_origin(wanted) in (list, tuple):
-            cast("list[Any]", made.setdefault(name, [])).append(_value(bare(get_args(wanted)[0]), text))
+            cast("list[Any]", made.setdefault(name, [])).append(_value(plain_type(get_args(wanted)[0]), text))
         elif name in made:
             twice.append((name, "is given more than once"))
         else:

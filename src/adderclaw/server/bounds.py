@@ -6,7 +6,7 @@ from dataclasses import replace
 from adderclaw.agent import queries
 from adderclaw.agent.conversation.conversation import Conversation
 from adderclaw.config.legacy.options import Options
-from adderclaw.config.managed import PROFILES, lent_profile
+from adderclaw.config.managed import PROFILES, profile_for_others
 from adderclaw.flows.request import RunRequest, limits_above_own
 from adderclaw.server.endpoint import Called, Client
 from adderclaw.server.refusal import Refusal
@@ -19,7 +19,7 @@ def require_profile(client: Client, options: Options, wanted: str | None) -> Non
     """
     if wanted is None or (client.has("admin") and not client.folders):
         return
-    most = lent_profile(queries.loaded(queries.looking(options)).config, options.profile)
+    most = profile_for_others(queries.loaded(queries.looking(options)).config, options.profile)
     if PROFILES.index(wanted) > PROFILES.index(most):
         raise Refusal(
             403, "profile", f"the operator's profile is {most}: {wanted} needs the scope admin, for all folders"

@@ -9,7 +9,7 @@ from adderclaw.agent.queries.webhook_channels import door_of
 from adderclaw.agent.queries.webhook_channels import secrets as channel_secrets
 from adderclaw.agent.tool_call.approvals import AnswerRejected
 from adderclaw.core.decode import decode, freeze
-from adderclaw.core.errors import AdderClawError, InUse, UsageError
+from adderclaw.core.errors import AdderClawError, SessionInUse, UsageError
 from adderclaw.core.questions import Answer, QuestionRequest
 from adderclaw.core.record import record
 from adderclaw.server import replies, senders, signed
@@ -89,7 +89,7 @@ async def message(called: Called) -> "Response":
 
 def _for_sender(chat: Chat, error: AdderClawError) -> AdderClawError:
     """What a sender may read of it: what is wrong in the configuration or on this machine is for the operator."""
-    if isinstance(error, (Refusal, Full, AnswerRejected, InUse)):
+    if isinstance(error, (Refusal, Full, AnswerRejected, SessionInUse)):
         return error
     message = f"channels.webhook.{chat.name}: a message of {chat.sender} could not begin: {error}"
     chat.house.tell({"event_type": "warning", "message": message})

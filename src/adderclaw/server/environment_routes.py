@@ -6,7 +6,7 @@ from typing import Any
 from adderclaw.agent.queries import judging, parts
 from adderclaw.agent.queries.judging import Explained, ToolRow
 from adderclaw.agent.queries.parts import HookRow, ServerRow, Settings, Skills
-from adderclaw.core.decode import nearest
+from adderclaw.core.decode import unknown_key_hint
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.flows.doctor import health
@@ -71,7 +71,7 @@ async def skills(called: Called) -> Skills:
 async def hooks(called: Called) -> list[HookRow]:
     asked: HooksQuery = called.given
     if asked.event is not None and asked.event not in catalogue.EVENTS:
-        raise UsageError(f"there is no hook event {asked.event!r}{nearest(asked.event, [*catalogue.EVENTS])}")
+        raise UsageError(f"there is no hook event {asked.event!r}{unknown_key_hint(asked.event, [*catalogue.EVENTS])}")
     return await asyncio.to_thread(parts.hooks, options(called, asked.workspace), asked.event)
 
 

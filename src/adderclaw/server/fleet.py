@@ -60,9 +60,9 @@ def opened() -> "Fleet":
     try:
         from adderclaw.fleet import where
     except ModuleNotFoundError as error:
-        from adderclaw.config.installation import lacking
+        from adderclaw.config.installation import missing_extra
 
-        raise AdderClawError(lacking("fleet", error.name)) from error
+        raise AdderClawError(missing_extra("fleet", error.name)) from error
     return where.read(home(), patience=1.0)
 
 

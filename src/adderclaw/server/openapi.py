@@ -40,7 +40,7 @@ def description(endpoints: Sequence[Endpoint]) -> Json:
         "paths": paths,
         "components": {
             "securitySchemes": {"token": bearer, "signature": signed},
-            "schemas": {"Error": decode.schema(ErrorAnswer), "OpenAIError": decode.schema(OpenAIError)},
+            "schemas": {"Error": decode.json_schema(ErrorAnswer), "OpenAIError": decode.json_schema(OpenAIError)},
         },
     }
 
@@ -61,7 +61,7 @@ def _operation(one: Endpoint) -> Json:
     if one.takes is not None and one.method in ("GET", "DELETE"):
         parameters += _in_query(one.takes)
     elif one.takes is not None:
-        schema = decode.schema(one.takes, nulls=not one.is_form)
+        schema = decode.json_schema(one.takes, nulls=not one.is_form)
         form = "application/x-www-form-urlencoded" if one.is_form else "application/json"
         made["requestBody"] = {"required": bool(schema.get("required")), "content": {form: {"schema": schema}}}
     if parameters:
@@ -74,7 +74,7 @@ def _in_path(name: str) -> Json:
 
 
 def _in_query(kind: type) -> list[Json]:
-    schema = decode.schema(kind)
+    schema = decode.json_schema(kind)
     needed = schema.get("required", ())
     return [
         {"name": name, "in": "query", "required": name in needed, "schema": entry}
@@ -85,7 +85,7 @@ def _in_query(kind: type) -> list[Json]:
 def _answer(one: Endpoint) -> Json:
     content: Json = {}
     if one.gives is not None:
-        content["application/json"] = {"schema": decode.schema(one.gives, nulls=True)}
+        content["application/json"] = {"schema": decode.json_schema(one.gives, nulls=True)}
     if one.media_type != "application/json" or one.gives is None:
         content[one.media_type] = {}
     return {"description": one.summary, "content": content}

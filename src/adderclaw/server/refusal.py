@@ -8,7 +8,7 @@ from starlette.responses import Response
 from adderclaw.agent.conversation.watched import Full, NotYours, Unknown
 from adderclaw.agent.tool_call.approvals import AnswerRejected
 from adderclaw.core.decode import Invalid
-from adderclaw.core.errors import AdderClawError, InUse, UsageError
+from adderclaw.core.errors import AdderClawError, SessionInUse, UsageError
 from adderclaw.core.redaction import Secrets
 from adderclaw.storage.text import compact
 
@@ -96,7 +96,7 @@ def refused(error: AdderClawError) -> Refusal:
             return Refusal(403, "client", str(error))
         case Full():
             return Refusal(429, "full", str(error), headers={"Retry-After": "5"})
-        case AnswerRejected() | InUse():
+        case AnswerRejected() | SessionInUse():
             return Refusal(409, "conflict", str(error))
         case UsageError():
             return Refusal(400, "refused", str(error))

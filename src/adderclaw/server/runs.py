@@ -14,7 +14,7 @@ from adderclaw.agent.conversation import asking
 from adderclaw.agent.conversation.runs import HostedRun
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core.decode import Between
-from adderclaw.core.errors import Completed, UsageError
+from adderclaw.core.errors import AlreadyCompleted, UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.flows.queries import runs as run_facts
@@ -207,7 +207,7 @@ async def begin(called: Called) -> Row:
     params = RunParams(**said)
     try:
         made = await asyncio.to_thread(prepare_driver, options, params)
-    except Completed as ended:
+    except AlreadyCompleted as ended:
         raise Refusal(409, "completed", str(ended)) from ended
     if given.resume is not None:  # it goes on with the profile that it was begun with
         await asyncio.to_thread(bounds.require_profile, client, options, made.opening.options.profile)

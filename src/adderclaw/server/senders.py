@@ -6,7 +6,7 @@ from typing import Any
 
 from adderclaw.agent import queries
 from adderclaw.agent.run import Options
-from adderclaw.config.managed import PROFILES, lent_profile
+from adderclaw.config.managed import PROFILES, profile_for_others
 from adderclaw.config.paths import followed
 from adderclaw.config.schema.channels import Sender
 from adderclaw.config.schema.settings import Config
@@ -33,7 +33,7 @@ def options(house: ServerState, sender: Sender) -> Options:
     if sender.cost_usd_per_day is not None:  # as a limit of the run, too, it refuses a model without a price
         own = house.options.overrides.get("limits", {})
         offered["limits"] = {**own, "cost_usd": min(sender.cost_usd_per_day, config.limits.cost_usd)}
-    mode = min(sender.profile, lent_profile(config, house.options.profile), key=PROFILES.index)
+    mode = min(sender.profile, profile_for_others(config, house.options.profile), key=PROFILES.index)
     return replace(here, profile=mode, overrides={**house.options.overrides, **offered})
 
 

@@ -7,7 +7,7 @@ from math import ceil
 from typing import Any, Literal
 
 from adderclaw.core.errors import UsageError
-from adderclaw.core.json_text import no_constant
+from adderclaw.core.json_text import reject_constant
 from adderclaw.core.redaction import visible
 from adderclaw.models.http import signing
 from adderclaw.models.http.signing import Signed, Unverified
@@ -30,9 +30,9 @@ def verified(called: Called, name: str, secrets: Sequence[str], scheme: Scheme =
     house, request = called.house, called.request
     try:
         if scheme == "github":
-            found = signing.verified_github(secrets, request.headers.items(), called.given)
+            found = signing.verify_github(secrets, request.headers.items(), called.given)
         else:
-            found = signing.verified(secrets, request.headers.items(), called.given, now=house.clock.now())
+            found = signing.verify_signed(secrets, request.headers.items(), called.given, now=house.clock.now())
     except (Unverified, UsageError) as error:
         tell_refused(called, name, str(error))
         raise Refusal(401, "signature", "there is no such door, or the request is not signed for it") from None
@@ -92,7 +92,7 @@ def claim(called: Called, claims: Sequence[Claim], *, sender: str = "", most: in
 def parsed(data: bytes) -> Any:
     """JSON that every program reads in the same way: no key twice, no number that is none."""
     try:
-        return json.loads(text_of(data), object_pairs_hook=_once, parse_constant=no_constant)
+        return json.loads(text_of(data), object_pairs_hook=_once, parse_constant=reject_constant)
     except (ValueError, RecursionError) as error:
         raise Refusal(400, "json", f"the body is not JSON: {error}") from error
 

@@ -53,8 +53,8 @@ class ServerState:
         self.key = read_or_create_key(os.path.join(self.home, home_names.RECEIPT_KEY))
         self.store = Store.open(self.store_path)
         self.bus = Bus(self.clock, random_ids, Secrets().clean)
-        self.bus.listen("database", database.sink(self.store))
-        self.bus.settled()
+        self.bus.add_sink("database", database.sink(self.store))
+        self.bus.stop_buffering()
         self.rates = rates or Rates(self.clock.monotonic)
         self.ready = True
         """False as soon as it is about to end: then nothing new begins."""
@@ -112,7 +112,7 @@ class ServerState:
     def tell(self, body: Body, conversation_id: str = "") -> None:
         """An event of the server, on disk before anything follows from it."""
         self.bus.conversation_id = conversation_id
-        self.bus.tell(body)
+        self.bus.publish(body)
         with self.store.write():
             pass
 

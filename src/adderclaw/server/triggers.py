@@ -2,7 +2,7 @@
 
 from adderclaw.agent.conversation.watched import Full
 from adderclaw.core.errors import AdderClawError, Stopped
-from adderclaw.core.framing import framed, sealed
+from adderclaw.core.framing import content_mark, framed
 from adderclaw.core.record import record
 from adderclaw.flows.schedules.tick import NotBegun
 from adderclaw.models.credentials import webhook_secrets
@@ -41,7 +41,7 @@ async def begin(called: Called) -> Begun:
     claims = [Claim(door, delivery.id, KEEP_SECONDS if delivery.timestamp is not None else None)]
     signed.claim(called, claims)
     try:
-        run = await house.scheduler.request(found.id, delivery.id, {PAYLOAD: framed(sealed(text), text)})
+        run = await house.scheduler.request(found.id, delivery.id, {PAYLOAD: framed(content_mark(text), text)})
     except AdderClawError as error:
         deliveries.release(house.store, claims)  # nothing began: the same request may come again
         match error:

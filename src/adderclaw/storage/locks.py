@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
-from adderclaw.core.errors import InUse
+from adderclaw.core.errors import SessionInUse
 
 NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 """Errors of a file system without locks, such as some network mounts."""
@@ -74,7 +74,7 @@ def session_lock(store_path: str, session_id: str, run_id: str) -> Generator[Non
                 time.sleep(PAUSE)
                 continue
             fix = "wait for it, or end it"
-            raise InUse(f"session {session_id} is in use by another process; {fix}") from error
+            raise SessionInUse(f"session {session_id} is in use by another process; {fix}") from error
         except OSError as error:
             if error.errno not in NO_LOCKS:  # without locks the store is one of files, which one process uses
                 os.close(descriptor)

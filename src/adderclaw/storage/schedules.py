@@ -15,7 +15,7 @@ from typing import Any, Literal
 from adderclaw.core.errors import StoreError, UsageError
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, locks
 from adderclaw.storage.text import compact, iso, parse_row, plain
@@ -171,7 +171,7 @@ def get(store: Store, name: str) -> Schedule:
     """By its name or its id."""
     rows = store.read(f"{_SELECT} WHERE name = ? OR id = ?", (plain(name), plain(name)))
     if not rows:
-        hint = meant(name, [schedule.name for schedule in listing(store)])
+        hint = did_you_mean(name, [schedule.name for schedule in listing(store)])
         raise UsageError(f"there is no schedule {name[:100]!r}{hint or '; `adderclaw schedule list` lists them'}")
     return _schedule(rows[0])
 

@@ -14,8 +14,8 @@ from adderclaw.core.questions import (
     Question,
     QuestionRequest,
     Replies,
-    reached,
-    replied,
+    answer_with,
+    approval_with_registries,
 )
 from adderclaw.core.redaction import visible
 
@@ -47,9 +47,9 @@ class Terminal:
         async with self._turn:
             for question in request.questions:
                 if self._piped_else or (reply := await _reply(question)) is None:
-                    return replied(None)
+                    return answer_with(None)
                 replies[question.question] = reply
-        return replied(replies)
+        return answer_with(replies)
 
     async def _approve(self, request: ApprovalRequest) -> Answer:
         from adderclaw.agent.tool_call.approvals import displayed_request, refuse_unaskable
@@ -88,7 +88,7 @@ class Terminal:
             return Answer(approved=False, by="no_operator", comment="no answer: the end of standard input")
         word, _, comment = line.strip().partition(" ")
         if request.registries and word == "r":
-            return reached(request)
+            return approval_with_registries(request)
         always = ALWAYS.get(word) if offered else None
         approved = always is not None or word.lower() in ("y", "yes")
         return Answer(approved, "operator", comment.strip(), always or "")

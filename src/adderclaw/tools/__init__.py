@@ -198,9 +198,9 @@ def _parse_object(text: str) -> Json | None:
 
 def nearest_name(tools: Mapping[str, Tool[Any]], name: str) -> str | None:
     """The known name that is most similar to an unknown one."""
-    from adderclaw.core.suggestions import near
+    from adderclaw.core.suggestions import closest
 
-    return near(name, [*tools, *(alias.name for tool in tools.values() for alias in tool.aliases)])
+    return closest(name, [*tools, *(alias.name for tool in tools.values() for alias in tool.aliases)])
 
 
 def resolve_arguments(alias: Alias | None, arguments: Json) -> Json:

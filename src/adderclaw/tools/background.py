@@ -28,7 +28,7 @@ MAX_RUNNING = 16
 """Tasks that run at the same time, unless the caller says otherwise."""
 OUTPUT_BYTES = 64 << 20
 """How much of one task's output is stored. The rest is dropped, and the output says so."""
-SHOWN = long_outputs.SHOWN - 2_000
+SHOWN = long_outputs.MOST_SHOWN - 2_000
 """Characters of new output that are shown at once: its head and its tail."""
 POLL = 0.25
 """Seconds between checks of the emergency stop while a task runs."""
@@ -276,7 +276,7 @@ class Tasks:
             task.is_reported = True
         return [TaskEnd(task.id, task.status, end_message(task), task.result) for task in ended]
 
-    async def awaited(self) -> bool:
+    async def wait_for_needed(self) -> bool:
         """Waits for the next awaited task to end; False if there is none."""
         waiting = [task for task in self._tasks.values() if task.awaited and not task.is_reported]
         if not waiting:

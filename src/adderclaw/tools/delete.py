@@ -5,7 +5,7 @@ from typing import Any
 
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox import workspace
@@ -31,7 +31,7 @@ def _unresolved_fact(raw_path: str, ctx: ToolContext) -> PathFact:
     location = _location(real, ctx)
     try:
         status = workspace.status(location) if location is not None else None
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         status = None
     return PathFact(raw_path, named.path, real, (status.st_dev, status.st_ino) if status is not None else None)
 
@@ -65,7 +65,7 @@ def _touch(fact: PathFact, ctx: ToolContext, limits: Limits | None) -> Touch:
     location = _location(fact.real, ctx)
     if location is None or location.is_root:
         return Touch(writes=(fact,), removes=(fact,), why=f"deletes {paths.printable(fact.path)}")
-    contents = look(location, limits, ctx.unchanged)
+    contents = look(location, limits, ctx.is_write_protected)
     inner = [PathFact(fact.given, entry.text, entry.text) for entry in contents.named if entry != location]
     return Touch(
         writes=(fact, *inner),
@@ -82,10 +82,10 @@ async def _run(judged: PathFact, ctx: ToolContext, limits: Limits | None) -> Too
         return rejected(obstacle)
     location = _location(judged.real, ctx)
     if location is None or location.is_root or (judged.real, judged.identity) != (fact.real, fact.identity):
-        raise Refused(f"{paths.printable(fact.path)} was replaced by something else meanwhile. Nothing was deleted")
-    contents = look(location, limits, ctx.unchanged)
+        raise PathRefused(f"{paths.printable(fact.path)} was replaced by something else meanwhile. Nothing was deleted")
+    contents = look(location, limits, ctx.is_write_protected)
     if contents.gits:
-        raise Refused(f"{paths.printable(contents.gits[0].text)} is a git directory. Nothing was deleted")
+        raise PathRefused(f"{paths.printable(contents.gits[0].text)} is a git directory. Nothing was deleted")
     try:
         workspace.remove_tree(location)
     except OSError as error:

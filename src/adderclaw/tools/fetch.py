@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from adderclaw.core.decode import Between
-from adderclaw.core.errors import LimitError, ProviderError, Refused
+from adderclaw.core.errors import LimitError, PathRefused, ProviderError
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 from adderclaw.models.http.addresses import is_named
@@ -66,7 +66,7 @@ class Fetcher:
     async def _run(self, target: HostFact, arguments: WebFetchArguments, ctx: ToolContext) -> ToolResult:
         try:
             page = await self._fetch_page(target)
-        except Refused as refusal:
+        except PathRefused as refusal:
             return denied_result(refusal)
         if isinstance(page, ToolResult):
             return page

@@ -82,7 +82,7 @@ async def read(target: PathFact, arguments: ReadArguments, ctx: ToolContext, *, 
     except FileNotFoundError:
         return rejected(missing_message(target, ctx))
     try:
-        fold = bool(ctx.kept) and beneath(target.real, followed(ctx.kept))
+        fold = bool(ctx.outputs_folder) and beneath(target.real, followed(ctx.outputs_folder))
         if (other := await _read_special(fd, target, arguments, ctx)) is not None:
             return other
         if os.fstat(fd).st_size <= INLINE_BYTES:
@@ -259,7 +259,7 @@ def nearest_names(path: str, ctx: ToolContext) -> list[str]:
     folder, name = os.path.split(path)
     try:
         fd = paths.open_folder(followed(folder), ctx)
-    except (OSError, paths.Refused):
+    except (OSError, paths.PathRefused):
         return []
     try:
         with workspace.scan(fd) as entries:
@@ -285,7 +285,7 @@ class Change(NamedTuple):
 
 def failure_reason(target: PathFact, plan: Callable[[], Change | str], ctx: ToolContext) -> str:
     """Why a change cannot succeed. Says nothing about hidden files, so the reason reveals none of their content."""
-    if ctx.hidden(target.path) or ctx.hidden(target.real):
+    if ctx.is_hidden(target.path) or ctx.is_hidden(target.real):
         return ""
     planned = plan()
     return planned if isinstance(planned, str) else ""
@@ -342,7 +342,7 @@ def write_change(target: PathFact, change: Change, ctx: ToolContext) -> ToolResu
 
 def _recorded_diff(target: PathFact, change: Change, ctx: ToolContext) -> str:
     """The recorded diff of an existing file; empty if the file is hidden or the result shows the change already."""
-    if change.old is None or change.is_reported or ctx.hidden(target.path) or ctx.hidden(target.real):
+    if change.old is None or change.is_reported or ctx.is_hidden(target.path) or ctx.is_hidden(target.real):
         return ""
     return text.bounded_diff(change.old.data, change.data)
 
@@ -429,7 +429,7 @@ def prepare_change(target: PathFact, plan: Callable[[], Change | str], ctx: Tool
 
 
 def _preview(target: PathFact, plan: Callable[[], Change | str], ctx: ToolContext) -> str:
-    if ctx.hidden(target.path) or ctx.hidden(target.real) or target.path.endswith(".ipynb"):
+    if ctx.is_hidden(target.path) or ctx.is_hidden(target.real) or target.path.endswith(".ipynb"):
         return ""
     planned = plan()
     return "" if isinstance(planned, str) else text.full_diff(planned.old.data if planned.old else b"", planned.data)

@@ -45,7 +45,7 @@ HOOKS_ONLY = ((questions.AskUserQuestionArguments, "answers"),)
 
 def parameters(kind: type[Any]) -> Json:
     """The shortest equivalent schema: defaults of JSON Schema are left out."""
-    schema = _shorten(decode.schema(kind))
+    schema = _shorten(decode.json_schema(kind))
     shown = {name: entry for name, entry in schema["properties"].items() if (kind, name) not in HOOKS_ONLY}
     return schema | {"properties": shown, "additionalProperties": False}
 

@@ -204,7 +204,7 @@ def _without_hidden(out: str, mode: str, target: PathFact, ctx: ToolContext, tra
         if name and (nul or ends == "\0"):
             below = "" if name.startswith("/") else name.removeprefix("./")
             found_at = [os.path.join(base, below) if below else base for base in (target.path, target.real)]
-            hidden = any(map(ctx.hidden, found_at)) or traces.is_trace(found_at[1])
+            hidden = any(map(ctx.is_hidden, found_at)) or traces.is_trace(found_at[1])
         elif not row:
             hidden = False
         if not hidden:

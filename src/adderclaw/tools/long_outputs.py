@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from adderclaw.core.framing import SHOWN, cut
+from adderclaw.core.framing import MOST_SHOWN, shorten
 from adderclaw.core.types import ToolResult
 
 SESSION_BYTES = 512 << 20
@@ -19,7 +19,7 @@ DAYS = 30
 CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def shorten_text(text: str, keep: Callable[[str], str | None], most: int = SHOWN, dropped: int = 0) -> str:
+def shorten_text(text: str, keep: Callable[[str], str | None], most: int = MOST_SHOWN, dropped: int = 0) -> str:
     """The text as the model sees it. A long text is cut to its head and tail, with a hint where to read the rest.
 
     `dropped` is the number of bytes that `text` itself already lacks.
@@ -30,7 +30,7 @@ def shorten_text(text: str, keep: Callable[[str], str | None], most: int = SHOWN
     where = f"; Read {path} has all of it" if path else ""
     if dropped:
         where = f", {dropped:,} bytes dropped" + (f"; Read {path} shows the rest" if path else "")
-    return cut(text, most, where)
+    return shorten(text, most, where)
 
 
 class LongOutputs:
@@ -68,7 +68,7 @@ class LongOutputs:
 
         Secrets are redacted first, because half a secret at the cut would not be recognized.
         """
-        most = PAGE if result.page else SHOWN
+        most = PAGE if result.page else MOST_SHOWN
         if len(result.content) <= most:
             return result
         dropped = int(result.metadata.get("dropped_bytes", 0))

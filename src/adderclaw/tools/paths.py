@@ -9,18 +9,18 @@ import os
 from collections.abc import Awaitable, Callable
 
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.types import PathFact, Prepare, Prepared, ToolContext, ToolResult, refused, rejected
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import MAX_BYTES, OldFile, WorkspacePath, printable, read_all
 
-__all__ = ("MAX_BYTES", "OldFile", "Refused", "printable", "read_all")
+__all__ = ("MAX_BYTES", "OldFile", "PathRefused", "printable", "read_all")
 
 MAX_PATH = 4096
 MAX_NAME = 255
 
 
-def denied_result(refusal: Refused) -> ToolResult:
+def denied_result(refusal: PathRefused) -> ToolResult:
     return refused(f"Denied: {refusal.reason}", "policy", refusal.reason)
 
 
@@ -40,25 +40,25 @@ def path_fact(raw_path: str, ctx: ToolContext) -> PathFact:
     real = followed(path)
     try:
         status = workspace.status(workspace.resolved_path(real))
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return PathFact(raw_path, path, real)
     return PathFact(raw_path, path, real, (status.st_dev, status.st_ino))
 
 
 def _check(path: str) -> None:
     if not path:
-        raise Refused("the path is empty. Name a file or directory")
+        raise PathRefused("the path is empty. Name a file or directory")
     if "\0" in path:
-        raise Refused(f"the path {printable(path[:80])!r} contains a NUL character, which no file name can")
+        raise PathRefused(f"the path {printable(path[:80])!r} contains a NUL character, which no file name can")
     try:
         encoded = path.encode("utf-8")
     except UnicodeEncodeError:
-        raise Refused(f"the path {printable(path[:80])!r} is not valid Unicode (lone surrogates)") from None
+        raise PathRefused(f"the path {printable(path[:80])!r} is not valid Unicode (lone surrogates)") from None
     if len(encoded) >= MAX_PATH:
-        raise Refused(f"the path {path[:60]!r}… has {len(encoded)} bytes. At most {MAX_PATH - 1} are allowed")
+        raise PathRefused(f"the path {path[:60]!r}… has {len(encoded)} bytes. At most {MAX_PATH - 1} are allowed")
     longest = max(encoded.split(b"/"), key=len)
     if len(longest) > MAX_NAME:
-        raise Refused(f"a name in the path {path[:60]!r}… has {len(longest)} bytes. At most {MAX_NAME} are allowed")
+        raise PathRefused(f"a name in the path {path[:60]!r}… has {len(longest)} bytes. At most {MAX_NAME} are allowed")
 
 
 def relative(path: str, ctx: ToolContext) -> str:
@@ -83,7 +83,7 @@ def locate(real: str, ctx: ToolContext, *, anywhere: bool = False, reading: bool
     """A real path as a location in an allowed root; raises Refused if it is in none."""
     roots = (ctx.workspace.root, *ctx.workspace.extra)
     if reading:
-        roots += (*((followed(ctx.kept),) if ctx.kept else ()), *ctx.shown)
+        roots += (*((followed(ctx.outputs_folder),) if ctx.outputs_folder else ()), *ctx.readable_folders)
     location = workspace.within_roots(real, roots)
     if location is None and anywhere:
         return workspace.resolved_path(real)
@@ -111,7 +111,9 @@ def _target(target: PathFact, ctx: ToolContext) -> WorkspacePath:
     if not name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target.path)
     if os.path.join(followed(folder), name) != target.real:
-        raise Refused(f"{printable(target.path)} is a symbolic link to {printable(target.real)}: name the file itself")
+        raise PathRefused(
+            f"{printable(target.path)} is a symbolic link to {printable(target.real)}: name the file itself"
+        )
     return locate(target.real, ctx)
 
 
@@ -132,7 +134,7 @@ def access_reason(verb: str, preposition: str, target: PathFact, ctx: ToolContex
     """The reason shown in an approval question, such as "writes to workspace"."""
     try:
         locate(target.real, ctx)
-    except Refused:
+    except PathRefused:
         return f"{verb} outside the workspace"
     return f"{verb} {preposition} workspace"
 
@@ -177,7 +179,7 @@ def _failure_text(fails: Callable[[], str]) -> str:
 async def _result_or_refusal(running: Awaitable[ToolResult]) -> ToolResult:
     try:
         return await running
-    except Refused as refusal:
+    except PathRefused as refusal:
         return denied_result(refusal)
     except OSError as error:
         return rejected(explain_os_error(error))

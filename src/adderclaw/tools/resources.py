@@ -5,7 +5,7 @@ from typing import Any
 
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import record
-from adderclaw.core.types import Alias, Prepared, Tool, ToolContext, ToolResult, Touch, preparing, rejected
+from adderclaw.core.types import Alias, Prepared, Tool, ToolContext, ToolResult, Touch, fixed_prepare, rejected
 from adderclaw.tools.specs import spec
 
 NO_SERVERS = "No MCP server is configured. `adderclaw mcp add` adds one."
@@ -52,7 +52,7 @@ def tools() -> tuple[Tool[Any], ...]:
         Tool(
             "ListMcpResources",
             ListMcpResourcesArguments,
-            preparing(Touch(why="lists the resources of MCP servers"), listed),
+            fixed_prepare(Touch(why="lists the resources of MCP servers"), listed),
             spec("ListMcpResources").description,
             spec("ListMcpResources").parameters,
             (Alias("ListMcpResourcesTool"),),

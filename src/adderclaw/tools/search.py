@@ -70,7 +70,7 @@ async def ls(target: PathFact, ctx: ToolContext, traces: "Traces", *, anywhere: 
 
 def _full_list_note(lines: list[str], ctx: ToolContext) -> str:
     """Stores a full list of which only a part is shown, and says where to read it."""
-    path = ctx.keep("\n".join(lines))
+    path = ctx.store_output("\n".join(lines))
     return f"Read {path} has all of them" if path else ""
 
 
@@ -106,7 +106,7 @@ async def glob(
     except re.error as error:
         return rejected(f"the pattern {arguments.pattern!r} cannot be read: {error}.")
     except ValueError as error:
-        if isinstance(error, paths.Refused):
+        if isinstance(error, paths.PathRefused):
             raise
         return rejected(f"{error}.")
     where = paths.locate(target.real, ctx, anywhere=anywhere or ctx.free_reads, reading=True)

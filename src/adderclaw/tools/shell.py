@@ -136,13 +136,13 @@ def prepare(arguments: BashArguments, ctx: ToolContext, means: CommandSetup = UN
     """Plans a command and lists the paths that it touches. Globs are expanded here, not again when it runs."""
     cwd = ctx.workspace.cwd
     if "\0" in arguments.command:
-        raise paths.Refused("a command cannot contain a NUL character. Print one with printf '\\0'")
+        raise paths.PathRefused("a command cannot contain a NUL character. Print one with printf '\\0'")
     judged = _plan(arguments.command, ctx, means)
     command = judged.command
     named = planner.paths_of(command, cwd, os.path.expanduser("~"))
     confined = means.start is not None  # the sandbox then contains what links and archives can reach
     if named.rewritten and not confined:
-        raise paths.Refused(f"{named.rewritten[0]} is written by the same command that opens it. Use two calls")
+        raise paths.PathRefused(f"{named.rewritten[0]} is written by the same command that opens it. Use two calls")
     is_raw = isinstance(command, Raw)
     if is_raw:
         why = f"runs raw bash ({command.reason})"
@@ -197,7 +197,7 @@ def _path_facts(candidates: Iterable[str], ctx: ToolContext) -> Iterator[PathFac
         encoded = os.fsencode(path)
         if max(map(len, encoded.split(b"/"))) <= paths.MAX_NAME:
             if len(encoded) >= paths.MAX_PATH:
-                raise paths.Refused(f"the path {path[:60]!r}… is too long to check. Write it without . and ..")
+                raise paths.PathRefused(f"the path {path[:60]!r}… is too long to check. Write it without . and ..")
             folded = paths.path_fact(path, ctx)
             yield folded
             if b".." in encoded.split(b"/"):
@@ -241,7 +241,7 @@ def _links_in(trees: Iterable[str]) -> Iterator[str]:
                 message = (
                     f"it follows links among more than {MAX_CHECKED_NAMES:,} files. Run it without following links"
                 )
-                raise paths.Refused(message)
+                raise paths.PathRefused(message)
             if entry.is_link:
                 yield os.path.join(tree, os.path.relpath(entry.path.text, top.text))
 
@@ -254,7 +254,7 @@ def _copied_paths(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
 
             yield from (os.path.join(target, name) for name in archives.names(folder))
             continue
-        with suppress(OSError, paths.Refused):
+        with suppress(OSError, paths.PathRefused):
             listed = workspace.entries(workspace.resolved_path(followed(folder)))
             yield from (os.path.join(target, entry.path.name) for entry in listed)
 
@@ -312,14 +312,14 @@ async def _run(arguments: BashArguments, judged: JudgedCommand, ctx: ToolContext
         return _start_background(arguments, (await _render(judged, means)).text, judged, ctx, means)
     seconds, refused = _time_limit(arguments), means.refused()
     captures = (Capture(HEAD_BYTES, END_BYTES), Capture(HEAD_BYTES, END_BYTES))
-    ctx.printing[ctx.tool_use_id] = lambda: b"".join(stream.latest() for stream in captures)
+    ctx.live_output[ctx.tool_use_id] = lambda: b"".join(stream.latest() for stream in captures)
     try:
         if len(parts) > 1 and means.start is not None:
             done, note = await _run_parts(judged, seconds, ctx, means, captures)
         else:
             done, note = await _run_and_follow(judged, seconds, ctx, means, captures)
     finally:
-        ctx.printing.pop(ctx.tool_use_id, None)
+        ctx.live_output.pop(ctx.tool_use_id, None)
     dropped = sum(stream.dropped for stream in captures)
     if means.is_sealed and done.returncode and not _is_git_alone(judged):
         note = "\n".join(filter(None, (note, unreached.network_note(done, refused=means.refused() > refused))))

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from adderclaw.core.decode import Between
 from adderclaw.core.record import record
-from adderclaw.core.types import Alias, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
+from adderclaw.core.types import Alias, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.tools.background import Task, Tasks
 from adderclaw.tools.specs import spec
 
@@ -84,7 +84,7 @@ def tools(tasks: Tasks | None) -> tuple[Tool[Any], ...]:
         Tool(
             "TaskOutput",
             TaskOutputArguments,
-            preparing(OWN, look),
+            fixed_prepare(OWN, look),
             looking.description,
             looking.parameters,
             (Alias("BashOutput", old, {"block": False}), Alias("AgentOutput", old)),
@@ -93,7 +93,7 @@ def tools(tasks: Tasks | None) -> tuple[Tool[Any], ...]:
         Tool(
             "TaskStop",
             TaskStopArguments,
-            preparing(OWN, end),
+            fixed_prepare(OWN, end),
             ending.description,
             ending.parameters,
             (Alias("KillShell", old), Alias("KillBash", old)),

@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 from adderclaw.models.http.urls import Hosts, parse
@@ -193,7 +193,7 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
     async def run(target: HostFact, arguments: HttpArguments) -> ToolResult:
         try:
             return await http(target, arguments, hosts=hosts, seconds=seconds, limit=size)
-        except Refused as refusal:
+        except PathRefused as refusal:
             return denied_result(refusal)
 
     known = spec("Http")

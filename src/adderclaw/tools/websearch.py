@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.json_text import check_size
 from adderclaw.core.record import record
 from adderclaw.core.types import (
@@ -214,7 +214,7 @@ class Searcher:
         surfing.searches += 1
         try:
             return await self._search(self.name, arguments)
-        except Refused as refusal:
+        except PathRefused as refusal:
             return denied_result(refusal)
 
     async def _search(self, name: str, arguments: WebSearchArguments) -> ToolResult:

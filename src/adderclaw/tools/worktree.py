@@ -74,7 +74,7 @@ async def create_worktree(kit: Kit, ctx: ToolContext, name: str) -> WorktreeResu
     if wrong := name_problem(name):
         return WorktreeResult(problem=wrong)
     location = WorkspacePath(ctx.workspace.root, f"{FOLDER}/{name}")
-    outcome = await ctx.host.fire("WorktreeCreate", {"name": name})
+    outcome = await ctx.host.run_hooks("WorktreeCreate", {"name": name})
     if outcome.blocked:
         return WorktreeResult(problem=f"a WorktreeCreate hook refused: {outcome.reason}")
     if by_hook := outcome.specific.get("worktreePath"):
@@ -115,7 +115,7 @@ def _hook_worktree(path: str, ctx: ToolContext) -> WorktreeResult:
     real = followed(os.path.join(ctx.workspace.root, path))
     try:
         location = paths.locate(real, ctx)
-    except paths.Refused as refusal:
+    except paths.PathRefused as refusal:
         return WorktreeResult(problem=f"the WorktreeCreate hook's path cannot be used: {refusal}")
     return (
         WorktreeResult(real)
@@ -145,7 +145,7 @@ async def remove_worktree(kit: Kit, ctx: ToolContext, path: str, *, discard: boo
     """Removes a worktree; returns why it could not, or an empty text."""
     if not discard and (what := await unsaved_work(kit, ctx, path)):
         return f"{what} would be lost. Commit or merge them, keep the worktree, or set discard_changes"
-    await ctx.host.fire("WorktreeRemove", {"worktree_path": path})
+    await ctx.host.run_hooks("WorktreeRemove", {"worktree_path": path})
     force = ("--force",) if discard else ()
     done = await run_git(kit, ctx, ctx.workspace.root, "worktree", "remove", *force, path)
     if done.returncode:

@@ -16,7 +16,7 @@ from adderclaw.agent.conversation.updates import Update
 from adderclaw.agent.conversation.watched import Bounds, Full, NotYours
 from adderclaw.agent.tool_call.approvals import AlreadyAnswered
 from adderclaw.agent.view.items import Call, Words
-from adderclaw.core.errors import InUse, UsageError
+from adderclaw.core.errors import SessionInUse, UsageError
 from adderclaw.core.questions import Answer
 from adderclaw.core.types import Json
 from tests.acceptance.world import World, call, text
@@ -380,7 +380,7 @@ def test_another_choice_for_one_that_is_awake_is_refused(world: World) -> None:
         here = hosted(world)
         one = await here.open("ann", profile="supervised")
         assert await here.open("ann", resume=one.id, profile="supervised") is one
-        with pytest.raises(InUse, match="readonly"):
+        with pytest.raises(SessionInUse, match="readonly"):
             await here.open("ann", resume=one.id, profile="readonly")
         await one.close()
         again = await here.open("ann", resume=one.id, profile="readonly", model="other")

@@ -60,7 +60,7 @@ def test_the_outcome_is_written_with_its_exit_code(folder: Path, result: TurnRes
 def test_what_is_shown_is_written_before_and_not_closed_yet(folder: Path) -> None:
     seen: list[str] = []
     with opened_in(folder) as run:
-        run.runtime.bus.listen("test", lambda record: seen.append(record.event_type))
+        run.runtime.bus.add_sink("test", lambda record: seen.append(record.event_type))
 
         def show(report: Report) -> None:
             seen.append("shown")

@@ -40,7 +40,7 @@ def ran(folder: Path, *, turns: int, number: int = signal.SIGTERM) -> tuple[Turn
         return report.result
 
     with opened_in(folder) as run:
-        run.runtime.bus.listen("test", lambda record: seen.append(record.event_type))
+        run.runtime.bus.add_sink("test", lambda record: seen.append(record.event_type))
         result = asyncio.run(watched())
         return result, seen, row(run)
 

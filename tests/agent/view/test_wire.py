@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from adderclaw.agent.view.items import Call, Change, Child, Line, Notice, Todo, Words
 from adderclaw.agent.view.wire import ItemJson, from_json, to_json
-from adderclaw.core.decode import Invalid, schema
+from adderclaw.core.decode import Invalid, json_schema
 from adderclaw.core.record import record
 
 text = st.text(max_size=8)
@@ -59,7 +59,7 @@ class Page:
     items: list[ItemJson]
 
 
-PAGES = jsonschema.Draft202012Validator(schema(Page))
+PAGES = jsonschema.Draft202012Validator(json_schema(Page))
 
 
 @settings(max_examples=150, deadline=None)

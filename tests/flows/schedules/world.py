@@ -8,7 +8,7 @@ from typing import Any
 
 from adderclaw.agent.conversation.watched import Full
 from adderclaw.agent.run.driver import Driver
-from adderclaw.core.errors import InUse
+from adderclaw.core.errors import SessionInUse
 from adderclaw.core.types import Json
 from adderclaw.flows.schedules import when, work
 from adderclaw.flows.schedules.terms import Terms
@@ -102,7 +102,7 @@ class Place:
             if self.full:
                 raise Full("no room")
             if self.busy:
-                raise InUse("the session is in use")
+                raise SessionInUse("the session is in use")
             if self.removes:
                 rows.remove(self.store, schedule)
             one = ScriptedRun(driver.opening.again or self._fresh(), driver, schedule, ends=self.ends)

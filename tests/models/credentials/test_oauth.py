@@ -85,7 +85,11 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"token_reply": (200, "application/json", "{}")}, {}, "no access token"),
     ({"token_reply": (200, "application/json", '{"access_token": "a b"}')}, {}, "no access token"),
     ({"token_reply": (200, "application/json", '{"access_token": 7}')}, {}, "no access token"),
-    ({"token_reply": (200, "application/json", '{"access_token": "abcdefg", "token_type": "mac"}')}, {}, "no bearer"),
+    (
+        {"token_reply": (200, "application/json", '{"access_token": "abcdefg", "token_type": "mac"}')},
+        {},
+        "not a bearer",
+    ),
     ({"token_reply": (200, "application/json", "x" * 2_000_000)}, {}, "more than"),
     ({"token_reply": (500, "text/plain", "oops")}, {}, "without JSON"),
     ({"token_location": "http://127.0.0.1:1/steal"}, {}, "redirects are not followed"),

@@ -8,7 +8,7 @@ import pytest
 
 from adderclaw.core.errors import UsageError
 from adderclaw.models.http import signing
-from adderclaw.models.http.signing import Unverified, verified, verified_github
+from adderclaw.models.http.signing import Unverified, verify_github, verify_signed
 
 NOW = 1_614_265_330.0
 PUBLISHED = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -46,7 +46,7 @@ def test_the_published_vectors_are_met() -> None:
         ("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958"),
         ("X-Hub-Signature-256", "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"),
     ]
-    assert verified_github([TEXT], given, b"Hello, World!").timestamp is None
+    assert verify_github([TEXT], given, b"Hello, World!").timestamp is None
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", BODY, bytes(range(256)), "grüße ☃".encode(), b"x" * 100_000])
@@ -58,16 +58,16 @@ def test_both_directions_agree_with_another_implementation(secret: str, body: by
         "webhook-timestamp": "1614265330",
         "webhook-signature": by_hand(secret, "m1", "1614265330", body),
     }
-    assert verified([secret], made.items(), body, now=NOW) == ("m1", 1_614_265_330)
+    assert verify_signed([secret], made.items(), body, now=NOW) == ("m1", 1_614_265_330)
 
 
 def test_while_a_secret_is_replaced_either_of_them_counts() -> None:
     both = signing.headers([OTHER, PUBLISHED], BODY, id="m1", now=NOW)
     assert len(both["webhook-signature"].split(" ")) == 2
     for known in ([PUBLISHED], [OTHER], [OTHER, PUBLISHED], [PUBLISHED, TEXT]):
-        assert verified(known, both.items(), BODY, now=NOW).id == "m1"
+        assert verify_signed(known, both.items(), BODY, now=NOW).id == "m1"
     with pytest.raises(Unverified):
-        verified([TEXT], both.items(), BODY, now=NOW)
+        verify_signed([TEXT], both.items(), BODY, now=NOW)
 
 
 def changed(name: str, value: str | None) -> list[tuple[str, str]]:
@@ -116,36 +116,36 @@ REFUSED: list[tuple[str, list[tuple[str, str]]]] = [
 @pytest.mark.parametrize("given", [given for _, given in REFUSED], ids=[name for name, _ in REFUSED])
 def test_what_is_not_signed_so_is_refused(given: list[tuple[str, str]]) -> None:
     with pytest.raises(Unverified):
-        verified([PUBLISHED], given, BODY, now=NOW)
+        verify_signed([PUBLISHED], given, BODY, now=NOW)
 
 
 def test_a_signature_counts_for_no_other_body_and_no_other_division_of_it() -> None:
     for body in (BODY + b" ", BODY[:-1], b"", BODY.replace(b"2", b"3", 1)):
         with pytest.raises(Unverified):
-            verified([PUBLISHED], pairs(), body, now=NOW)
+            verify_signed([PUBLISHED], pairs(), body, now=NOW)
     # `a.1614265330.1614265330.body` is the same text for two ids and times: the one with a full stop is no id
     body = b"1614265330.body"
     given = [("webhook-id", "a.1614265330"), ("webhook-timestamp", "1614265330")]
     given.append(("webhook-signature", by_hand(PUBLISHED, "a", "1614265330", body)))
     with pytest.raises(Unverified):
-        verified([PUBLISHED], given, b"body", now=NOW)
+        verify_signed([PUBLISHED], given, b"body", now=NOW)
 
 
 @pytest.mark.parametrize("seconds", [-300, -1, 0, 299.5, 300])
 def test_clocks_may_differ_by_five_minutes(seconds: float) -> None:
-    assert verified([PUBLISHED], pairs(), BODY, now=NOW + seconds).id == ID
+    assert verify_signed([PUBLISHED], pairs(), BODY, now=NOW + seconds).id == ID
 
 
 def test_without_a_secret_nothing_counts() -> None:
     nobody = "whsec_" + base64.b64encode(b"\0" * 32).decode()
     with pytest.raises(Unverified):
-        verified([], pairs(nobody), BODY, now=NOW)
+        verify_signed([], pairs(nobody), BODY, now=NOW)
     signed = [
         ("x-github-delivery", "1"),
         ("x-hub-signature-256", "sha256=" + hmac_by_hand(nobody.encode(), BODY).hex()),
     ]
     with pytest.raises(Unverified):
-        verified_github([], signed, BODY)
+        verify_github([], signed, BODY)
 
 
 GITHUB = "sha256=" + hmac_by_hand(TEXT.encode(), BODY).hex()
@@ -168,23 +168,23 @@ GITHUB = "sha256=" + hmac_by_hand(TEXT.encode(), BODY).hex()
 )
 def test_what_github_did_not_sign_is_refused(given: list[tuple[str, str]]) -> None:
     with pytest.raises(Unverified):
-        verified_github([TEXT], given, BODY)
+        verify_github([TEXT], given, BODY)
 
 
 def test_githubs_delivery_id_is_not_signed_so_a_new_one_makes_no_new_delivery() -> None:
     signed = ("x-hub-signature-256", GITHUB)
-    first, again = (verified_github([TEXT], [("x-github-delivery", id), signed], BODY) for id in ("1", "2"))
+    first, again = (verify_github([TEXT], [("x-github-delivery", id), signed], BODY) for id in ("1", "2"))
     assert first == again
     whsec = "sha256=" + hmac_by_hand(PUBLISHED.encode(), BODY).hex()  # the text as it was pasted
-    assert verified_github([PUBLISHED], [("x-github-delivery", "1"), ("x-hub-signature-256", whsec)], BODY) == first
+    assert verify_github([PUBLISHED], [("x-github-delivery", "1"), ("x-hub-signature-256", whsec)], BODY) == first
 
 
 @pytest.mark.parametrize("secret", ["", "short", "whsec_", "whsec_!!!", "whsec_c2hvcnQ=", "whsec_" + "A" * 33])
 def test_a_weak_or_damaged_secret_signs_nothing(secret: str) -> None:
     for use in (
         lambda: signing.headers([secret], b"", id="m1", now=NOW),
-        lambda: verified([secret], pairs(), BODY, now=NOW),
-        lambda: verified_github([secret], [("x-github-delivery", "1"), ("x-hub-signature-256", GITHUB)], BODY),
+        lambda: verify_signed([secret], pairs(), BODY, now=NOW),
+        lambda: verify_github([secret], [("x-github-delivery", "1"), ("x-hub-signature-256", GITHUB)], BODY),
     ):
         with pytest.raises(UsageError) as caught:
             use()

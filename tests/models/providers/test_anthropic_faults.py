@@ -45,7 +45,7 @@ STATUSES: list[Any] = [
     (
         {"status": 400, "type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000"},
         "context_overflow",
-        "begin a new one",
+        "start a new one",
     ),
     (
         {"status": 400, "message": "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"},

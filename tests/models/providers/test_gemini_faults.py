@@ -21,7 +21,7 @@ EXPECTED: dict[str, tuple[str, float | None, str]] = {
     "no_key": ("authentication_failed", None, "check the key"),
     "leaked_key": ("authentication_failed", None, "reported as leaked"),
     "no_such_model": ("invalid_request", None, "check the model's name"),
-    "too_long": ("context_overflow", None, "longer than the model can read"),
+    "too_long": ("context_overflow", None, "exceeds the model's context window"),
     "bad_schema": ("invalid_request", None, "Invalid function name"),
     "no_signature": ("invalid_request", None, "thought_signature"),
     "wrong_country": ("invalid_request", None, "User location"),

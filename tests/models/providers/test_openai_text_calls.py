@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from adderclaw.core.types import ChatResponse, Message, ToolSpec
-from adderclaw.models.providers.text_calls import Curtain, split
+from adderclaw.models.providers.text_calls import TextCallFilter, split
 from tests.models.providers.making import READ, Heard, House, ask, called, chat_entry, request, result, user
 from tests.rows import rows
 from tests.scripted import ScriptedModel
@@ -178,7 +178,7 @@ def test_text_that_was_held_back_is_shown_in_the_end(text: str) -> None:
 
 @given(some.lists(some.sampled_from(["<tool_call>", "<tool", "`", "```", "~~", "a b", "\n", BODY, "</tool_call>"])))
 def test_whatever_the_pieces_all_text_is_shown_once(pieces: list[str]) -> None:
-    curtain = Curtain()
+    curtain = TextCallFilter()
     shown = "".join(curtain.show(piece) for piece in pieces)
     whole = "".join(pieces)
     assert shown + curtain.rest(whole) == whole

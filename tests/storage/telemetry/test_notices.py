@@ -419,20 +419,20 @@ def test_in_a_conversation_a_long_turn_is_done_and_not_the_end_of_the_talk(post:
     settings = Config(notices=Notices(targets={"hook": target("webhook")}))
     context = NoticeContext(settings, post.store, str(post.home), Secrets().clean, "/w/shop", "repl", "repl", True)
     hear, close = listener.sink(context, bus)
-    bus.listen("notices", hear)
+    bus.add_sink("notices", hear)
 
     def turn(of: Bus, seconds: float, outcome: str = "completed") -> None:
-        of.tell({"event_type": "turn_started"})
+        of.publish({"event_type": "turn_started"})
         clock.at += seconds
-        of.tell({"event_type": "turn_finished", "outcome": outcome})
+        of.publish({"event_type": "turn_finished", "outcome": outcome})
 
-    bus.tell({"event_type": "run_started", "mode": "repl", "task": ""})
+    bus.publish({"event_type": "run_started", "mode": "repl", "task": ""})
     turn(bus, 5)
     turn(bus, 50, "")
-    turn(bus.of_session("child"), 70)
+    turn(bus.for_session("child"), 70)
     assert rows_of.history(post.store, limit=9) == []
     turn(bus, 95)
-    bus.tell({"event_type": "run_failed", "outcome": "stopped", "reason": "", "message": ""})
+    bus.publish({"event_type": "run_failed", "outcome": "stopped", "reason": "", "message": ""})
     close()
     row = post.only()
     assert row.body["title"] == "A turn in shop is done"

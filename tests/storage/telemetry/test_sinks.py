@@ -160,9 +160,9 @@ def test_through_the_bus_no_secret_and_no_control_character_arrives(tmp_path: Pa
         ("jsonl", tell),
         ("database", database.sink(store)),
     ):
-        bus.listen(name, sink)
+        bus.add_sink(name, sink)
     body: Body = {"event_type": "warning", "message": "\x1b[2J hunter2-hunter2 sk-abcdefghijklmnopqrstuvwxyz0123456789"}
-    bus.tell(body)
+    bus.publish(body)
     close()
     store.close()
     again = Store.open(store.path, read_only=True)
@@ -181,16 +181,16 @@ def test_a_closed_stream_drops_the_sink_and_not_the_turn() -> None:
     bus = Bus(Ticking(), numbered(), lambda value: value)
     broken, working = io.StringIO(), io.StringIO()
     broken.close()
-    bus.listen("broken", log.sink("info", False, broken))
-    bus.listen("working", log.sink("info", False, working))
-    bus.tell({"event_type": "channel_started", "channel": "cli"})
+    bus.add_sink("broken", log.sink("info", False, broken))
+    bus.add_sink("working", log.sink("info", False, working))
+    bus.publish({"event_type": "channel_started", "channel": "cli"})
     assert "the broken sink failed" in working.getvalue()
     assert "channel_started" in working.getvalue()
 
 
 def heard_by(bus: Bus) -> list[str]:
     told: list[str] = []
-    bus.listen("list", lambda event: told.append(event.payload["message"]))
+    bus.add_sink("list", lambda event: told.append(event.payload["message"]))
     return told
 
 
@@ -203,8 +203,8 @@ def test_what_is_mentioned_is_heard_when_the_loop_is_free() -> None:
     told = heard_by(bus)
 
     async def main() -> list[list[str]]:
-        bus.mention(warning("one"))
-        bus.of_session("child").mention(warning("two"))
+        bus.publish_soon(warning("one"))
+        bus.for_session("child").publish_soon(warning("two"))
         busy = list(told)
         await asyncio.sleep(0)
         return [busy, list(told)]
@@ -218,9 +218,9 @@ def test_nothing_that_is_told_overtakes_what_was_mentioned(by_child: bool) -> No
     told = heard_by(bus)
 
     async def main() -> None:
-        bus.mention(warning("one"))
-        bus.mention(warning("two"))
-        (bus.of_session("child") if by_child else bus).tell(warning("three"))
+        bus.publish_soon(warning("one"))
+        bus.publish_soon(warning("two"))
+        (bus.for_session("child") if by_child else bus).publish(warning("three"))
         assert told == ["one", "two", "three"]
 
     asyncio.run(main())
@@ -230,18 +230,18 @@ def test_nothing_that_is_told_overtakes_what_was_mentioned(by_child: bool) -> No
 def test_without_a_loop_what_is_mentioned_is_heard_at_once() -> None:
     bus = Bus(Ticking(), numbered(), lambda value: value)
     told = heard_by(bus)
-    bus.mention(warning("one"))
+    bus.publish_soon(warning("one"))
     assert told == ["one"]
 
 
 def test_what_a_sink_tells_comes_after_what_it_heard_and_what_waits() -> None:
     bus = Bus(Ticking(), numbered(), lambda value: value)
-    bus.listen("echo", lambda event: bus.tell(warning("echo")) if event.payload["message"] == "one" else None)
+    bus.add_sink("echo", lambda event: bus.publish(warning("echo")) if event.payload["message"] == "one" else None)
     told = heard_by(bus)
 
     async def main() -> None:
-        bus.mention(warning("one"))
-        bus.mention(warning("two"))
+        bus.publish_soon(warning("one"))
+        bus.publish_soon(warning("two"))
         await asyncio.sleep(0)
 
     asyncio.run(main())
@@ -251,13 +251,13 @@ def test_what_a_sink_tells_comes_after_what_it_heard_and_what_waits() -> None:
 def test_an_event_has_the_time_and_the_span_of_when_it_was_mentioned() -> None:
     bus = Bus(Ticking(), numbered(), lambda value: value)
     told: list[EventRecord] = []
-    bus.listen("list", told.append)
+    bus.add_sink("list", told.append)
 
     async def main() -> None:
-        bus.span()
-        bus.mention(warning("one"))
-        bus.span()
-        bus.tell(warning("two"))
+        bus.begin_span()
+        bus.publish_soon(warning("one"))
+        bus.begin_span()
+        bus.publish(warning("two"))
 
     asyncio.run(main())
     assert told[0].span_id != told[1].span_id

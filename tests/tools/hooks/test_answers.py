@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.types import Json
 from adderclaw.tools.hooks.answers import MAX_SHOWN_CHARS, Answer, HookRun, Merge, read_answer
 from tests.rows import rows
@@ -15,7 +15,7 @@ def arm(event: str, **said: Any) -> str:
     return json.dumps({"hookSpecificOutput": {"hookEventName": event, **said}})
 
 
-def merged(event: str, *ends: HookRun) -> Merged:
+def merged(event: str, *ends: HookRun) -> HookOutcome:
     merge = Merge(event)
     for ordinal, ran in enumerate(ends):
         if merge.is_settled:

@@ -9,8 +9,8 @@ from typing import Any
 
 import uvicorn
 
-from adderclaw.core.errors import Refused
-from adderclaw.core.types import Json, MediaBlock, Tool, ToolContext, ToolResult, Touch, preparing, rejected
+from adderclaw.core.errors import PathRefused
+from adderclaw.core.types import Json, MediaBlock, Tool, ToolContext, ToolResult, Touch, fixed_prepare, rejected
 from adderclaw.tools.mcp import answers, server
 from adderclaw.tools.mcp.resources import Document, Prompt, Resources
 from adderclaw.tools.mcp.server import Caller, Offer
@@ -128,7 +128,7 @@ def value(name: str) -> Tool[Any]:
         return rejected("called by the suite only")
 
     parameters: Json = SCHEMA_2020 if name.startswith("json_schema") else {"type": "object", "properties": {}}
-    return Tool(name, dict, preparing(Touch(), unused), f"A fixture: {name}.", parameters)
+    return Tool(name, dict, fixed_prepare(Touch(), unused), f"A fixture: {name}.", parameters)
 
 
 async def call(name: str, given: Json, caller: Caller) -> ToolResult:
@@ -148,7 +148,7 @@ async def prompt(name: str, given: dict[str, str]) -> str:
         return "This is a simple prompt for testing."
     if name == "test_prompt_with_arguments":
         return f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'"
-    raise Refused(f"no prompt {name}")
+    raise PathRefused(f"no prompt {name}")
 
 
 def read(uri: str) -> tuple[str, str]:
@@ -156,7 +156,7 @@ def read(uri: str) -> tuple[str, str]:
         return "This is the content of the static text resource.", "text/plain"
     if found := re.fullmatch(r"test://template/(\w+)/data", uri):
         return json.dumps({"id": found[1], "templateTest": True}), "application/json"
-    raise Refused(f"no resource {uri}")
+    raise PathRefused(f"no resource {uri}")
 
 
 def complete(_of: str, _argument: str) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.tools.skills import invocation, scripts
 from adderclaw.tools.skills.catalogue import inspect_skill
 from adderclaw.tools.skills.disclosure import Constraints, Disclosure, estimate_tokens
@@ -234,7 +234,7 @@ def test_scripts_outside_are_named_and_blocked(text: str, write: Write) -> None:
 @pytest.mark.parametrize("way", ["../evil.sh", "/bin/sh", "link.sh", "scripts/data.csv", "scripts/none.py", "scripts"])
 def test_only_scripts_of_the_skill_can_be_started(skill: Path, way: str) -> None:
     (skill / "link.sh").symlink_to("/bin/sh")
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         scripts.find_script(str(skill), way)
 
 

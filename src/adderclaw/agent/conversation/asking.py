@@ -12,7 +12,7 @@ from adderclaw.agent.tool_call.approvals import (
     refuse_unaskable,
 )
 from adderclaw.core.errors import UsageError
-from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, reached
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, approval_with_registries
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
@@ -51,7 +51,7 @@ class Asking:
         answer = await self._asked(request)
         if not (answer.approved and answer.remember == "registries"):
             return answer
-        return reached(request)._replace(who=answer.who)
+        return approval_with_registries(request)._replace(who=answer.who)
 
     async def ask(self, request: QuestionRequest) -> Answer:
         return await self._asked(request)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from adderclaw.agent.loop import lifecycle
 from adderclaw.agent.run import Run
 from adderclaw.agent.session.session import Session
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
@@ -62,11 +62,11 @@ async def text_of(session: Session, name: str, arguments: str) -> "tuple[str, Ca
     from adderclaw.tools.control.skill import fill_placeholders
 
     if (skills := session.environment.kit.skills) is None:
-        raise Refused(f"there is no skill {name[:100]!r}")
+        raise PathRefused(f"there is no skill {name[:100]!r}")
     await lifecycle.run_start_hooks(session)  # the SessionStart hooks run first
     skill = skills.called(name, arguments, session.session_id)
     if (refused := await lifecycle.run_skill_expansion_hooks(session, name, arguments, skill.path)) is not None:
-        raise Refused(f"a hook refused it: {refused}")
+        raise PathRefused(f"a hook refused it: {refused}")
     return await fill_placeholders(skill, session.host), skill
 
 
@@ -74,11 +74,11 @@ async def prompted(run: Run, name: str, rest: str) -> str:
     """The text of an MCP server's prompt (`mcp__SERVER__PROMPT`) with these arguments."""
     servers = run.runtime.servers
     if servers is None:
-        raise Refused(f"there is no command /{name[:100]}: no MCP server is configured")
+        raise PathRefused(f"there is no command /{name[:100]}: no MCP server is configured")
     prompt = await servers.prompt(name, _words(rest))
     fields: Json = {"expansion_type": "mcp_prompt", "command_name": name, "command_args": rest, "prompt": prompt}
     if (refused := await lifecycle.run_expansion_hooks(run.session, fields)) is not None:
-        raise Refused(f"a hook refused it: {refused}")
+        raise PathRefused(f"a hook refused it: {refused}")
     return prompt
 
 

@@ -16,9 +16,9 @@ from adderclaw.agent.run.start import loaded_by
 from adderclaw.agent.session.clock import random_ids
 from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, TurnResult
 from adderclaw.agent.tool_call.approvals import NoOperator
-from adderclaw.config.managed import PROFILES, lent_profile
+from adderclaw.config.managed import PROFILES, profile_for_others
 from adderclaw.core.deltas import GrowingText
-from adderclaw.core.errors import InUse, UsageError
+from adderclaw.core.errors import SessionInUse, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Delta, MediaBlock, OnDelta
 from adderclaw.storage import transcript
@@ -159,7 +159,7 @@ class Conversation(Watched):
         """Run an operation, such as a rewind, in place of a turn; messages wait. Followers are told to read again."""
         self.require(client, granted=granted)
         if self.state != "idle":
-            raise InUse(f"{self.id} is at work; interrupt it first, or wait until it is done")
+            raise SessionInUse(f"{self.id} is at work; interrupt it first, or wait until it is done")
         async with self._alone:
             result = await work(await self.awake())
         self.updates.publish("dropped", {"missed": 0, "fix": READ_ANEW})
@@ -309,10 +309,10 @@ class Conversation(Watched):
             return self._work.done(_turn(run, message, hear))
 
         async with self._alone:
-            self._heard = _Heard(self.updates, run.runtime.bus.catch_up)
+            self._heard = _Heard(self.updates, run.runtime.bus.deliver)
             result, rest = await one_turn(run.session, work, self._heard)
         self._heard = None
-        run.runtime.bus.catch_up()
+        run.runtime.bus.deliver()
         self._say(END)
         self._leaves = self._leaves or _is_cancelled()  # the process ends: no further turn
         result = without_secrets(run, result)
@@ -336,7 +336,7 @@ def _stricter(options: Options, otherwise: Options | None) -> Options:
     if otherwise is None or options.profile is None:
         return options
     loaded = loaded_by(otherwise, otherwise.workspace, otherwise.overrides, here=otherwise.here)
-    most = lent_profile(loaded.config, otherwise.profile)
+    most = profile_for_others(loaded.config, otherwise.profile)
     is_known = options.profile in PROFILES and PROFILES.index(options.profile) <= PROFILES.index(most)
     return options if is_known else otherwise
 

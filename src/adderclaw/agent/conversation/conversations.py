@@ -9,7 +9,7 @@ from adderclaw.agent.conversation import questions
 from adderclaw.agent.conversation.conversation import Conversation
 from adderclaw.agent.conversation.watched import BOUNDS, Bounds, Full, NotYours, Unknown
 from adderclaw.agent.run import Options, Resume, Run
-from adderclaw.core.errors import InUse, UsageError
+from adderclaw.core.errors import SessionInUse, UsageError
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, transcript
 
@@ -214,4 +214,4 @@ def _require_same(conversation: Conversation, run: Run, choices: dict[str, str])
     for name, choice in choices.items():
         if choice not in (now[name], getattr(conversation.options, name)):
             fix = "close it, then go on with it"
-            raise InUse(f"{conversation.id} is awake with the {name} {now[name]!r}, not {choice!r}: {fix}")
+            raise SessionInUse(f"{conversation.id} is awake with the {name} {now[name]!r}, not {choice!r}: {fix}")

@@ -31,7 +31,7 @@ async def one_turn(session: Session, work: Callable[[OnDelta], Awaitable[TurnRes
     """Do the work of a turn. Where a hook says how an answer is displayed, nothing is shown before it is whole."""
     early = hears if hears is not None and "MessageDisplay" not in session.hooks else None
     result = await work(early or ignore_delta)
-    answer = session.secrets.shown(result.answer)
+    answer = session.secrets.redact(result.answer)
     if not answer or (early is not None and early.text.endswith(answer)):
         return Turn(result, "")
     return Turn(result, answer if result.signal else await lifecycle.text_to_display(session, result.answer))

@@ -118,7 +118,7 @@ class Watched(ABC):
         self._session_id = session.session_id
         self._sequence = self._rows.last(session.session_id)
         self._live = Live(self._rows, session.session_id, self._show, root)
-        run.runtime.bus.listen("hosted", self._hear)
+        run.runtime.bus.add_sink("hosted", self._hear)
 
     def _detach(self) -> None:
         self._rows, self._live, self._held = None, None, []

@@ -192,7 +192,7 @@ def answered(
 
 def _moved(root: str, home: str, path: str) -> bool:
     """By descriptor, to a folder of ours; what is gone already is fine, what cannot be moved is not."""
-    from adderclaw.core.errors import Refused
+    from adderclaw.core.errors import PathRefused
     from adderclaw.sandbox import workspace
 
     folder, own = os.path.join(home, home_names.SET_ASIDE), os.path.realpath(home)
@@ -208,7 +208,7 @@ def _moved(root: str, home: str, path: str) -> bool:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
             workspace.move_out(place, folder, f"{time.time_ns()}-{place.name}")
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return False
     return True
 
@@ -226,4 +226,4 @@ def _is_named(path: str) -> bool:
     """Whether its name alone makes it an instruction file."""
     from adderclaw.config.run_later_names import names  # not needed before the first request
 
-    return names().instructs(path)
+    return names().is_instructions(path)

@@ -49,7 +49,8 @@ def named(found: Sequence[Json]) -> str:
     known = names()
     more = {True: ", instructions for later conversations", False: ""}
     shown = [
-        f"{one['path']} ({one['change']}{more['as' in one or known.instructs(str(one['path']))]})" for one in found
+        f"{one['path']} ({one['change']}{more['as' in one or known.is_instructions(str(one['path']))]})"
+        for one in found
     ]
     rest = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
     return ", ".join(shown[:MOST_NAMED]) + rest
@@ -99,7 +100,7 @@ def tell(session: "Session", found: Sequence[Json], tool_use_id: str = "") -> No
         entries: list[dict[str, str]] = [
             {name: str(value) for name, value in one.items() if name != "id"} for one in found
         ]
-        session.bus.tell(
+        session.bus.publish(
             {"event_type": "changed_later", "message": _said(found), "changes": entries, "tool_use_id": tool_use_id}
         )
 

@@ -4,7 +4,7 @@ import os
 from typing import NamedTuple, TypedDict
 
 from adderclaw.agent.session.session import Session
-from adderclaw.config.own_paths import Own, own_paths
+from adderclaw.config.own_paths import OwnPaths, own_paths
 from adderclaw.config.paths import beneath
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
@@ -45,7 +45,7 @@ class Group(TypedDict):
     """`pending`: a restore that was cut off; restoring again finishes it."""
 
 
-def own_of(config: Config, home: str, root: str, *, headless: bool = False) -> Own:
+def own_of(config: Config, home: str, root: str, *, headless: bool = False) -> OwnPaths:
     """What is ours in a workspace. A project's own folder of runs is the project's, whatever is in it is called."""
     made = own_paths(config, home, root, locks.locks_folder(config.memory.path))
     if not beneath(made.runs, root) or traces(os.path.relpath(made.runs, root), root, headless=headless):
@@ -54,7 +54,7 @@ def own_of(config: Config, home: str, root: str, *, headless: bool = False) -> O
 
 
 def workshop(store: Store, home: str, config: Config) -> Workshop:
-    def own(root: str) -> Own:
+    def own(root: str) -> OwnPaths:
         return own_of(config, home, root)
 
     return Workshop(store, Blobs(os.path.join(home, home_names.CHECKPOINTS), store), limits_of(config.checkpoints), own)

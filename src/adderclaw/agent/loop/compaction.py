@@ -69,7 +69,7 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
     merged = await session.fire("PreCompact", {"trigger": trigger, "custom_instructions": instructions or None})
     if merged.blocked:
         message = f"a PreCompact hook refused the compaction: {merged.reason}"
-        session.bus.tell({"event_type": "warning", "message": message})
+        session.bus.publish({"event_type": "warning", "message": message})
         return False
     earlier = _last_carried(session)
     summary, how = await _summarize(session, cut.older, earlier, instructions)
@@ -95,7 +95,7 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
         lifecycle.take_hook_texts(session)
     session.state.history = History(resume.read_session(session.store, session.session_id).messages)
     session.state.cached_tokens = 0
-    session.bus.tell(
+    session.bus.publish(
         {
             "event_type": "context_compacted",
             "trigger": trigger,

@@ -1,7 +1,7 @@
 """The goal of a session: a condition that is checked whenever the model stops, and must hold before the turn ends."""
 
 from adderclaw.agent.session.session import Rows, Session
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.types import Json
 from adderclaw.storage import transcript
 
@@ -26,7 +26,7 @@ def set_goal(session: Session, words: str) -> None:
 def clear_reached_goal(session: Session) -> None:
     """Remove a goal that was judged at the end of a turn. It is not recorded on the tape: a replay judges it again."""
     _store_goal(session, "")
-    session.bus.tell({"event_type": "hook_message", "hook_event": "Stop", "message": GOAL_CLEARED})
+    session.bus.publish({"event_type": "hook_message", "hook_event": "Stop", "message": GOAL_CLEARED})
 
 
 def _store_goal(session: Session, words: str) -> None:
@@ -35,7 +35,7 @@ def _store_goal(session: Session, words: str) -> None:
     session.state.goal = words
 
 
-async def judge_goal(session: Session, fields: Json, rows: Rows | None) -> Merged:
+async def judge_goal(session: Session, fields: Json, rows: Rows | None) -> HookOutcome:
     """Ask the small model, by a hook of type prompt, whether the goal is reached."""
     from adderclaw.agent.tool_call import session_hooks
     from adderclaw.tools.hooks.settings import Hook
@@ -44,5 +44,5 @@ async def judge_goal(session: Session, fields: Json, rows: Rows | None) -> Merge
     hook = Hook(_NO_ORDINAL, "Stop", kind="prompt", command=asked, seconds=SECONDS, source="/goal")
     merged, invocations = await session_hooks.run_hooks("Stop", (hook,), session, fields, rows)
     if merged.blocked:
-        return Merged(blocked=True, reason=merged.reason.removeprefix(f"[{_NO_ORDINAL}] "), ran=1)
-    return Merged(specific={REACHED: True} if [row.exit_code for row in invocations] == [0] else {}, ran=1)
+        return HookOutcome(blocked=True, reason=merged.reason.removeprefix(f"[{_NO_ORDINAL}] "), ran=1)
+    return HookOutcome(specific={REACHED: True} if [row.exit_code for row in invocations] == [0] else {}, ran=1)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from adderclaw.agent.session import file_watch
 from adderclaw.agent.session.session import Session, hook_text
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.types import Block, Json, TextBlock, ToolCall, ToolResultBlock
 from adderclaw.sandbox import workspace
 from adderclaw.storage import transcript
@@ -16,7 +16,7 @@ STOP_BLOCKS = 8
 """How often in a row a Stop hook may send the model back to work."""
 
 
-def _apply_hook_output(session: Session, event: str, merged: Merged) -> None:
+def _apply_hook_output(session: Session, event: str, merged: HookOutcome) -> None:
     if merged.context:
         session.state.due_texts.append(hook_text(event, merged.context))
 
@@ -128,7 +128,7 @@ async def run_stop_hooks(session: Session, text: str, blocks: int) -> str | None
         return None
     if blocks >= STOP_BLOCKS:
         message = f"a Stop hook blocked {STOP_BLOCKS} times in a row: the turn ends all the same"
-        session.bus.tell({"event_type": "warning", "message": message})
+        session.bus.publish({"event_type": "warning", "message": message})
         return None
     return hook_text("Stop", [merged.reason])
 
@@ -208,13 +208,13 @@ async def text_to_display(session: Session, text: str) -> str:
     Anything with the shape of a secret is removed.
     """
     if "MessageDisplay" not in session.hooks or not text:
-        return session.secrets.shown(text)
+        return session.secrets.redact(text)
     from adderclaw.storage import turns
 
     turn = session.state.turn_id or turns.last_turn(session.store, session.session_id)
     ids: Json = {"turn_id": turn, "message_id": session.ids("message")}
     merged = await session.fire("MessageDisplay", {**ids, "index": 0, "final": True, "delta": text})
-    return session.secrets.shown(str(merged.specific.get("displayContent", text)))
+    return session.secrets.redact(str(merged.specific.get("displayContent", text)))
 
 
 # ------------------------------------------------------------------ settings that change while a session runs
@@ -233,7 +233,7 @@ async def check_settings_files(session: Session) -> None:
         blocked = f"; a hook objects: {merged.reason}" if merged.blocked else ""
         counts = "an added or removed skill" if source == "skills" else "that"
         message = f"{path} has changed; {counts} applies from the next session on{blocked}"
-        session.bus.tell({"event_type": "warning", "message": message})
+        session.bus.publish({"event_type": "warning", "message": message})
 
 
 def file_stamp(path: str) -> tuple[int, int] | None:

@@ -92,7 +92,7 @@ async def run_turn(
     A `single` turn belongs to a driver: a program wrote the message, and the turn ends with the first reply.
     """
     session.tape.begin_turn(session, message, single=single, attached=attached)
-    session.bus.tell(_turn_started_event(session, message))
+    session.bus.publish(_turn_started_event(session, message))
     outcome = ""
     try:
         result = await _turn(session, message, on_delta, attached, single=single)
@@ -100,7 +100,7 @@ async def run_turn(
         return result
     finally:
         session.environment.active_policy.end_loans()
-        session.bus.tell({"event_type": "turn_finished", "outcome": outcome})
+        session.bus.publish({"event_type": "turn_finished", "outcome": outcome})
         session.tape.end_turn(outcome)
 
 
@@ -118,7 +118,7 @@ async def _turn(
     turn = _Turn(single=single)
     before = len(session.state.history.messages)
     prompt = session.prompt.without_tools(STOP_NOTE) if session.environment.stopped() else session.prompt
-    notices = (session.supervisor.lost(), lifecycle.planning_notice(session, opens=True))
+    notices = (session.supervisor.interrupted_calls_notice(), lifecycle.planning_notice(session, opens=True))
     if notice_text := session.tape.record_notice("\n".join(filter(None, notices))):
         session.state.due_texts.append(notice(notice_text))
     try:
@@ -147,10 +147,10 @@ async def _turn(
         await _announce_instructions(session)
         return await _run_steps(session, turn, prompt, on_delta)
     except LimitError as error:
-        session.bus.tell({"event_type": "limit_reached", "reason": str(error)})
+        session.bus.publish({"event_type": "limit_reached", "reason": str(error)})
         return TurnResult("limit", turn.text, str(error), ended_by=error.by)
     except Stopped as error:
-        session.bus.tell({"event_type": "estop_triggered", "reason": str(error)})
+        session.bus.publish({"event_type": "estop_triggered", "reason": str(error)})
         return TurnResult("stopped", turn.text, str(error))
     except StoreError as error:
         if not turn.text:
@@ -160,12 +160,12 @@ async def _turn(
         _record_failure(session, error)
         await lifecycle.run_failure_hooks(session, error.stop_failure, str(error), turn.text)
         if error.kind == "max_output_tokens":
-            session.bus.tell({"event_type": "limit_reached", "reason": str(error)})
+            session.bus.publish({"event_type": "limit_reached", "reason": str(error)})
             return TurnResult("limit", turn.text, str(error), ended_by="reply")
         return TurnResult("error", turn.text, error.summary, ended_by=error.kind)
     finally:
         added = max(len(session.state.history.messages) - before, 0)
-        session.bus.tell(
+        session.bus.publish(
             {"event_type": "memory_persisted", "conversation_id": session.conversation_id, "entries": added}
         )
 
@@ -483,7 +483,7 @@ async def _wait_for_background(session: Session) -> bool:
     how = "ended"
     try:
         async with asyncio.timeout(session.budget.seconds_left):
-            if not await background.awaited():
+            if not await background.wait_for_needed():
                 return False
     except TimeoutError:
         how = "timeout"

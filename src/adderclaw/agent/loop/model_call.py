@@ -15,10 +15,10 @@ from adderclaw.core.deltas import DeltaRelay, WholeWords
 from adderclaw.core.errors import LimitError, ProviderError, Stopped
 from adderclaw.core.history import History, message_json
 from adderclaw.core.json_text import canonical
-from adderclaw.core.overseer import Crowded
+from adderclaw.core.overseer import BudgetReserved
 from adderclaw.core.provider_kinds import MOCK
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.redaction import settled
+from adderclaw.core.redaction import settled_length
 from adderclaw.core.types import ChatRequest, ChatResponse, Json, OnDelta, Thinking, Usage
 from adderclaw.storage import model_calls
 
@@ -110,7 +110,7 @@ async def ask(
         asked = request if held.answer is None else replace(request, max_tokens=held.answer)
         began = session.clock.monotonic()
         _announce_request(session, request, request_hash, attempt)
-        relay = DeltaRelay(words := WholeWords(on_delta, session.secrets.shown, settled))
+        relay = DeltaRelay(words := WholeWords(on_delta, session.secrets.redact, settled_length))
         try:
             with session.store.write() as cursor:  # first: the process may be killed during the call
                 session.store_spent(cursor)
@@ -127,7 +127,7 @@ async def ask(
             error.request_hash, error.attempts = request_hash, attempt
             _announce_failure(session, error, attempt)
             if error.kind == "rate_limit":
-                session.supervisor.slow(session.model, error.retry_after)
+                session.supervisor.report_rate_limit(session.model, error.retry_after)
             await _wait_before_retry(session, error, attempt)
             relay.reset()
             continue
@@ -145,7 +145,7 @@ def _thinking(session: Session, messages: History) -> Thinking:
     """The effort of a skill in this turn overrides the session's, but not for questions outside of the conversation."""
     if messages is not session.state.history:
         return session.thinking
-    return Thinking(session.environment.active_policy.effort).over(session.thinking)
+    return Thinking(session.environment.active_policy.effort).with_fallback(session.thinking)
 
 
 def _router_hint(session: Session, messages: History) -> dict[str, str]:
@@ -171,7 +171,7 @@ async def _wait_for_reservation(session: Session, prompt: Prompt, messages: Hist
     while True:
         try:
             return _reserve(session, prompt, messages)
-        except Crowded:
+        except BudgetReserved:
             await session.clock.sleep(0.25)
         if session.environment.stopped():
             raise Stopped("the emergency stop was set while waiting for other calls to end")
@@ -225,12 +225,12 @@ def _warn_unpriced(session: Session, quote: Quote) -> None:
     session.budget.unpriced.add(model)
     from adderclaw.config import shown_once as said
 
-    if not said.first_time(session.home, [UNPRICED]):
+    if not said.not_shown_before(session.home, [UNPRICED]):
         return
     limit = f"limits.tokens ({session.config.limits.tokens:,}) still does"
     fix = f'`[models."{model}"]` with input_per_mtok and output_per_mtok sets it'
     message = f"the price of the model {model!r} is unknown, so limits.cost_usd does not bound it; {limit}; {fix}"
-    session.bus.tell({"event_type": "warning", "message": message})
+    session.bus.publish({"event_type": "warning", "message": message})
 
 
 def _require_content(session: Session, response: ChatResponse) -> None:
@@ -268,7 +268,7 @@ async def _within_budget(session: Session, request: ChatRequest, on_delta: OnDel
 
 async def _wait_for_pace(session: Session) -> None:
     """Wait while other workers are being rate limited for this model."""
-    while (left := session.supervisor.pause(session.model)) > 0:
+    while (left := session.supervisor.seconds_to_wait(session.model)) > 0:
         await session.clock.sleep(min(left, 0.25))
         if session.environment.stopped():
             raise Stopped("the emergency stop was set while waiting to ask the model")
@@ -285,7 +285,7 @@ async def _wait_before_retry(session: Session, error: ProviderError, attempt: in
         if error.retry_after > runtime.quota_wait_seconds:
             raise _quota_wait_too_long(error)
         delay = max(delay, error.retry_after)
-    session.bus.tell(
+    session.bus.publish(
         {
             "event_type": "llm_retry_scheduled",
             "provider": error.provider or session.provider.name,
@@ -315,8 +315,8 @@ def _quota_wait_too_long(error: ProviderError) -> ProviderError:
 
 
 def _announce_request(session: Session, request: ChatRequest, request_hash: str, attempt: int) -> None:
-    session.bus.span()
-    session.bus.mention(
+    session.bus.begin_span()
+    session.bus.publish_soon(
         {
             "event_type": "llm_request_sent",
             "provider": session.provider.name,
@@ -334,7 +334,7 @@ def _announce_response(
     session: Session, response: ChatResponse, attempt: int, latency: float, price: float | None
 ) -> None:
     with_content = session.config.telemetry.include_content and session.config.telemetry.enabled
-    session.bus.mention(
+    session.bus.publish_soon(
         {
             "event_type": "llm_response_received",
             "provider": response.provider or session.provider.name,
@@ -354,7 +354,7 @@ def _announce_response(
 
 
 def _announce_failure(session: Session, error: ProviderError, attempt: int) -> None:
-    session.bus.tell(
+    session.bus.publish(
         {
             "event_type": "llm_request_failed",
             "provider": error.provider or session.provider.name,

@@ -223,7 +223,7 @@ def _end_lost_tasks(session: Session) -> tuple[TaskEnd, ...]:
         for row in rows:
             if row.status == "running":
                 tasks.end(cursor, row.id, "lost", "ended with the process that ran it")
-    folder = session.environment.context.kept
+    folder = session.environment.context.outputs_folder
     ended = [row if row.status != "running" else row._replace(status="lost") for row in rows]
     return tuple(TaskEnd(row.id, row.status, _task_end_text(row, folder), row.result) for row in ended)
 

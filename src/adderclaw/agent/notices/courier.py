@@ -251,7 +251,7 @@ class Courier:
 
 def reason(error: Undelivered) -> str:
     """In one line, as it may be shown."""
-    return visible(Secrets().shown(str(error)), keep_newlines=False)[:400]
+    return visible(Secrets().redact(str(error)), keep_newlines=False)[:400]
 
 
 async def attempt(context: Place, store: Store, row: rows.Row, target: NoticeTarget, auth: Auth) -> None:

@@ -231,7 +231,7 @@ class Listener:
             except RuntimeError:
                 pass
         while self._complaints:
-            self._bus.tell({"event_type": "warning", "message": self._complaints.popleft()})
+            self._bus.publish({"event_type": "warning", "message": self._complaints.popleft()})
 
     def close(self) -> None:
         """In a loop that lives on nobody waits here; the end of the process does, a little."""

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from adderclaw.agent.notices.letter import Letter, Undelivered
 from adderclaw.config.notice_targets import address, is_loopback
-from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, PathRefused
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets
 from adderclaw.storage.text import compact
@@ -103,14 +103,14 @@ async def deliver(letter: Letter) -> None:
             host_fact, headers=headers, hosts=hosts, seconds=seconds, limit=ANSWER_BYTES, content=body.body, trust=trust
         )
     except NotListed as error:
-        why = f"{secrets.shown(error.why)}; set private = true for this target if that is wanted"
+        why = f"{secrets.redact(error.why)}; set private = true for this target if that is wanted"
         raise Undelivered(why, again=False) from None
-    except Refused as error:
-        raise Undelivered(secrets.shown(str(error)), again=False) from None
+    except PathRefused as error:
+        raise Undelivered(secrets.redact(str(error)), again=False) from None
     except (Failed, OSError) as error:
-        raise Undelivered(f"{host} was not reached: {secrets.shown(str(error))}") from None
+        raise Undelivered(f"{host} was not reached: {secrets.redact(str(error))}") from None
     except AdderClawError as error:
-        raise Undelivered(secrets.shown(str(error)), again=False) from None
+        raise Undelivered(secrets.redact(str(error)), again=False) from None
     _judge(host, answer.status, answer.headers.get("retry-after", ""), letter.now)
 
 

@@ -13,7 +13,7 @@ async def one_word(runtime: Runtime, name: str) -> tuple[float, str]:
         name,
         runtime.config,
         secrets=runtime.secrets,
-        tell=runtime.bus.tell,
+        tell=runtime.bus.publish,
         clock=clock,
         credentials=runtime.credentials,
     )

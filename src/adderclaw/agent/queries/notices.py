@@ -17,7 +17,7 @@ from adderclaw.config import Loaded, home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.schema.channels import NoticeTarget
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.decode import nearest
+from adderclaw.core.decode import unknown_key_hint
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.storage import Store
 from adderclaw.storage import notices as rows
@@ -159,7 +159,7 @@ def tried(options: Options, name: str | None = None) -> list[TriedRow]:
     if not known:
         raise UsageError(f"{NO_TARGETS}; {SHOWN}")
     if name is not None and name not in known:
-        raise UsageError(f"there is no target {name!r} under [notices.targets]{nearest(name, list(known))}")
+        raise UsageError(f"there is no target {name!r} under [notices.targets]{unknown_key_hint(name, list(known))}")
     names = [name] if name is not None else [target_name for target_name, target in known.items() if target.enabled]
     store = Store.open(settings.config.memory.path, in_files=settings.config.memory.backend == "file")
     try:

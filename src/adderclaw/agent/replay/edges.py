@@ -12,9 +12,9 @@ from adderclaw.config.schema.settings import Permissions
 from adderclaw.core.decode import Invalid, thaw
 from adderclaw.core.errors import LimitError, ProviderError, Stopped
 from adderclaw.core.events import Bus
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.json_text import canonical
-from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, replied
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, answer_with
 from adderclaw.core.types import (
     ChatRequest,
     ChatResponse,
@@ -329,9 +329,9 @@ class Told(Bus):
 
     reel: Reel
 
-    def span(self) -> None:
+    def begin_span(self) -> None:
         self.reel.sending()
-        super().span()
+        super().begin_span()
 
 
 class Script:
@@ -373,7 +373,7 @@ class Answers:
         return Answer(**body["said"])
 
     async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
-        return replied(None)
+        return answer_with(None)
 
 
 class Moments:
@@ -401,7 +401,7 @@ class Ends:
     def finished(self) -> list[TaskEnd]:
         return [TaskEnd(*end) for end in self._reel.take("news")["ended"]] if self._reel.comes("news") else []
 
-    async def awaited(self) -> bool:
+    async def wait_for_needed(self) -> bool:
         if not self._reel.comes("waited"):
             return False
         if self._reel.take("waited")["how"] == "timeout":
@@ -460,7 +460,7 @@ def chains(reel: Reel, events: Sequence[str]) -> Mapping[str, Chain]:
 
 
 def _chain(reel: Reel, event: str) -> Chain:
-    async def fire(session: Session, fields: Json, rows: Rows | None) -> Merged:  # noqa: ARG001
+    async def fire(session: Session, fields: Json, rows: Rows | None) -> HookOutcome:  # noqa: ARG001
         body = reel.take("hook")
         if body["event"] != event:
             raise Diverged(f"hooks of {event} are due, and the recording has those of {body['event']}")
@@ -469,7 +469,7 @@ def _chain(reel: Reel, event: str) -> Chain:
         merged: Json = {
             key: tuple(value) if key in ("context", "messages") else value for key, value in body["said"].items()
         }
-        return Merged(**merged)
+        return HookOutcome(**merged)
 
     return fire
 

@@ -24,9 +24,9 @@ from adderclaw.config.model_facts.catalogue import Prices
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.core.decode import thaw
-from adderclaw.core.errors import AdderClawError, StaysOpen, UsageError
+from adderclaw.core.errors import AdderClawError, AnswerPending, UsageError
 from adderclaw.core.events import EventRecord
-from adderclaw.core.overseer import ALONE, RunSupervisor
+from adderclaw.core.overseer import NO_SUPERVISOR, RunSupervisor
 from adderclaw.core.record import record
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json, ToolContext, ToolSpec, Workspace
@@ -176,8 +176,8 @@ def play(
 
     events: list[EventRecord] = []
     session = _session(store, own, reel, segment.head, (run_id, conversation_id, session_id), folder)
-    session.bus.listen("replay", events.append)
-    session.bus.settled()
+    session.bus.add_sink("replay", events.append)
+    session.bus.stop_buffering()
     session.tape = Checking(own, reel, edges.Moments(reel, 0.0), differ)
     _preload(store, own, session, segment.head["from"]["entries"])
     results: list[TurnResult] = []
@@ -264,7 +264,7 @@ async def _turn(
     except asyncio.CancelledError:
         result = TurnResult("stopped", "", "interrupted")
         outcome = ""
-    except StaysOpen as error:
+    except AnswerPending as error:
         result = TurnResult("needs_input", "", str(error))
         outcome = ""
     else:
@@ -314,7 +314,7 @@ def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, s
             stopped=lambda: False,
             seconds=config.security.approval_timeout_seconds or None,
             key=lambda: b"",
-            tell=bus.tell,
+            tell=bus.publish,
         )
     agent_id, agent_type, depth = head["agent"]
     session = Session(
@@ -351,7 +351,7 @@ def _session(store: Store, own: Store, reel: Reel, head: Json, ids: tuple[str, s
         depth=depth,
         start_source=head["began"],
         setup_trigger=head["setup"],
-        supervisor=RunSupervisor() if head.get("moves") else ALONE,
+        supervisor=RunSupervisor() if head.get("moves") else NO_SUPERVISOR,
     )
     reel.session = session
     return session

@@ -15,9 +15,9 @@ from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.agent.session.tape import Tape
-from adderclaw.core.errors import LimitError, ProviderError, StaysOpen, Stopped
+from adderclaw.core.errors import AnswerPending, LimitError, ProviderError, Stopped
 from adderclaw.core.history import media_json
-from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, Merged
+from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, HookOutcome
 from adderclaw.core.questions import Answer
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import ChatResponse, Clock, Json, TaskEnd, Tool, ToolResult
@@ -231,7 +231,7 @@ class Recorder(Tape):
         except CancelledError:
             self.record_interruption("answer", session)
             raise
-        except (StaysOpen, Stopped) as error:
+        except (AnswerPending, Stopped) as error:
             self._edge("answer", session, {"open": "stop" if isinstance(error, Stopped) else "nobody"})
             raise
         self._edge("answer", session, {"said": session.secrets.scrub_all(answer._asdict())})
@@ -267,7 +267,7 @@ class Recorder(Tape):
         finally:
             _INSIDE.reset(token)
 
-    async def hooked(self, event: str, run: Callable[[], Awaitable[Merged]], session: "Session") -> Merged:
+    async def hooked(self, event: str, run: Callable[[], Awaitable[HookOutcome]], session: "Session") -> HookOutcome:
         """What hooks say of an event, noted; `recorded_hooks` are wrapped in it."""
         if _INSIDE.get() is self or event in ASKED_BY_SERVERS:
             return await run()
@@ -382,8 +382,8 @@ def recorded_hooks(table: "Mapping[str, Chain]") -> "dict[str, Chain]":
 
 
 def _recorded(event: str, chain: "Chain") -> "Chain":
-    async def fire(session: "Session", fields: Json, rows: "Rows | None") -> Merged:
-        def run() -> Awaitable[Merged]:
+    async def fire(session: "Session", fields: Json, rows: "Rows | None") -> HookOutcome:
+        def run() -> Awaitable[HookOutcome]:
             return chain(session, fields, rows)
 
         return await (session.tape.hooked(event, run, session) if isinstance(session.tape, Recorder) else run())

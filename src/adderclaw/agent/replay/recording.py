@@ -11,7 +11,7 @@ from adderclaw.agent.session.session import Session
 from adderclaw.agent.tool_call.approvals import PersistentApprovals
 from adderclaw.core.errors import StoreError
 from adderclaw.core.events import Bus
-from adderclaw.core.overseer import ALONE
+from adderclaw.core.overseer import NO_SUPERVISOR
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import Clock, Json
 from adderclaw.storage import Store, runs, settings, tape
@@ -112,7 +112,7 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
     }
     if session.budget.cost_set_in:
         body["cost_set_in"] = session.budget.cost_set_in
-    if session.supervisor is not ALONE:
+    if session.supervisor is not NO_SUPERVISOR:
         body |= {"moves": True, "stays": session.state.stays}
 
     def write(cursor: Cursor) -> Json:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, cast
 from adderclaw.config import Loaded
 from adderclaw.config.paths import followed
 from adderclaw.core import home_names
-from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.errors import PathRefused, UsageError
 from adderclaw.core.types import Json
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
@@ -76,7 +76,7 @@ def checked(store: Store, run: Run, places: Sequence[WorkspacePath] = ()) -> Tra
     except FileNotFoundError:
         gone = ("it is not there, though the run wrote it",) if wrote else ()
         return Trace(path, "missing", (), gone)
-    except (OSError, Refused) as error:
+    except (OSError, PathRefused) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return Trace(path, "differs", (f"it cannot be read: {why}",))
     with os.fdopen(descriptor, "rb") as file:
@@ -201,7 +201,7 @@ def read(path: WorkspacePath) -> Iterator[Line]:
     """Line by line, never more of one than an event may have."""
     try:
         descriptor = workspace.open_file(path)
-    except (OSError, Refused) as error:
+    except (OSError, PathRefused) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"{path.text} cannot be read: {why}") from error
     with os.fdopen(descriptor, "rb") as file:

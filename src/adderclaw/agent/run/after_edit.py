@@ -8,9 +8,9 @@ from adderclaw.agent.run.configured_hooks import roots_of
 from adderclaw.agent.run.start import Runtime, operators_own
 from adderclaw.agent.session.session import Rows, Session
 from adderclaw.agent.tool_call.hooks import AFTER_EDIT
-from adderclaw.core.errors import Refused
-from adderclaw.core.framing import framed, sealed
-from adderclaw.core.hook_outcome import NO_HOOKS, Merged
+from adderclaw.core.errors import PathRefused
+from adderclaw.core.framing import content_mark, framed
+from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Json, ToolResult
 from adderclaw.sandbox import programs, workspace
@@ -43,7 +43,7 @@ class Checks:
         self._told: set[str] = set()
         """What a person or the model was told once."""
 
-    async def fire(self, session: Session, fields: Json, _rows: Rows | None) -> Merged:
+    async def fire(self, session: Session, fields: Json, _rows: Rows | None) -> HookOutcome:
         paths = [path for path in map(self._named, fields["files"]) if path is not None]
         if self._found is None:
             self._found = checkers.configured_checkers(self._there, self._text)
@@ -52,7 +52,7 @@ class Checks:
             changed = [path for path in paths if path.endswith(checker.suffixes)]
             if changed and self._runs(checker) and BASH in session.environment.tools:
                 messages += await self._check(session, checker, changed)
-        return Merged(context=tuple(messages), ran=len(messages)) if messages else NO_HOOKS
+        return HookOutcome(context=tuple(messages), ran=len(messages)) if messages else NO_HOOKS
 
     def _runs(self, checker: Checker) -> bool:
         """Whether it is installed, in the project or on PATH, and has not taken too long too often."""
@@ -70,7 +70,7 @@ class Checks:
         try:
             path = workspace.require_within_roots(os.path.join(self._root, name), (self._root,))
             return workspace.read(path, MOST_BYTES).decode("utf-8", "replace")
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             return ""
 
     def _own(self, program: str) -> bool:
@@ -101,7 +101,7 @@ class Checks:
             f'[after_edit] run = ["{checker.name}"] in your own settings, or a rule "Bash({checker.name}:*)", lets it'
         )
         message = f"{checker.name} is configured here, and does not follow edits: {reason}; {rule}"
-        session.bus.tell({"event_type": "hook_message", "hook_event": AFTER_EDIT, "message": message})
+        session.bus.publish({"event_type": "hook_message", "hook_event": AFTER_EDIT, "message": message})
 
     def _read(self, checker: Checker, paths: Sequence[str], done: ToolResult) -> list[str]:
         named = ", ".join(paths)
@@ -146,4 +146,4 @@ def _words(checker: Checker, named: str, new: list[Finding], before: int) -> lis
 
 def _framed(text: str) -> str:
     """What a program of the project printed is data."""
-    return framed(sealed(text), text)
+    return framed(content_mark(text), text)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from adderclaw import policy as gate
-from adderclaw.config.denied_names import Shut, by_name, in_git
+from adderclaw.config.denied_names import DeniedNames, by_name, in_git
 from adderclaw.config.paths import beneath
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox.legacy.survey import Survey
@@ -53,14 +53,14 @@ class Shutter:
     def __init__(self, *, inside_too: bool = True) -> None:
         self._inside_too = inside_too
         """Whether the sandbox can hide a part of a folder that it shows."""
-        self._shut = Shut()
+        self._shut = DeniedNames()
         self._rules: object = None
         self._named: list[str] = []
 
     def has_changed(self, policy: gate.Policy, roots: Sequence[str]) -> bool:
         return self._rules != _rules(policy, roots)
 
-    def shut(self, policy: gate.Policy, roots: Sequence[str]) -> Shut:
+    def shut(self, policy: gate.Policy, roots: Sequence[str]) -> DeniedNames:
         """What the look is to note of the workspace."""
         if self.has_changed(policy, roots):
             self._rules, self._shut, self._named = (
@@ -80,7 +80,7 @@ class Shutter:
         limits = (*matching.limits, unheld(matching, roots), unkept)
         return Held(elsewhere, matching.unchanged, (), tuple(filter(None, limits)))
 
-    def _found(self, survey: Survey, shut: Shut, roots: Sequence[str]) -> Held:
+    def _found(self, survey: Survey, shut: DeniedNames, roots: Sequence[str]) -> Held:
         named = [path for path in self._named if is_named(path)]
         limits = [NOT_WHOLE.format(folders=survey.folders)] if shut.is_any and not survey.is_whole else []
         unseen = list(dict.fromkeys((*named, *_nearest(_outermost(survey.unseen), roots))))
@@ -133,7 +133,7 @@ def _named(policy: gate.Policy, roots: Sequence[str]) -> list[str]:
     return [*filter(can_be_hidden, dict.fromkeys((*policy.forbidden_paths, *gate.denied_literal_paths(policy))))]
 
 
-def _found_anywhere(path: str, roots: Sequence[str], shut: Shut) -> bool:
+def _found_anywhere(path: str, roots: Sequence[str], shut: DeniedNames) -> bool:
     """Whether a rule finds it again wherever its folder is moved: in a git directory, too."""
     name = os.path.basename(path)
     return all(by_name(shut.unseen, root, name) and in_git(shut.unseen, root, name) for root in roots)

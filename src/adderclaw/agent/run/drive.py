@@ -50,8 +50,8 @@ def exit_code(result: TurnResult) -> int:
 def without_secrets(run: Run, result: TurnResult) -> TurnResult:
     """The result without anything that looks like a secret."""
     clean = run.session.secrets
-    details = clean.shown_all(result.details) if result.details else result.details
-    return result._replace(answer=clean.shown(result.answer), reason=clean.shown(result.reason), details=details)
+    details = clean.redact_all(result.details) if result.details else result.details
+    return result._replace(answer=clean.redact(result.answer), reason=clean.redact(result.reason), details=details)
 
 
 def show_nothing(_report: Report) -> None:

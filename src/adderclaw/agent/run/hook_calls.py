@@ -14,8 +14,8 @@ from adderclaw.agent.tool_call.call import run_call
 from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.agent.tool_call.result import FinishedCall
 from adderclaw.agent.tool_call.session_hooks import AGENT
-from adderclaw.core.child import Child
-from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, replied
+from adderclaw.core.child import ChildRequest
+from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, answer_with
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Tool, ToolCall, ToolContext, ToolResult, Workspace, rejected
@@ -33,7 +33,7 @@ class HookOperator:
         return Answer(approved=True, by="operator", comment=f"{request.tool} is called by the operator's own hook")
 
     async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
-        return replied(None)
+        return answer_with(None)
 
 
 class NoOperator(HookOperator):
@@ -63,7 +63,7 @@ async def call_for_hook(
         return rejected(why_not)
     if name not in tools:
         return rejected(f"there is no tool {name!r}")
-    order = Child("", agent_type=AGENT, description=why, background=not asked)
+    order = ChildRequest("", agent_type=AGENT, description=why, background=not asked)
     child = _session(runtime, parent, tools[name], order)
     return (await _run(child, parent, ToolCall(child.ids("toolu"), name, arguments), order)).result
 
@@ -72,7 +72,7 @@ async def call_without_question(
     runtime: Runtime, parent: Session, name: str, arguments: dict[str, object], why: str
 ) -> ToolResult | str:
     """Call a tool only if the gate allows it without a question; else return why not."""
-    order = Child("", agent_type=AGENT, description=why, background=True)
+    order = ChildRequest("", agent_type=AGENT, description=why, background=True)
     child = _session(runtime, parent, parent.environment.tools[name], order)
     child.operator = NoOperator()
     call = ToolCall(child.ids("toolu"), name, arguments)
@@ -93,7 +93,7 @@ async def call_read_only(runtime: Runtime, parent: Session, arguments: dict[str,
 
     if not parent.environment.kit.has_look_room:
         return await call_without_question(runtime, parent, BASH, arguments, why)
-    order = Child("", agent_type=AGENT, description=why, background=True)
+    order = ChildRequest("", agent_type=AGENT, description=why, background=True)
     child = _session(runtime, parent, late.read_only_bash(parent.environment.kit), order)
     call = ToolCall(child.ids("toolu"), BASH, arguments)
     prepared_call = prepare_and_judge(child.environment, call)
@@ -114,14 +114,14 @@ async def call_by_hand(
     runtime: Runtime, parent: Session, name: str, arguments: dict[str, object], operator: Operator, why: str
 ) -> ManualCall:
     """Call a tool for a person. Hooks run, and files that it reads count as read in the conversation."""
-    order = Child("", agent_type=HAND, description=why)
+    order = ChildRequest("", agent_type=HAND, description=why)
     child = _session(runtime, parent, parent.environment.tools[name], order)
     child.operator, child.environment.context.files_read = operator, parent.environment.context.files_read
     call = ToolCall(child.ids("toolu"), name, arguments)
     return ManualCall(child.session_id, call.id, await _run(child, parent, call, order))
 
 
-async def _run(child: Session, parent: Session, call: ToolCall, order: Child) -> FinishedCall:
+async def _run(child: Session, parent: Session, call: ToolCall, order: ChildRequest) -> FinishedCall:
     children.begin_child(child, parent, order)
     try:
         done = await run_call(child, call)
@@ -132,18 +132,18 @@ async def _run(child: Session, parent: Session, call: ToolCall, order: Child) ->
     return done
 
 
-def _session(runtime: Runtime, parent: Session, tool: Tool[Any], order: Child) -> Session:
+def _session(runtime: Runtime, parent: Session, tool: Tool[Any], order: ChildRequest) -> Session:
     above, session_id = parent.environment, runtime.ids("session")
     workspace = above.context.workspace
     context = ToolContext(
         parent.conversation_id,
         session_id,
         Workspace(workspace.root, workspace.extra),
-        hidden=above.context.hidden,
-        unchanged=above.context.unchanged,
-        kept=above.context.kept,
-        shown=above.context.shown,
-        keep=above.context.keep,
+        is_hidden=above.context.is_hidden,
+        is_write_protected=above.context.is_write_protected,
+        outputs_folder=above.context.outputs_folder,
+        readable_folders=above.context.readable_folders,
+        store_output=above.context.store_output,
         host=above.context.host,
     )
     tools = {tool.name: tool}
@@ -154,7 +154,7 @@ def _session(runtime: Runtime, parent: Session, tool: Tool[Any], order: Child) -
     return replace(
         parent,
         environment=environment,
-        bus=parent.bus.of_session(session_id),
+        bus=parent.bus.for_session(session_id),
         hooks={} if order.background else parent.hooks,
         operator=HookOperator() if order.background else children.operator_of(parent, order, session_id),
         state=State(LoopDetector(running.loop_warn_at, running.loop_stop_at)),

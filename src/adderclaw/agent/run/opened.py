@@ -16,10 +16,10 @@ from adderclaw.agent.run.events_file import open_events_file
 from adderclaw.agent.run.start import Runtime, credentials, loaded_by, warn
 from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import EXIT_CODES, AdderClawError, Completed, UsageError
+from adderclaw.core.errors import EXIT_CODES, AdderClawError, AlreadyCompleted, UsageError
 from adderclaw.core.questions import Operator
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.redaction import without_shapes
+from adderclaw.core.redaction import mask_secret_shapes
 from adderclaw.core.types import MISSING_KEY, EndedBy, Json
 from adderclaw.models import providers
 from adderclaw.storage import Store, locks, runs, settings, transcript
@@ -71,7 +71,7 @@ class Run(NamedTuple):
             left, session.provider = session.provider, sessions.open_provider(self.runtime, chosen.provider)
             await left.close()
         session.model, session.state.cached_tokens = chosen.model, 0
-        self.runtime.bus.tell({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
+        self.runtime.bus.publish({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]
         await lifecycle.run_after_switch_hooks(session, change)
 
     def rest(self) -> None:
@@ -112,10 +112,10 @@ class Run(NamedTuple):
                 "tool_calls": session.budget.tool_calls,
                 "cost": session.budget.cost,
             }
-            bus.tell({"event_type": "run_finished", **body, **counts})  # pyright: ignore[reportArgumentType]
+            bus.publish({"event_type": "run_finished", **body, **counts})  # pyright: ignore[reportArgumentType]
         else:
             reason = RUN_FAILED.get(result.ended_by, result.ended_by) or result.outcome
-            bus.tell(
+            bus.publish(
                 {"event_type": "run_failed", "outcome": result.outcome, "reason": reason, "message": result.reason}
             )
         with session.store.write() as cursor:
@@ -151,11 +151,11 @@ def run_again(runtime: Runtime, run_id: str) -> Resume:
     if row.status == "running":
         raise UsageError(f"run {row.run_id} is still running (process {row.pid})")
     if row.outcome == "completed":
-        raise Completed(row.run_id, without_shapes(row.answer or ""))
+        raise AlreadyCompleted(row.run_id, mask_secret_shapes(row.answer or ""))
     if answered and row.outcome in ("denied", "needs_input"):
         fix = f"`adderclaw agent --resume {row.conversation_id} -m TEXT` continues the conversation"
         raise UsageError(f"run {row.run_id} ended as {row.outcome}, and its model has answered: {fix}")
-    runtime.bus.go_on_with(row.run_id)
+    runtime.bus.continue_run(row.run_id)
     return Resume(row.conversation_id, go_on=turn or row.kind == "sop")  # these kinds run the calls that had not begun
 
 
@@ -205,7 +205,7 @@ def open_run(
         runtime.credentials = credentials(runtime.options, runtime.loaded, runtime.secrets, runtime.clock)
         _add_sinks(runtime, store, stack, conversation_id, session_id)
         _send_notices(runtime, store, stack, kind, channel)
-        runtime.bus.settled()
+        runtime.bus.stop_buffering()
         stack.enter_context(locks.session_lock(store.path, session_id, runtime.bus.run_id))
         if recording is not None:
             stack.callback(recording.imprint_late)
@@ -319,7 +319,7 @@ def _load_in_its_workspace(runtime: Runtime, store: Store, conversation_id: str)
     if not os.path.isdir(folder):
         raise UsageError(f"the conversation's workspace {folder} is gone; name another with --workspace")
     loaded = loaded_by(runtime.options, folder, runtime.options.overrides)
-    runtime.bus.tell({"event_type": "workspace_path", "path": folder, "reason": "where the conversation was held"})
+    runtime.bus.publish({"event_type": "workspace_path", "path": folder, "reason": "where the conversation was held"})
     return loaded
 
 
@@ -377,10 +377,10 @@ def _require_phase(store: Store, conversation_id: str) -> None:
 def _add_sinks(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: str, session_id: str) -> None:
     bus = runtime.bus
     bus.conversation_id, bus.session_id = conversation_id, session_id
-    bus.listen("database", database.sink(store))
+    bus.add_sink("database", database.sink(store))
     write, close = jsonl.sink(partial(open_events_file, runtime.runs_folder), store)
     stack.callback(close)
-    bus.listen("jsonl", write)
+    bus.add_sink("jsonl", write)
     if runtime.config.telemetry.enabled:
         from adderclaw.sandbox.workspace import configured_path, open_append
         from adderclaw.storage.telemetry import exporters
@@ -393,7 +393,7 @@ def _add_sinks(runtime: Runtime, store: Store, stack: ExitStack, conversation_id
             managed="telemetry" in runtime.loaded.managed,
         )
         if exporter is not None:
-            bus.listen("telemetry", exporter[0])
+            bus.add_sink("telemetry", exporter[0])
             stack.callback(exporter[1])
 
 
@@ -411,7 +411,7 @@ def _send_notices(runtime: Runtime, store: Store, stack: ExitStack, kind: str, c
     context = listener.NoticeContext(runtime.config, store, runtime.home, clean, workspace, kind, channel, terminal)
     hear, close = listener.sink(context, runtime.bus)
     stack.callback(close)
-    runtime.bus.listen("notices", hear)
+    runtime.bus.add_sink("notices", hear)
 
 
 def _setup(runtime: Runtime, store: Store) -> str:
@@ -461,11 +461,11 @@ def _begin_run(
             write(cursor, session)
     bus = runtime.bus
     for warning in session.environment.policy.rules.warnings:
-        bus.tell({"event_type": "warning", "message": warning})
-    bus.tell({"event_type": "provider_selected", "provider": session.provider.name, "model": session.model})
-    bus.tell({"event_type": "channel_started", "channel": channel})
+        bus.publish({"event_type": "warning", "message": warning})
+    bus.publish({"event_type": "provider_selected", "provider": session.provider.name, "model": session.model})
+    bus.publish({"event_type": "channel_started", "channel": channel})
     ids: Json = {"conversation_id": session.conversation_id, "session_id": session.session_id}
-    bus.tell({"event_type": "conversation_started", "resumed": again is not None, **ids})  # pyright: ignore[reportArgumentType]
-    bus.tell({"event_type": "run_started", "mode": kind, "task": task})
+    bus.publish({"event_type": "conversation_started", "resumed": again is not None, **ids})  # pyright: ignore[reportArgumentType]
+    bus.publish({"event_type": "run_started", "mode": kind, "task": task})
     if runtime.plugins is not None:
         runtime.plugins.tell(bus)

@@ -145,12 +145,14 @@ class SessionPlugins:
         for plugin in self.loaded:
             brings = {kind: count for kind, count in counted(plugin.manifest).items() if count}
             known = {"plugin": plugin.name, "version": plugin.plugin.version, "sha256": plugin.plugin.sha256}
-            bus.tell({"event_type": "plugin_loaded", "brings": brings, **known})  # pyright: ignore[reportArgumentType]
+            bus.publish({"event_type": "plugin_loaded", "brings": brings, **known})  # pyright: ignore[reportArgumentType]
         for plugin in self.held:
             state = "changed" if plugin.state == "changed" else "broken"
-            bus.tell({"event_type": "plugin_held", "plugin": plugin.name, "state": state, "reason": why_held(plugin)})
+            bus.publish(
+                {"event_type": "plugin_held", "plugin": plugin.name, "state": state, "reason": why_held(plugin)}
+            )
         for note in self.notes:
-            bus.tell({"event_type": "warning", "message": note})
+            bus.publish({"event_type": "warning", "message": note})
 
     def errors(self) -> list[Json]:
         return [{"plugin": plugin.name, "type": plugin.state, "message": why_held(plugin)} for plugin in self.held]

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from adderclaw.config.paths import is_run_name
 from adderclaw.config.schema.settings import Retention
-from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, PathRefused
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage import Store, retention, tape
@@ -81,7 +81,7 @@ def _emptied(trace: WorkspacePath, *, logs: bool) -> bool:
                 workspace.remove(folder)  # if nothing else is in it
     except FileNotFoundError:
         return True
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return False
     return True
 

@@ -15,7 +15,7 @@ from adderclaw.agent.session.session import ActivePolicy
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
-from adderclaw.core.child import Apart
+from adderclaw.core.child import Isolation
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import CommandFact, Workspace
 from adderclaw.models.http import own_network
@@ -24,7 +24,7 @@ from adderclaw.storage import locks
 
 if TYPE_CHECKING:
     from adderclaw.agent.run.denied_paths import Held, Shutter
-    from adderclaw.config.denied_names import Shut
+    from adderclaw.config.denied_names import DeniedNames
     from adderclaw.sandbox.bubblewrap import SandboxSpec
     from adderclaw.sandbox.legacy.survey import Survey
 
@@ -51,7 +51,7 @@ class WorkspaceContents:
         active_policy: ActivePolicy,
         *,
         for_servers: bool = False,
-        apart: Apart | None = None,
+        apart: Isolation | None = None,
     ) -> None:
         """`for_servers`: those that are fetched, whose cache no command writes. `apart`: of a child that sees less."""
         self.active_policy, self._for_servers, self._apart = active_policy, for_servers, apart
@@ -106,7 +106,7 @@ class WorkspaceContents:
         )
         return room if self._apart is None else self._set_apart(room, self._apart)
 
-    def _set_apart(self, room: "SandboxSpec", apart: Apart) -> "SandboxSpec":
+    def _set_apart(self, room: "SandboxSpec", apart: Isolation) -> "SandboxSpec":
         """Nothing of the workspace is written, no cache is shared, and what is named is hidden."""
         away = hidden_apart(self._workspace, room.traces, apart)
         room = replace(room, read_only=True, cache="", hidden=(*room.hidden, *away))
@@ -115,7 +115,7 @@ class WorkspaceContents:
         shown = (*(self._servers or ()), *self._runtime.surroundings.shown)
         return replace(room, roots=(), unsearched=room.roots, kept=(), traces=(), shown=shown)
 
-    def shut(self) -> "Shut":
+    def shut(self) -> "DeniedNames":
         return self._shutter.shut(self.active_policy.policy, self.roots)
 
     def spec(self, outline: "SandboxSpec", survey: "Survey") -> "SandboxSpec":
@@ -147,7 +147,7 @@ class WorkspaceContents:
         return self._held.limits
 
 
-def hidden_apart(workspace: Workspace, traces: tuple[str, ...], apart: Apart) -> tuple[str, ...]:
+def hidden_apart(workspace: Workspace, traces: tuple[str, ...], apart: Isolation) -> tuple[str, ...]:
     """What a child apart does not see of the workspace, whoever asks: the gate for its tools, the sandbox."""
     roots = (workspace.root, *workspace.extra)
     if apart.workspace == "none":

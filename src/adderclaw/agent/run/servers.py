@@ -66,7 +66,7 @@ def _is_allowed(runtime: Runtime, entry: Entry) -> bool:
         there = os.path.isabs(server.command or "") and server.command in allowed
     if not there:
         message = f"the MCP server {entry.given!r} is denied: {managed.FILE} does not allow it"
-        runtime.bus.tell({"event_type": "warning", "message": message})
+        runtime.bus.publish({"event_type": "warning", "message": message})
     return there
 
 
@@ -99,7 +99,7 @@ def join(
     wires = ConnectionSetup(
         clock=runtime.clock,
         secrets=runtime.secrets,
-        tell=runtime.bus.tell,
+        tell=runtime.bus.publish,
         roots=(environment.context.workspace.root, *environment.context.workspace.extra),
         start=environment.kit.start,
         start_fetched=start_fetched,
@@ -147,7 +147,7 @@ def elicitor(host: Host) -> Any:
     """A server's question: hooks may answer it, else the operator does, and hooks may change that answer."""
 
     async def elicit(server: str, question: Json) -> Json:
-        merged = await host.fire("Elicitation", question)
+        merged = await host.run_hooks("Elicitation", question)
         if merged.blocked:
             answered = forms.DECLINE
         elif merged.specific.get("action"):
@@ -155,11 +155,11 @@ def elicitor(host: Host) -> Any:
         else:
             kind = "elicitation_url_dialog" if question.get("mode") == "url" else "elicitation_dialog"
             notification = {"message": question["message"], "title": f"The MCP server {server} asks"}
-            await host.fire("Notification", {**notification, "notification_type": kind})
+            await host.run_hooks("Notification", {**notification, "notification_type": kind})
             asked = QuestionRequest(tuple(forms.form_questions(server, question)), f"MCP server {server}")
             answered = forms.form_answer(server, question, (await host.ask(asked)).replies)
         known = {key: question[key] for key in ("mcp_server_name", "mode", "elicitation_id") if key in question}
-        after = await host.fire("ElicitationResult", {**known, **answered})
+        after = await host.run_hooks("ElicitationResult", {**known, **answered})
         if after.blocked:
             return forms.DECLINE
         return _only(after.specific) if after.specific.get("action") else answered

@@ -15,9 +15,9 @@ from adderclaw.config import KEY_AS_MODEL
 from adderclaw.config.model_facts.catalogue import Prices
 from adderclaw.config.places import FLAGS
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.child import Child, ChildReport
-from adderclaw.core.errors import ProviderError, Refused, UsageError
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.child import ChildReport, ChildRequest
+from adderclaw.core.errors import PathRefused, ProviderError, UsageError
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest
 from adderclaw.core.redaction import looks_secret
@@ -91,7 +91,7 @@ def make_session(
         closing.callback(environment.kit.tasks.release)
     root = environment.context.workspace.root
     unapproved = runtime.later.unapproved if runtime.later is not None else frozenset[str]
-    files = None if options.bare else Instructions(runtime.home, root, environment.context.hidden, unapproved)
+    files = None if options.bare else Instructions(runtime.home, root, environment.context.is_hidden, unapproved)
     if files is not None and runtime.later is not None:
         runtime.later.imported = files.imported
         if runtime.looker is not None:
@@ -143,7 +143,7 @@ def hooks_of(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     return recorded_hooks({**_configured(runtime, session), **checks, lifecycle.GOAL: _judge_goal})
 
 
-async def _judge_goal(session: Session, fields: Json, rows: Rows | None) -> Merged:
+async def _judge_goal(session: Session, fields: Json, rows: Rows | None) -> HookOutcome:
     from adderclaw.agent.loop import goals
 
     return await goals.judge_goal(session, fields, rows)
@@ -258,15 +258,15 @@ class SessionHost:
     async def approve(self, request: ApprovalRequest) -> Answer:
         return await self._session.operator.approve(request)
 
-    async def fire(self, event: str, fields: Json) -> Merged:
+    async def run_hooks(self, event: str, fields: Json) -> HookOutcome:
         return await self._session.fire(event, fields)
 
-    async def spawn(self, order: Child) -> ChildReport:
+    async def spawn(self, order: ChildRequest) -> ChildReport:
         from adderclaw.agent.subagents import children
 
         return await children.run_child(self._runtime, self._session, order)
 
-    async def call(self, name: str, arguments: Json, why: str, *, asked: bool = False) -> ToolResult:
+    async def call_tool(self, name: str, arguments: Json, why: str, *, asked: bool = False) -> ToolResult:
         from adderclaw.agent.run import hook_calls
 
         return await hook_calls.call_for_hook(
@@ -276,12 +276,12 @@ class SessionHost:
     async def ask_small_model(self, instructions: str, text: str, purpose: str, model: str) -> str:
         return await ask_small_model(self._runtime, self._session, instructions, text, purpose, model)
 
-    async def connecting(self) -> str:
+    async def wait_for_servers(self) -> str:
         waiting = self._session.environment.wait_for_servers
         return "" if waiting is None else await waiting()
 
-    def say(self, message: str, attachments: list[str], status: str) -> None:
-        self._session.bus.tell(
+    def show_message(self, message: str, attachments: list[str], status: str) -> None:
+        self._session.bus.publish(
             {"event_type": "brief", "message": message, "attachments": attachments, "status": status}
         )
 
@@ -302,7 +302,7 @@ class SessionHost:
             self._session.state.planning = ""  # the tool's result tells the model
         return ended
 
-    def lend(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:
+    def grant_for_turn(self, rules: Sequence[str], effort: Effort | None = None) -> list[str]:
         return self._session.environment.active_policy.lend(rules, effort)
 
 
@@ -360,7 +360,7 @@ def persistent_approvals(runtime: Runtime, session: Session, channel: str) -> Op
         stopped=runtime.stopped,
         seconds=seconds,
         key=lambda: read_or_create_key(runtime.key_path),
-        tell=runtime.bus.tell,
+        tell=runtime.bus.publish,
         channel=channel,
         spent=lambda id: session.ledger is not None and session.ledger.names_approval(id),
     )
@@ -388,7 +388,7 @@ def open_provider(runtime: Runtime, name: str) -> Provider:
         name,
         runtime.config,
         secrets=runtime.secrets,
-        tell=runtime.bus.tell,
+        tell=runtime.bus.publish,
         clock=runtime.clock,
         credentials=runtime.credentials,
     )
@@ -398,12 +398,12 @@ def _ledger(runtime: Runtime, store: Store, closing: ExitStack) -> Ledger | None
     receipts = runtime.config.receipts
     if not receipts.enabled:
         message = "receipts are off (receipts.enabled = false): what tools did cannot be verified"
-        runtime.bus.tell({"event_type": "warning", "message": message})
+        runtime.bus.publish({"event_type": "warning", "message": message})
         return None
     ledger = Ledger.open(receipts.path, store, runtime.key_path, clock=runtime.clock, ids=runtime.ids)
     closing.callback(ledger.close)
     for repair in ledger.repairs:
-        runtime.bus.tell({"event_type": "warning", "message": repair})
+        runtime.bus.publish({"event_type": "warning", "message": repair})
     return ledger
 
 
@@ -417,8 +417,8 @@ def _body_writer(runtime: Runtime) -> Callable[[str, Json], None]:
         text = canonical(runtime.secrets.clean(body))
         try:
             workspace.write(folder / name, text.encode("utf-8", "replace"), mode=0o600)
-        except (OSError, Refused) as error:  # a command may have put something else there; the run continues
-            runtime.bus.tell({"event_type": "warning", "message": f"{name} could not be saved: {error}"})
+        except (OSError, PathRefused) as error:  # a command may have put something else there; the run continues
+            runtime.bus.publish({"event_type": "warning", "message": f"{name} could not be saved: {error}"})
 
     return keep
 

@@ -37,7 +37,7 @@ async def until_signal(
             _leave(run, number, mode)
         got.append(number)
         name, grace = signal.Signals(number).name, run.runtime.config.runtime.signal_grace_seconds
-        tell = run.runtime.bus.tell
+        tell = run.runtime.bus.publish
         tell({"event_type": "signal_received", "signal": name})
         tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
         timers.append(loop.call_later(grace, _leave, run, number, mode))

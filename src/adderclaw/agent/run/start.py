@@ -12,7 +12,7 @@ from adderclaw.config.paths import followed
 from adderclaw.config.places import FLAGS, foreign_homes
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
-from adderclaw.core.errors import NoModel, StoreError, UsageError
+from adderclaw.core.errors import NoModelChosen, StoreError, UsageError
 from adderclaw.core.events import Bus
 from adderclaw.core.provider_kinds import BY_NAME
 from adderclaw.core.record import mutable_record
@@ -101,7 +101,7 @@ class Runtime:
                     allowed=self.config.managed.plugins,
                 )
                 for message in plugins.refused:
-                    self.bus.tell({"event_type": "warning", "message": message})
+                    self.bus.publish({"event_type": "warning", "message": message})
             self.plugins_cache = (plugins if plugins is not None and (plugins.loaded or plugins.held) else None,)
         return self.plugins_cache[0]
 
@@ -160,7 +160,7 @@ class Runtime:
         return foreign_homes(self.config.compat.claude)
 
     def stopped(self) -> bool:
-        return os.path.lexists(os.path.join(self.home, home_names.ESTOP)) or self.options.supervisor.halted()
+        return os.path.lexists(os.path.join(self.home, home_names.ESTOP)) or self.options.supervisor.has_lost_run()
 
 
 def _require_allowed(profile: str, loaded: config.Loaded) -> None:
@@ -187,18 +187,18 @@ def start(options: Options) -> Runtime:
     if options.live and not log.is_silenced():
         from adderclaw.storage.telemetry import console
 
-        bus.listen("console", console.sink(sys.stderr))
+        bus.add_sink("console", console.sink(sys.stderr))
     else:
         stream = sys.stderr if options.log_file is None else _log_file(options.log_file)
-        bus.listen("log", log.sink(level, os.environ.get("ADDERCLAW_LOG") == "json", stream))
+        bus.add_sink("log", log.sink(level, os.environ.get("ADDERCLAW_LOG") == "json", stream))
     sources = credentials(options, loaded, secrets, clock)
     runtime = Runtime(options, loaded, config.home(), clock, ids, secrets, sources, bus)
     profile = options.profile or loaded.config.security.autonomy
-    bus.tell({"event_type": "workspace_path", "path": loaded.workspace, "reason": loaded.workspace_reason})
-    bus.tell({"event_type": "startup", "version": __version__, "pid": os.getpid(), "profile": profile})
-    bus.tell({"event_type": "config_path", "paths": list(loaded.files)})
+    bus.publish({"event_type": "workspace_path", "path": loaded.workspace, "reason": loaded.workspace_reason})
+    bus.publish({"event_type": "startup", "version": __version__, "pid": os.getpid(), "profile": profile})
+    bus.publish({"event_type": "config_path", "paths": list(loaded.files)})
     for message in (*_new_warnings(loaded), *chosen):
-        bus.tell({"event_type": "warning", "message": message})
+        bus.publish({"event_type": "warning", "message": message})
     return runtime
 
 
@@ -238,7 +238,7 @@ def _new_warnings(loaded: config.Loaded) -> tuple[str, ...]:
         return loaded.warnings
     from adderclaw.config import shown_once
 
-    new = shown_once.first_time(config.home(), loaded.notes)
+    new = shown_once.not_shown_before(config.home(), loaded.notes)
     return tuple(text for text in loaded.warnings if text not in loaded.notes or text in new)
 
 
@@ -288,16 +288,16 @@ def load_with_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
         return loaded, ()
     if options.provider is None and "model_config" in (_operators_row(now.memory.path) or {}):
         return loaded, ()
-    keys = found_keys.undeclined(config.home())
+    keys = found_keys.undeclined_keys(config.home())
     if options.provider is not None:  # the option names an entry with a real model, or a provider with a key
         keys = [key for key in keys if key.kind == options.provider]
     elif keys and options.choose is not None:
         if options.choose(keys) is not None:  # which was stored in the operator's configuration
             return _load(options, options.overrides), ()
         keys = []
-    key = found_keys.the_only(keys)
+    key = found_keys.only_key(keys)
     if key is None and options.asks == "must" and name in now.providers.models:
-        raise NoModel(found_keys.NO_MODEL)
+        raise NoModelChosen(found_keys.NO_MODEL)
     if key is None:
         return loaded, ()
     overrides, used = found_keys.with_key(options.overrides, key, now)
@@ -323,7 +323,7 @@ def _operators_row(path: str) -> Json | None:
 
 def _asks_nobody(now: Config, name: str) -> bool:
     entry = now.providers.models.get(name)
-    return entry is None or BY_NAME[entry.kind].asks_nobody
+    return entry is None or BY_NAME[entry.kind].has_no_server
 
 
 def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock: Clock) -> Sources:
@@ -367,4 +367,4 @@ def operators_own(options: Options, loaded: config.Loaded, key: str) -> bool:
 
 
 def warn(runtime: Runtime, message: str) -> None:
-    runtime.bus.tell({"event_type": "warning", "message": message})
+    runtime.bus.publish({"event_type": "warning", "message": message})

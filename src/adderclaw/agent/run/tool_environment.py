@@ -67,7 +67,7 @@ def tool_environment(
     start = None if contents is None else Starter(runtime, confinement, contents, network)
     tasks = None
     if store is not None:
-        tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped, runtime.bus.mention)
+        tasks = Tasks(runtime.clock, runtime.ids, keep, store, runtime.stopped, runtime.bus.publish_soon)
     kit = tools.Kit(
         _with_policy_scope(settings_now, active_policy.policy),
         store,
@@ -99,9 +99,9 @@ def tool_environment(
             session_id,
             workspace,
             free_reads=runtime.options.free_reads,
-            kept=keep.folder,
-            shown=tuple(policy_inputs["shown"]),
-            keep=keep,
+            outputs_folder=keep.folder,
+            readable_folders=tuple(policy_inputs["shown"]),
+            store_output=keep,
         ),
         stopped=runtime.stopped,
         planning=lambda: _planning(store, conversation_id),

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from adderclaw.agent.session.session import Session
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.sandbox import workspace
 
 MAX_PATHS = 1000
@@ -21,7 +21,7 @@ def watch_paths(session: Session, paths: Iterable[str]) -> None:
             session.state.watched_paths.setdefault(path, path_stamp(path))
 
 
-def watch_from_hook(session: Session, merged: Merged) -> None:
+def watch_from_hook(session: Session, merged: HookOutcome) -> None:
     """Watch the paths that a hook's answer names."""
     hook_paths = merged.specific.get("watchPaths")
     if isinstance(hook_paths, list):

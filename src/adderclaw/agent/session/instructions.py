@@ -14,8 +14,8 @@ from typing import Any, Literal, cast
 from adderclaw.config.paths import followed
 from adderclaw.config.places import MARKERS
 from adderclaw.core import home_names
-from adderclaw.core.errors import Refused
-from adderclaw.core.framing import framed, sealed
+from adderclaw.core.errors import PathRefused
+from adderclaw.core.framing import content_mark, framed
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
@@ -279,7 +279,7 @@ def _open_regular(path: str, within: str) -> _Open | None:
             continue
         try:
             return _Open(resolved, workspace.open_file(resolved))
-        except Refused:
+        except PathRefused:
             continue  # the path contains a link, or is not a regular file
         except (OSError, ValueError):
             return None
@@ -316,7 +316,7 @@ def _is_linked(path: WorkspacePath) -> bool:
     """Whether the path may contain a link; else nothing is there."""
     try:
         return workspace.Entry(path, workspace.status(path)).is_link
-    except Refused:
+    except PathRefused:
         return True
     except OSError:
         return False
@@ -328,7 +328,7 @@ def _markdown_files(top: WorkspacePath) -> Iterator[WorkspacePath]:
     while waiting:
         try:
             entries = workspace.entries(waiting.pop())
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             continue
         waiting += [entry.path for entry in reversed(entries) if entry.is_folder]
         yield from (entry.path for entry in entries if not entry.is_folder and entry.path.name.endswith(".md"))
@@ -376,7 +376,7 @@ def instructions_text(files: list[File]) -> str:
         body = file.text.replace("</instructions", "<\\/instructions")
         name = visible(file.path, keep_newlines=False)
         if file.outside:
-            parts.append(f"{OUTSIDE.format(name=name)}\n{framed(sealed(body), body)}")
+            parts.append(f"{OUTSIDE.format(name=name)}\n{framed(content_mark(body), body)}")
             continue
         parts.append(f'<instructions from="{name}" of="{file.scope}">\n{body}\n</instructions>')
     return "\n\n".join(parts)

@@ -7,7 +7,7 @@ from adderclaw.config.model_facts.catalogue import Prices, Quote, cost
 from adderclaw.config.schema.settings import Limits
 from adderclaw.core.errors import LimitError
 from adderclaw.core.json_text import digest
-from adderclaw.core.overseer import ALONE, Asking, RunSupervisor
+from adderclaw.core.overseer import NO_SUPERVISOR, ModelCallEstimate, RunSupervisor
 from adderclaw.core.types import Clock, ToolCall, ToolResult, Usage
 
 TYPICAL_ANSWER = 1_000
@@ -26,7 +26,13 @@ class Budget:
     """
 
     def __init__(
-        self, limits: Limits, clock: Clock, prices: Prices, outer: RunSupervisor = ALONE, *, cost_set_in: str = ""
+        self,
+        limits: Limits,
+        clock: Clock,
+        prices: Prices,
+        outer: RunSupervisor = NO_SUPERVISOR,
+        *,
+        cost_set_in: str = "",
     ) -> None:
         """`outer`: limits that the run shares with others. `cost_set_in`: where `limits.cost_usd` was set, if anywhere.
 
@@ -185,13 +191,13 @@ class Budget:
             raise LimitError(f"cost limit reached: {amounts} (limits.cost_usd)", "cost_usd")
 
 
-def _largest_call(quote: Quote, input_tokens: int, answer: int) -> Asking:
+def _largest_call(quote: Quote, input_tokens: int, answer: int) -> ModelCallEstimate:
     """The most that a call can take: twice the expected input, and the longest answer."""
     facts = quote.facts
     longest = quote.max_tokens or facts.max_output_tokens
     tokens = min(2 * input_tokens + OVERHEAD, max(facts.context_tokens or 2**31, input_tokens))
     dearest = max(facts.input_per_mtok or 0.0, facts.cache_write_per_mtok or 0.0)
-    return Asking(
+    return ModelCallEstimate(
         model=quote.model,
         input_tokens=tokens,
         input_price=tokens * dearest / 1_000_000 if facts.priced else 0.0,

@@ -14,9 +14,9 @@ from adderclaw.config.schema.settings import Config, Permissions
 from adderclaw.core.events import Bus
 from adderclaw.core.framing import tagged
 from adderclaw.core.history import History
-from adderclaw.core.hook_outcome import NO_HOOKS, Merged
-from adderclaw.core.host import NOBODY, Host
-from adderclaw.core.overseer import ALONE as NO_OVERSEER
+from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
+from adderclaw.core.host import NO_SESSION, Host
+from adderclaw.core.overseer import NO_SUPERVISOR as NO_OVERSEER
 from adderclaw.core.overseer import RunSupervisor
 from adderclaw.core.questions import Operator
 from adderclaw.core.record import NamedTuple, mutable_record
@@ -157,8 +157,8 @@ class ToolEnvironment:
         """Update which files searches skip: those that rules deny, and AdderClaw's own files under any name."""
         from adderclaw import policy as gate
 
-        self.context.hidden = _hidden(gate.hidden_from_search(self.policy), self.protected_ids)
-        self.context.unchanged = gate.kept_from_deletion(self.policy)
+        self.context.is_hidden = _hidden(gate.hidden_from_search(self.policy), self.protected_ids)
+        self.context.is_write_protected = gate.kept_from_deletion(self.policy)
 
     @property
     def offered_tools(self) -> dict[str, Tool[Any]]:
@@ -196,7 +196,7 @@ def _is_linked(path: str, own: Callable[[], frozenset[tuple[int, int]]]) -> bool
 
 type Rows = list[Callable[[Cursor], None]]
 """Functions that write rows in the transaction of something else."""
-type Chain = Callable[["Session", Json, Rows | None], Awaitable[Merged]]
+type Chain = Callable[["Session", Json, Rows | None], Awaitable[HookOutcome]]
 """The hooks of one event, ready to run."""
 
 
@@ -303,13 +303,13 @@ class Session:
 
     tape: Tape = NO_TAPE
     """Records or replays everything that reaches the session from outside."""
-    host: Host = NOBODY
+    host: Host = NO_SESSION
     """The session as its tools see it; set once by `set_host`."""
 
     def set_host(self, host: Host) -> None:
         self.host = self.environment.context.host = host
 
-    async def fire(self, event: str, fields: Json, rows: Rows | None = None) -> Merged:
+    async def fire(self, event: str, fields: Json, rows: Rows | None = None) -> HookOutcome:
         """Run the hooks of an event, if there are any.
 
         Their rows are committed at once, or appended to `rows` for the caller's transaction.
@@ -331,17 +331,17 @@ class Session:
         """Report a stored unit of work, which a resumed run does not repeat, to the supervisor."""
         if self.supervisor is not NO_OVERSEER:
             self._flush()
-            await self.supervisor.unit(unit)
+            await self.supervisor.unit_stored(unit)
 
     async def call_recorded(self, call: ToolCall) -> None:
         """Report to the supervisor that a call and its result are recorded."""
-        if self.supervisor.ended(call):
+        if self.supervisor.call_ended(call):
             self._flush()
-            await self.supervisor.put_away()
+            await self.supervisor.save_progress()
 
     def _flush(self) -> None:
         """Write all pending events and tape items, so that a copy of the store is complete."""
-        self.bus.catch_up()
+        self.bus.deliver()
         with self.store.write():
             pass
 

@@ -21,10 +21,10 @@ from adderclaw.agent.session import prompt
 from adderclaw.agent.session.limits import LoopDetector
 from adderclaw.agent.session.session import ActivePolicy, Session, State, ToolEnvironment, TurnResult
 from adderclaw.agent.session.tape import NO_TAPE
-from adderclaw.core.child import Child, ChildReport
+from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import AdderClawError, LimitError
-from adderclaw.core.hook_outcome import NO_HOOKS, Merged
-from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, replied
+from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
+from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, answer_with
 from adderclaw.core.tool_traits import TOOLS
 from adderclaw.core.types import Json, Provider, Tool, ToolContext, Workspace
 from adderclaw.models import providers
@@ -44,13 +44,13 @@ class Unattended:
         return Answer(approved=False, by="no_operator", comment="a background subagent can ask nobody")
 
     async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
-        return replied(None)
+        return answer_with(None)
 
 
-async def run_child(runtime: Runtime, parent: Session, order: Child) -> ChildReport:
+async def run_child(runtime: Runtime, parent: Session, order: ChildRequest) -> ChildReport:
     """Create a child, run its turn and store how it ended, before the result is reported."""
     # A child must not wait for a slot held by its own ancestors (deadlock).
-    await _require_slot(runtime, parent, waits=order.waits and not parent.depth)
+    await _require_slot(runtime, parent, waits=order.waits_for_slot and not parent.depth)
     runtime.children += 1
     parent.budget.children += 1
     try:
@@ -61,7 +61,7 @@ async def run_child(runtime: Runtime, parent: Session, order: Child) -> ChildRep
             runtime.child_ended.set()
 
 
-async def _run_counted_child(runtime: Runtime, parent: Session, order: Child) -> ChildReport:
+async def _run_counted_child(runtime: Runtime, parent: Session, order: ChildRequest) -> ChildReport:
     await _start_servers_of(parent, order)
     child, own_provider, apart = make_child(runtime, parent, order)
     begin_child(child, parent, order)
@@ -107,22 +107,22 @@ async def _require_slot(runtime: Runtime, parent: Session, *, waits: bool) -> No
         raise LimitError(f"this run has begun {allowed.max_total} subagents already (subagents.max_total)")
 
 
-async def _start_servers_of(parent: Session, order: Child) -> None:
+async def _start_servers_of(parent: Session, order: ChildRequest) -> None:
     """Start the MCP servers whose tools the order names and which have not been started yet."""
-    arrive = parent.environment.wait_for_tool if order.apart is None else None  # an isolated child starts its own
+    arrive = parent.environment.wait_for_tool if order.isolation is None else None  # an isolated child starts its own
     for name in order.tools or ():
         if arrive is not None and name.startswith("mcp__") and not tools_by_name(parent.environment.tools, (name,)):
             await arrive(name if "__" in name[5:] else f"{name}__*")
 
 
 def make_child(
-    runtime: Runtime, parent: Session, order: Child
+    runtime: Runtime, parent: Session, order: ChildRequest
 ) -> "tuple[Session, Provider | None, IsolatedChild | None]":
     """Create a child with its own id, context, prompt and history, and its parent's store, ledger, budget and sandbox.
 
     It is never allowed more than its parent. A provider or sandbox of its own is returned too, to be closed.
     """
-    session_id = order.again or runtime.ids("session")
+    session_id = order.resumed_session_id or runtime.ids("session")
     chosen = _model(runtime, parent, order)
     own = None if chosen.provider == parent.provider.name else open_provider(runtime, chosen.provider)
     environment, apart = _child_environment(runtime, parent, order, session_id)
@@ -140,10 +140,10 @@ def make_child(
         parent,
         config=config,
         environment=environment,
-        bus=parent.bus.of_session(session_id),
+        bus=parent.bus.for_session(session_id),
         provider=own or parent.provider,
         model=chosen.model,
-        thinking=order.thinking.over(parent.thinking),
+        thinking=order.thinking.with_fallback(parent.thinking),
         prompt=prompt.compose_prompt(
             environment.context.workspace.root,
             "",
@@ -171,7 +171,7 @@ def _denied(parent: Session, apart: "IsolatedChild | None") -> list[str]:
     return [*parent.config.permissions.deny, *(apart.denied if apart is not None else ())]
 
 
-def _model(runtime: Runtime, parent: Session, order: Child) -> providers.Choice:
+def _model(runtime: Runtime, parent: Session, order: ChildRequest) -> providers.Choice:
     own = providers.Choice(parent.provider.name, parent.model)
     if isinstance(parent.provider, NoModelProvider):
         own = chosen_model(runtime.options, runtime.config)
@@ -179,12 +179,12 @@ def _model(runtime: Runtime, parent: Session, order: Child) -> providers.Choice:
 
 
 def _child_environment(
-    runtime: Runtime, parent: Session, order: Child, session_id: str
+    runtime: Runtime, parent: Session, order: ChildRequest, session_id: str
 ) -> "tuple[ToolEnvironment, IsolatedChild | None]":
-    if order.apart is not None:
+    if order.isolation is not None:
         from adderclaw.agent.subagents import isolated_child as apart
 
-        return apart.isolated_environment(runtime, parent, order, order.apart, session_id)
+        return apart.isolated_environment(runtime, parent, order, order.isolation, session_id)
     above = parent.environment
     policy = gate.with_stricter_mode(above.active_policy.own, order.mode)
     workspace = above.context.workspace
@@ -192,9 +192,9 @@ def _child_environment(
         parent.conversation_id,
         session_id,
         Workspace(workspace.root, workspace.extra, order.cwd),
-        kept=above.context.kept,
-        shown=above.context.shown,
-        keep=above.context.keep,
+        outputs_folder=above.context.outputs_folder,
+        readable_folders=above.context.readable_folders,
+        store_output=above.context.store_output,
     )
     tasks = above.kit.tasks and above.kit.tasks.for_child()
     kit = replace(above.kit, tasks=tasks)
@@ -213,7 +213,7 @@ def _share_late_tools(
     environment: ToolEnvironment,
     child_tools: dict[str, Tool[Any]],
     parent: Session,
-    order: Child,
+    order: ChildRequest,
 ) -> None:
     """Give the child the tools of MCP servers that the parent gets later, if it may have them."""
     known = set(above.tools)
@@ -239,23 +239,23 @@ def _share_late_tools(
     environment.wait_for_tool, environment.wait_for_servers = arrived, connected
 
 
-def _tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:
+def _tools(above: Mapping[str, Tool[Any]], parent: Session, order: ChildRequest) -> dict[str, Tool[Any]]:
     """The parent's tools that the child gets, and the order's own."""
     chosen = _child_tools(above, parent, order)
     if order.tools and not chosen:
         raise AdderClawError(f"none of the tools of {order.agent_type!r} is there: {', '.join(order.tools)}")
-    return chosen | {tool.name: tool for tool in order.extra}
+    return chosen | {tool.name: tool for tool in order.extra_tools}
 
 
-def _child_tools(above: Mapping[str, Tool[Any]], parent: Session, order: Child) -> dict[str, Tool[Any]]:
+def _child_tools(above: Mapping[str, Tool[Any]], parent: Session, order: ChildRequest) -> dict[str, Tool[Any]]:
     """Select the child's tools. Tools that the order names are in its prompt; others may be deferred."""
     deepest = parent.depth + 1 >= parent.config.subagents.max_depth
     left_out = {
         tool.name
         for tool in TOOLS
-        if not tool.for_children or (tool.asks and order.background) or (tool.nests and deepest)
+        if not tool.for_children or (tool.asks and order.background) or (tool.starts_child and deepest)
     }
-    left_out |= tools_by_name(above, order.without)
+    left_out |= tools_by_name(above, order.excluded_tools)
     if order.tools is None or "*" in order.tools:
         return {name: tool for name, tool in above.items() if name not in left_out}
     names = tools_by_name(above, order.tools) - left_out
@@ -271,7 +271,7 @@ def tools_by_name(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set
     return matched | ({name for name in above if name.startswith(servers)} if servers else set())
 
 
-def operator_of(parent: Session, order: Child, session_id: str) -> Operator:
+def operator_of(parent: Session, order: ChildRequest, session_id: str) -> Operator:
     from adderclaw.agent.tool_call.approvals import PersistentApprovals
 
     if order.background:
@@ -286,7 +286,7 @@ def operator_of(parent: Session, order: Child, session_id: str) -> Operator:
 # ------------------------------------------------------------------ the child's turns
 
 
-def begin_child(child: Session, parent: Session, order: Child) -> None:
+def begin_child(child: Session, parent: Session, order: ChildRequest) -> None:
     with child.store.write() as cursor:
         transcript.begin(
             cursor,
@@ -294,8 +294,8 @@ def begin_child(child: Session, parent: Session, order: Child) -> None:
             session_id=child.session_id,
             project_dir=child.environment.context.workspace.root,
         )
-        if order.again:
-            subagents.resume(cursor, order.again)
+        if order.resumed_session_id:
+            subagents.resume(cursor, order.resumed_session_id)
         else:
             subagents.begin(
                 cursor,
@@ -306,7 +306,7 @@ def begin_child(child: Session, parent: Session, order: Child) -> None:
                 description=order.description,
                 background=order.background,
             )
-    child.bus.tell(
+    child.bus.publish(
         {
             "event_type": "subagent_started",
             "parent_session_id": parent.session_id,
@@ -318,15 +318,15 @@ def begin_child(child: Session, parent: Session, order: Child) -> None:
     )
 
 
-async def _turns(parent: Session, child: Session, order: Child) -> TurnResult:
+async def _turns(parent: Session, child: Session, order: ChildRequest) -> TurnResult:
     """Run the child's turn, and further ones while the order or a SubagentStop hook requires it."""
     who = {"agent_id": child.agent_id, "agent_type": child.agent_type}
-    fire = _fire_no_hooks if order.unhooked else parent.fire
+    fire = _fire_no_hooks if order.without_hooks else parent.fire
     begun = await fire("SubagentStart", who)
     message: str | None = "\n\n".join((order.prompt, *begun.context))
-    if order.again:
+    if order.resumed_session_id:
         resume.restore_session(child, go_on=True)
-        child.state.rounds = order.rounds
+        child.state.rounds = order.rounds_used
         message = None if child.state.history.messages else message
     for again in range(STOP_HOOK_CAP + 1):
         result = await _turn(child, order, message)
@@ -342,17 +342,21 @@ async def _turns(parent: Session, child: Session, order: Child) -> TurnResult:
     raise AssertionError("unreachable")
 
 
-async def _turn(child: Session, order: Child, message: str | None) -> TurnResult:
+async def _turn(child: Session, order: ChildRequest, message: str | None) -> TurnResult:
     try:
         result = await run_turn(child, message)
-        if result.outcome == "completed" and order.until is not None and (missed := order.until()) is not None:
+        if (
+            result.outcome == "completed"
+            and order.before_end is not None
+            and (missed := order.before_end()) is not None
+        ):
             result = await run_turn(child, missed)
     except AdderClawError as error:
         return TurnResult("error", "", str(error))
     return result
 
 
-async def _fire_no_hooks(_event: str, _fields: Json) -> Merged:
+async def _fire_no_hooks(_event: str, _fields: Json) -> HookOutcome:
     """Fires no hooks: an agent hook that fires hooks would call itself without end."""
     return NO_HOOKS
 
@@ -360,7 +364,7 @@ async def _fire_no_hooks(_event: str, _fields: Json) -> Merged:
 def finish_child(child: Session, result: TurnResult) -> None:
     with child.store.write() as cursor:
         subagents.finish(cursor, child.session_id, result.outcome, result.answer, result.reason)
-    child.bus.tell(
+    child.bus.publish(
         {
             "event_type": "subagent_finished",
             "agent_type": child.agent_type,

@@ -10,7 +10,7 @@ from adderclaw.agent.run.start import Runtime
 from adderclaw.agent.run.tool_environment import is_unmasked, make_box, outputs_folder
 from adderclaw.agent.session.policy_inputs import policy_of
 from adderclaw.agent.session.session import ActivePolicy, Session, ToolEnvironment
-from adderclaw.core.child import Apart, Child
+from adderclaw.core.child import ChildRequest, Isolation
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.tool_traits import EDIT, READ
 from adderclaw.core.types import Json, Tool, ToolContext, Touch, Workspace
@@ -56,7 +56,7 @@ class IsolatedChild:
 
 
 def isolated_environment(
-    runtime: Runtime, parent: Session, order: Child, apart: Apart, session_id: str
+    runtime: Runtime, parent: Session, order: ChildRequest, apart: Isolation, session_id: str
 ) -> tuple[ToolEnvironment, IsolatedChild]:
     """Build the child's environment. Raises AdderClawError if it cannot be isolated; there is no weaker fallback."""
     above = parent.environment
@@ -72,7 +72,7 @@ def isolated_environment(
     network = above.network if apart.network and isinstance(above.network, SessionNetwork) else None
     contents = WorkspaceContents(runtime, above.confinement, workspace, active_policy, apart=apart)
     isolated = IsolatedChild(runtime, contents, network, denied)
-    tasks = Tasks(runtime.clock, runtime.ids, keep, parent.store, runtime.stopped, runtime.bus.mention)
+    tasks = Tasks(runtime.clock, runtime.ids, keep, parent.store, runtime.stopped, runtime.bus.publish_soon)
     kit = replace(
         above.kit,
         start=isolated.start,
@@ -87,8 +87,8 @@ def isolated_environment(
         parent.conversation_id,
         session_id,
         Workspace(workspace.root, workspace.extra, order.cwd if apart.workspace == "read" else SCRATCH),
-        kept=keep.folder,
-        keep=keep,
+        outputs_folder=keep.folder,
+        store_output=keep,
     )
 
     def unmasked(touch: Touch) -> bool:
@@ -127,28 +127,30 @@ def _policy(parent: Session, policy_inputs: Json, denied: tuple[str, ...]) -> po
     return replace(tightened, autonomy=own.autonomy, autonomy_set=own.autonomy_set, mode=own.mode)
 
 
-def _tools(built_in: dict[str, Tool[Any]], order: Child) -> dict[str, Tool[Any]]:
+def _tools(built_in: dict[str, Tool[Any]], order: ChildRequest) -> dict[str, Tool[Any]]:
     from adderclaw.agent.subagents.children import tools_by_name
 
     names = tools_by_name(built_in, order.tools or ())
     chosen = {name: replace(tool, deferred=False) for name, tool in built_in.items() if name in names}
-    return {name: _wrap_tool(tool, order) for name, tool in chosen.items()} | {tool.name: tool for tool in order.extra}
+    return {name: _wrap_tool(tool, order) for name, tool in chosen.items()} | {
+        tool.name: tool for tool in order.extra_tools
+    }
 
 
-def _wrap_tool(tool: Tool[Any], order: Child) -> Tool[Any]:
-    return tool if order.wrap is None else order.wrap(tool)
+def _wrap_tool(tool: Tool[Any], order: ChildRequest) -> Tool[Any]:
+    return tool if order.wrap_tool is None else order.wrap_tool(tool)
 
 
 def _start_servers(
     runtime: Runtime,
     parent: Session,
-    order: Child,
+    order: ChildRequest,
     environment: ToolEnvironment,
     child_tools: dict[str, Tool[Any]],
     isolated: IsolatedChild,
 ) -> None:
     """Start MCP servers in the child's sandbox, without the pages, cookies or files of another session."""
-    names = order.apart.servers if order.apart is not None else ()
+    names = order.isolation.servers if order.isolation is not None else ()
     entries = [entry for entry in servers.configured(runtime) if entry.name in names and not entry.server.disabled]
     if not entries:
         return
@@ -160,7 +162,7 @@ def _start_servers(
     wires = ConnectionSetup(
         clock=runtime.clock,
         secrets=runtime.secrets,
-        tell=runtime.bus.tell,
+        tell=runtime.bus.publish,
         roots=(workspace.root, *workspace.extra),
         start=isolated.start,
         env=environment.kit.env,

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from adderclaw.core.errors import AdderClawError, DeniedError, StaysOpen, Stopped, UsageError
+from adderclaw.core.errors import AdderClawError, AnswerPending, DeniedError, Stopped, UsageError
 from adderclaw.core.events import Body
 from adderclaw.core.json_text import canonical, digest
 from adderclaw.core.questions import (
@@ -20,7 +20,7 @@ from adderclaw.core.questions import (
     Question,
     QuestionRequest,
     Replies,
-    replied,
+    answer_with,
 )
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import lookalikes, visible
@@ -182,7 +182,7 @@ class PersistentApprovals:
         finally:
             del self._asked[row.id]
         if stays and answer.by == "no_operator":
-            raise StaysOpen(row.id, answer.comment)
+            raise AnswerPending(row.id, answer.comment)
         if self._channel:  # not in a replay
             answer = answer._replace(approval_id=row.id)
         self._publish_answer(row, answer)
@@ -487,4 +487,4 @@ class NoOperator:
     async def ask(self, request: QuestionRequest) -> Answer:  # noqa: ARG002
         if self._waits:
             await asyncio.Event().wait()
-        return replied(None)
+        return answer_with(None)

@@ -15,7 +15,7 @@ from adderclaw.agent.tool_call.permission_check import PreparedCall, judge_in_se
 from adderclaw.agent.tool_call.result import FinishedCall, record_result, write_intent
 from adderclaw.core.errors import AdderClawError, LimitError
 from adderclaw.core.json_text import canonical, digest
-from adderclaw.core.overseer import ALONE, Begun
+from adderclaw.core.overseer import NO_SUPERVISOR, StartedCall
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import DENIAL_KINDS, Json, ToolCall, ToolResult, Touch, internal_failure, refused, rejected
@@ -74,7 +74,7 @@ class ApprovedCall(NamedTuple):
 async def judge(session: Session, call: ToolCall, record: CallRecord, refusal: str | None = None) -> GatedCall:
     """Find the tool of a call, decode its input, run the PreToolUse hooks and judge it."""
     call = unwrap_call(call)
-    session.bus.mention(
+    session.bus.publish_soon(
         {
             "event_type": "tool_requested",
             "tool": call.name,
@@ -220,8 +220,8 @@ def commit_intent(session: Session, approved_calls: Sequence[ApprovedCall]) -> N
     """Commit the intent to run these calls. After this, a crash leaves them with an unknown outcome."""
     if session.ledger is not None:
         session.ledger.require_ready(len(approved_calls))
-    if session.supervisor is not ALONE:
-        session.supervisor.begins(
+    if session.supervisor is not NO_SUPERVISOR:
+        session.supervisor.calls_started(
             [_begun_call(session, approved_call.prepared_call.call) for approved_call in approved_calls]
         )
     with session.store.write() as cursor:
@@ -230,7 +230,7 @@ def commit_intent(session: Session, approved_calls: Sequence[ApprovedCall]) -> N
         session.store_spent(cursor)
     for prepared_call, record, how, *_ in approved_calls:
         record.begun = True
-        session.bus.mention(
+        session.bus.publish_soon(
             {
                 "event_type": "tool_approved",
                 "tool": prepared_call.call.name,
@@ -242,9 +242,9 @@ def commit_intent(session: Session, approved_calls: Sequence[ApprovedCall]) -> N
         )
 
 
-def _begun_call(session: Session, call: ToolCall) -> Begun:
+def _begun_call(session: Session, call: ToolCall) -> StartedCall:
     text = canonical(call.arguments) if call.arguments is not None else call.raw
-    return Begun(call.id, call.name, session.secrets.shown(text)[:SHOWN])
+    return StartedCall(call.id, call.name, session.secrets.redact(text)[:SHOWN])
 
 
 class TimedResult(NamedTuple):
@@ -358,7 +358,7 @@ async def _ask_operator(session: Session, prepared_call: PreparedCall) -> Answer
 
     decision, case = prepared_call.decision, prepared_call.case
     session.store.flush()
-    session.bus.catch_up()
+    session.bus.deliver()
     command, ways = prepared_call.touch.command, session.environment.network
     shown = command.shown if command is not None else canonical(prepared_call.call.arguments)
     request = ApprovalRequest(
@@ -407,7 +407,7 @@ def _plan_hash(session: Session, prepared_call: PreparedCall) -> str:
     """The hash of what the operator is asked about: tool, input, directory, and everything that it would touch."""
     name = prepared_call.tool.name if prepared_call.tool is not None else prepared_call.call.name
     workspace = session.environment.context.workspace
-    if session.supervisor is not ALONE:  # the answer may come when the run is on another machine
+    if session.supervisor is not NO_SUPERVISOR:  # the answer may come when the run is on another machine
         from adderclaw.policy import facts
 
         return digest(
@@ -454,7 +454,7 @@ def _grant_always(session: Session, prepared_call: PreparedCall, answer: Answer)
             root = session.environment.context.workspace.root
             stored_in = f"{project_grants.add(session.home, root, rules)} for {root}"
     except AdderClawError as error:
-        session.bus.tell({"event_type": "warning", "message": f"'always' could not be kept: {error}"})
+        session.bus.publish({"event_type": "warning", "message": f"'always' could not be kept: {error}"})
         return {}
     return session.secrets.clean({"granted": list(rules), "granted_in": stored_in})
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from adderclaw.agent.session.session import Rows, Session, hook_text
 from adderclaw.agent.tool_call.permission_check import PreparedCall, judge_in_session
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import Answer
 from adderclaw.core.tool_traits import EDIT
@@ -53,7 +53,7 @@ class CallRecord:
         self.finished: FinishedCall | None = None
         """The recorded outcome."""
 
-    def add_hook_output(self, event: str, merged: Merged, *reasons: str) -> None:
+    def add_hook_output(self, event: str, merged: HookOutcome, *reasons: str) -> None:
         texts = [text for text in (*merged.context, *reasons) if text]
         if texts:
             self.hook_texts.append(hook_text(event, texts))
@@ -162,10 +162,10 @@ def _apply_permission_updates(session: Session, updates: Sequence[Json], who: st
             stored_in = permission_updates.apply_update(session, permission_update := decode(PermissionUpdate, update))
             if permission_update.destination in permission_updates.PROJECT_DESTINATIONS:
                 message = f"{who}'s permission update counts in {stored_in}"
-                session.bus.tell({"event_type": "warning", "message": message})
+                session.bus.publish({"event_type": "warning", "message": message})
         except AdderClawError as error:
             message = f"{who}'s permission update is not made: {error}"
-            session.bus.tell({"event_type": "warning", "message": message})
+            session.bus.publish({"event_type": "warning", "message": message})
 
 
 def _apply_hook_approval(

@@ -62,7 +62,9 @@ def end_plan_mode(session: Session) -> bool:
     """
     began = _initial_permissions(session).defaultMode
     mode = next((candidate for candidate in (session.state.last_work_mode, began) if candidate != "plan"), "default")
-    if session.environment.active_policy.initial.autonomy_now == "readonly" or managed.is_beyond(session.managed, mode):
+    if session.environment.active_policy.initial.autonomy_now == "readonly" or managed.exceeds_managed_mode(
+        session.managed, mode
+    ):
         return False
     _apply_permissions(session, replace(session.config.permissions, defaultMode=mode))
     return True
@@ -78,7 +80,9 @@ def mode_cycle(session: Session) -> list[PermissionMode | None]:
     """The modes that Shift+Tab cycles through. None stands for the autonomy that the session began with."""
     began, policy = _initial_permissions(session).defaultMode, session.environment.active_policy.initial
     usual: tuple[PermissionMode, ...] = ("default", "acceptEdits", "plan")
-    modes: list[PermissionMode | None] = [mode for mode in usual if not managed.is_beyond(session.managed, mode)]
+    modes: list[PermissionMode | None] = [
+        mode for mode in usual if not managed.exceeds_managed_mode(session.managed, mode)
+    ]
     if policy.autonomy_now == "readonly":  # its prompt lists no tool that writes
         return [began]
     if began is None and policy.autonomy != "supervised":
@@ -105,7 +109,7 @@ def choose_mode(session: Session, mode: PermissionMode | None) -> None:
 
 def _check_mode(session: Session, update: PermissionUpdate, *, may_bypass: bool) -> None:
     """Reject a mode that is looser than the administrator allows, than the session's start, or than `readonly`."""
-    if managed.is_beyond(session.managed, update.mode):
+    if managed.exceeds_managed_mode(session.managed, update.mode):
         raise UsageError(f"the mode {update.mode} is looser than {managed.FILE} allows, and no user can change that")
     if (
         update.mode == "bypassPermissions"
@@ -120,7 +124,7 @@ def _check_mode(session: Session, update: PermissionUpdate, *, may_bypass: bool)
 
 def _check_allows(session: Session) -> None:
     """Reject new allow rules if the administrator lets only their own count."""
-    if managed.allows_alone(session.managed):
+    if managed.only_managed_allows(session.managed):
         raise UsageError("no rule is added: on this machine only its administrator's allow rules count")
 
 

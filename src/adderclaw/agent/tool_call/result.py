@@ -8,7 +8,7 @@ from typing import Literal
 from adderclaw.agent.session.session import Session
 from adderclaw.agent.tool_call.hooks import CallRecord
 from adderclaw.agent.tool_call.permission_check import PreparedCall
-from adderclaw.core.framing import Frame, cut
+from adderclaw.core.framing import Frame, shorten
 from adderclaw.core.history import media_json
 from adderclaw.core.json_text import digest
 from adderclaw.core.record import NamedTuple
@@ -86,7 +86,7 @@ def record_result(
 
 def clip_result(result: ToolResult) -> ToolResult:
     """Cut a long result without storing the whole in a file, so that a replay gives the same result."""
-    content = cut(result.content)
+    content = shorten(result.content)
     return result if content == result.content else replace(result, content=content)
 
 
@@ -115,7 +115,7 @@ def _warn_of_loop(session: Session, call: ToolCall, result: ToolResult) -> ToolR
     if not session.state.loops.warns:
         return result
     repeats = session.state.loops.repeats
-    session.bus.tell({"event_type": "loop_warning", "tool": call.name, "repeats": repeats})
+    session.bus.publish({"event_type": "loop_warning", "tool": call.name, "repeats": repeats})
     note = f"[The same call gave this same result {repeats} times. Do something else.]"
     return replace(result, content=f"{result.content}\n{note}")
 
@@ -151,7 +151,7 @@ def write_receipt(
     )
     written = session.ledger.adopt_receipt(draft, rows) if after_crash else None
     written = written or session.ledger.append(draft, rows)
-    session.bus.mention(
+    session.bus.publish_soon(
         {
             "event_type": "receipt_written",
             "receipt_id": written.id,
@@ -169,7 +169,7 @@ def _publish_outcome(
     name, use = prepared_call.call.name, prepared_call.call.id
     if status == "denied":
         risk = prepared_call.decision.risk
-        session.bus.tell(
+        session.bus.publish(
             {
                 "event_type": "tool_denied",
                 "tool": name,
@@ -181,7 +181,7 @@ def _publish_outcome(
         )
     elif status == "failed":
         kind: ErrorClass = result.error_class
-        session.bus.tell(
+        session.bus.publish(
             {
                 "event_type": "tool_failed",
                 "tool": name,
@@ -193,7 +193,7 @@ def _publish_outcome(
         )
     else:
         returned: dict[Literal["exit_code"], int] = {"exit_code": how["exit_code"]} if "exit_code" in how else {}
-        session.bus.mention(
+        session.bus.publish_soon(
             {
                 "event_type": "tool_completed",
                 "tool": name,

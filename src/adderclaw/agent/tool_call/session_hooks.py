@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from adderclaw.agent.session.session import Chain, Rows, Session, ToolEnvironment
 from adderclaw.agent.tool_call.permission_check import prepare_and_judge
-from adderclaw.core.child import Child
+from adderclaw.core.child import ChildRequest
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, Merged
-from adderclaw.core.redaction import Secrets, without_shapes
+from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, HookOutcome
+from adderclaw.core.redaction import Secrets, mask_secret_shapes
 from adderclaw.core.tool_traits import BASH, READERS
 from adderclaw.core.types import Autonomy, Json, PermissionMode, ToolCall
 from adderclaw.policy import judges
@@ -43,7 +43,7 @@ def hook_table(hooks: tuple[Hook, ...]) -> Mapping[str, Chain]:
 
 
 def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
-    async def fire(session: Session, fields: Json, rows: Rows | None) -> Merged:
+    async def fire(session: Session, fields: Json, rows: Rows | None) -> HookOutcome:
         merged, _ = await run_hooks(event, hooks, session, fields, rows)
         return merged
 
@@ -52,7 +52,7 @@ def _chain(event: str, hooks: tuple[Hook, ...]) -> Chain:
 
 async def run_hooks(
     event: str, hooks: tuple[Hook, ...], session: Session, fields: Json, rows: Rows | None
-) -> tuple[Merged, list[rows_of.Invocation]]:
+) -> tuple[HookOutcome, list[rows_of.Invocation]]:
     """Run these hooks for an event; returns their merged output and their rows."""
     invocations: list[rows_of.Invocation] = []
 
@@ -73,7 +73,7 @@ async def run_hooks(
             with session.store.write() as cursor:
                 write(cursor)
     for message in merged.messages:
-        session.bus.tell({"event_type": "hook_message", "hook_event": event, "message": message})
+        session.bus.publish({"event_type": "hook_message", "hook_event": event, "message": message})
     return merged, invocations
 
 
@@ -82,7 +82,7 @@ def _hook_place(session: Session, invocations: list[rows_of.Invocation], *, besi
     policy = session.environment.policy
 
     def told(hook: Hook, ran: HookRun, wrong: str, seconds: float) -> None:
-        session.bus.tell(
+        session.bus.publish(
             {
                 "event_type": "hook_finished",
                 "hook_event": hook.event,
@@ -95,7 +95,7 @@ def _hook_place(session: Session, invocations: list[rows_of.Invocation], *, besi
         )
 
     def warn(message: str) -> None:
-        session.bus.tell({"event_type": "warning", "message": message})
+        session.bus.publish({"event_type": "warning", "message": message})
 
     return plane.HookChain(
         base=base_fields(session),
@@ -107,7 +107,7 @@ def _hook_place(session: Session, invocations: list[rows_of.Invocation], *, besi
         stopped=session.environment.stopped,
         seconds_left=max(session.budget.seconds_left, 0.0),
         # the row has the output without secrets; control characters are removed when it is shown
-        clean=lambda text: without_shapes(session.secrets.scrub(text)),
+        clean=lambda text: mask_secret_shapes(session.secrets.scrub(text)),
         scrub=session.secrets.scrub_all,
         applies=lambda rule, fields: condition_applies(session.environment, warn, rule, fields),
         aliases=policy.aliases,
@@ -216,7 +216,7 @@ async def _run_agent_hook(session: Session, hook: Hook, stdin: Json) -> HookRun:
     if session.agent_type == AGENT:
         return HookRun(None, stderr="an agent hook does not run inside an agent hook")
     model = str(hook.more.get("model", "")) or None
-    order = Child(
+    order = ChildRequest(
         model_hooks.build_question(hook, stdin),
         agent_type=AGENT,
         description=f"{hook.event} hook",
@@ -224,7 +224,7 @@ async def _run_agent_hook(session: Session, hook: Hook, stdin: Json) -> HookRun:
         tools=READERS,
         model=model,
         background=True,
-        unhooked=True,
+        without_hooks=True,
     )
     try:
         report = await session.host.spawn(order)
@@ -258,7 +258,9 @@ async def _call_tool(session: Session, hook: Hook, stdin: Json) -> HookRun:
     name = tool_name(slug(str(hook.more["server"])), str(hook.more["tool"]))
     session.state.hooks_calling.add(hook.ordinal)
     try:
-        result = await session.host.call(name, fill_template(hook.more.get("input", {}), stdin), f"{hook.event} hook")
+        result = await session.host.call_tool(
+            name, fill_template(hook.more.get("input", {}), stdin), f"{hook.event} hook"
+        )
     finally:
         session.state.hooks_calling.discard(hook.ordinal)
     return HookRun(None, "", result.content) if result.is_error else HookRun(0, result.content)

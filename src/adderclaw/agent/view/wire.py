@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, cast
 
 from adderclaw.agent.view.items import Call, Item, Line, Notice, Todo, Words
-from adderclaw.core.decode import Invalid, decode, schema
+from adderclaw.core.decode import Invalid, decode, json_schema
 from adderclaw.core.types import Json
 
 KINDS: dict[str, type[Item]] = {"words": Words, "call": Call, "notice": Notice}
@@ -79,7 +79,7 @@ class _Described:
 
 
 def _described(name: str, kind: type[Item]) -> Json:
-    item_schema = schema(kind)
+    item_schema = json_schema(kind)
     first: Json = {"type": {"const": name}}
     last: Json = {"verdict": {"type": "string", "description": "The call's state in words."}} if kind is Call else {}
     return item_schema | {

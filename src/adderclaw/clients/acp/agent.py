@@ -22,7 +22,7 @@ from adderclaw.clients.acp.unsaved import HOOK, Unsaved
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permissions import PermissionUpdate
 from adderclaw.core.decode import Invalid
-from adderclaw.core.errors import AdderClawError, ConfigError, NoModel, UsageError
+from adderclaw.core.errors import AdderClawError, ConfigError, NoModelChosen, UsageError
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, transcript
@@ -46,7 +46,7 @@ def told[A: "Agent", **P, R](
     async def called(self: A, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return await method(self, *args, **kwargs)
-        except NoModel as error:
+        except NoModelChosen as error:
             raise _error(AUTH_REQUIRED, str(error)) from error
         except (UsageError, ConfigError, Invalid) as error:
             raise _error(INVALID, str(error)) from error

@@ -7,7 +7,14 @@ from adderclaw.agent.view import calls
 from adderclaw.agent.view.items import Call, Change
 from adderclaw.agent.view.page_text import fenced
 from adderclaw.clients.acp import updates
-from adderclaw.core.questions import MOST_GRANTED, Answer, ApprovalRequest, Question, QuestionRequest, reached
+from adderclaw.core.questions import (
+    MOST_GRANTED,
+    Answer,
+    ApprovalRequest,
+    Question,
+    QuestionRequest,
+    approval_with_registries,
+)
 from adderclaw.core.redaction import visible
 from adderclaw.policy.grants import describe_rules
 
@@ -70,7 +77,7 @@ def answer(request: ApprovalRequest, response: schema.RequestPermissionResponse)
     if chosen == SESSION and _grants(request):
         return Answer(approved=True, by="operator", remember="session")
     if chosen == REGISTRIES and request.registries:
-        return reached(request)
+        return approval_with_registries(request)
     if chosen == REJECT:
         return Answer(approved=False, by="operator")
     return Answer(approved=False, by="no_operator", comment=NOT_OFFERED)

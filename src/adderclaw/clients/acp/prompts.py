@@ -91,8 +91,8 @@ def _embed(
 ) -> None:
     name = visible(resource.uri, keep_newlines=False)[:1_000]
     if isinstance(resource, schema.TextResourceContents):
-        shown = framing.cut(resource.text, MOST_EMBEDDED)
-        texts.append(framing.attached(f"{name}:\n{framing.framed(token_hex(8), shown)}"))
+        shown = framing.shorten(resource.text, MOST_EMBEDDED)
+        texts.append(framing.attachment(f"{name}:\n{framing.framed(token_hex(8), shown)}"))
     else:
         media.append(_picture(resource.mime_type or "", resource.blob, _name(resource.uri)))
 

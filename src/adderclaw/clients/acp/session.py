@@ -22,7 +22,7 @@ from adderclaw.clients.acp import asking, choices, prompts, updates
 from adderclaw.core import framing
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.events import EventRecord
-from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, replied
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, answer_with
 from adderclaw.core.tool_traits import READ
 from adderclaw.core.types import Delta, MediaBlock, Usage
 
@@ -48,7 +48,7 @@ class Editing:
         self._busy = self._cancelled = False
         self._stop = ""
         """Why the model stopped, of its last reply."""
-        self.run.runtime.bus.listen("acp", self._hear)
+        self.run.runtime.bus.add_sink("acp", self._hear)
         self._following = asyncio.ensure_future(self._follow())
 
     @property
@@ -186,9 +186,9 @@ class Editing:
             about, offered = asking.asked(request, question), asking.choices(question)
             chosen = asking.reply(question, await self._editor.request_permission(self.id, about, offered))
             if chosen is None:
-                return replied(None)
+                return answer_with(None)
             replies[question.question] = chosen
-        return replied(replies)
+        return answer_with(replies)
 
     # -------------------------------------------------------------- prompts
 
@@ -253,7 +253,7 @@ class Editing:
             run.session.budget.restart_limits()
             why = f"named in a prompt in {self._client}"
             done = (await call_by_hand(run.runtime, run.session, READ, link.given, run.session.operator, why)).finished
-            texts.append(framing.attached(f"{link.path}:\n{framing.framed(token_hex(8), done.result.content)}"))
+            texts.append(framing.attachment(f"{link.path}:\n{framing.framed(token_hex(8), done.result.content)}"))
             media += done.result.media
         if media and not run.session.provider.capabilities().images:
             await self.tell(updates.note(f"{run.session.model} sees no pictures: they are left out"))

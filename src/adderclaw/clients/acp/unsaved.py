@@ -10,7 +10,7 @@ from secrets import token_hex
 from acp import RequestError
 
 from adderclaw.core import framing
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.tool_traits import READ
 from adderclaw.core.types import Json
@@ -49,7 +49,7 @@ class Unsaved:
         try:
             location = workspace.within_roots(os.path.normpath(os.path.join(roots[0], path)), roots)
             context = "" if location is None else await self._told(location)
-        except (OSError, Refused, ValueError):  # it is gone, or is no such file: then there is nothing to ask about
+        except (OSError, PathRefused, ValueError):  # it is gone, or is no such file: then there is nothing to ask about
             context = ""
         return {"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": context}} if context else {}
 
@@ -66,7 +66,7 @@ class Unsaved:
         differs = difference(saved, text)
         if differs is None:
             return ""
-        shown = framing.framed(token_hex(8), framing.cut(differs.text, framing.SHOWN // 2))
+        shown = framing.framed(token_hex(8), framing.shorten(differs.text, framing.MOST_SHOWN // 2))
         return (
             f"The file is open in the editor with changes that are not saved: {differs.where} Read shows, and Edit and "
             f"Write change, the file on disk.\n{shown}"
@@ -115,7 +115,7 @@ def stamps(location: WorkspacePath) -> tuple[tuple[int, int, int], ...]:
         status = workspace.status(here)
         is_expected = stat.S_ISREG if here == location else stat.S_ISDIR
         if not is_expected(status.st_mode):
-            raise Refused(f"{here.text} is no file that an editor is asked about")
+            raise PathRefused(f"{here.text} is no file that an editor is asked about")
         result.append((status.st_dev, status.st_ino, status.st_ctime_ns))
     return tuple(result)
 

@@ -80,7 +80,7 @@ class Runs:
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
         active = Active(runtime, self._outbox, id, opening.kind)
-        runtime.bus.listen("rpc", self._teller(id))
+        runtime.bus.add_sink("rpc", self._teller(id))
         self.active[active.run_id] = active
         try:
             with open_run(

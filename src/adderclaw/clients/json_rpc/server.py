@@ -16,8 +16,8 @@ from adderclaw.clients.json_rpc import sdlc, wire
 from adderclaw.clients.json_rpc.runs import Runs, not_counted
 from adderclaw.clients.json_rpc.wire import Call, Id, Outbox, RpcError
 from adderclaw.core.decode import Between, Invalid, decode
-from adderclaw.core.errors import AdderClawError, Completed, UsageError
-from adderclaw.core.questions import Answer, replied
+from adderclaw.core.errors import AdderClawError, AlreadyCompleted, UsageError
+from adderclaw.core.questions import Answer, answer_with
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.flows.agentfile.load import load
@@ -200,7 +200,7 @@ class Server:
     async def _run(self, params: RunParams, id: Id) -> Json:
         try:
             driver = prepare_driver(self._options, params)
-        except Completed as ended:
+        except AlreadyCompleted as ended:
             return {**ended.as_json(), "exit_code": 0}
         except AdderClawError as error:
             raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}", _problems(error)) from error
@@ -222,7 +222,7 @@ class Server:
         return {"id": params.id, "approved": params.approved}
 
     async def _answer(self, params: AnswerParams, _id: Id) -> Json:
-        if self.runs.answer(params.id, replied(params.replies)):
+        if self.runs.answer(params.id, answer_with(params.replies)):
             return {"id": params.id, "answered": params.replies is not None}
         self._by_row(params.id, approved=params.replies is not None, replies=params.replies)
         return {"id": params.id, "answered": params.replies is not None}
@@ -254,7 +254,7 @@ class Server:
 
     async def _status(self, params: StatusParams, _id: Id) -> Json:
         from adderclaw.agent.replay.trace_file import checked
-        from adderclaw.core.redaction import without_shapes
+        from adderclaw.core.redaction import mask_secret_shapes
         from adderclaw.storage import Store, runs
 
         if params.run_id is not None and params.run_id in self.runs.active:
@@ -271,7 +271,7 @@ class Server:
             store.close()
         if row is None:
             raise RpcError(wire.NO_SUCH_RUN, f"there is no run {params.run_id!r}")
-        answer = without_shapes(row.answer) if row.answer else row.answer
+        answer = mask_secret_shapes(row.answer) if row.answer else row.answer
         details = {"answer": answer, "reason": row.reason, "trace": trace}
         return {"run_id": row.run_id, "kind": row.kind, "status": row.status, **details}
 

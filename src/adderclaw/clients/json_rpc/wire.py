@@ -6,7 +6,7 @@ from collections import deque
 from math import isfinite
 from typing import Any, NamedTuple, cast
 
-from adderclaw.core.json_text import no_constant
+from adderclaw.core.json_text import reject_constant
 from adderclaw.core.types import Json
 
 MAX_LINE = 8 << 20
@@ -63,7 +63,7 @@ class Call(NamedTuple):
 def parse(line: bytes) -> object:
     """The message of a line; RpcError where it is no JSON."""
     try:
-        return cast(object, json.loads(line, parse_constant=no_constant))
+        return cast(object, json.loads(line, parse_constant=reject_constant))
     except (ValueError, RecursionError) as error:
         raise RpcError(PARSE_ERROR, f"Parse error: {error}") from error
 

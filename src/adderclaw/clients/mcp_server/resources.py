@@ -7,7 +7,7 @@ from adderclaw.agent.conversation.by_name import text_of
 from adderclaw.agent.replay.trace_file import checked
 from adderclaw.agent.session.session import Session
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.errors import PathRefused, UsageError
 from adderclaw.core.json_text import canonical
 from adderclaw.core.types import Json
 from adderclaw.storage import runs
@@ -57,9 +57,9 @@ def _document(session: Session, uri: str) -> Json | list[Json]:
     try:
         run = runs.get(store, match[1], places) if match else None
     except UsageError as error:
-        raise Refused(str(error)) from None
+        raise PathRefused(str(error)) from None
     if run is None:
-        raise Refused(f"there is no {uri[:200]!r}; there are: {RUNS}, {RECEIPTS}, {RUN}")
+        raise PathRefused(f"there is no {uri[:200]!r}; there are: {RUNS}, {RECEIPTS}, {RUN}")
     return {**_shown(session, run), "receipts": runs.receipts(store, run.run_id, SHOWN)}
 
 

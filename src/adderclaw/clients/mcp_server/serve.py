@@ -16,7 +16,14 @@ from adderclaw.agent.tool_call.call import reached_limit, run_call
 from adderclaw.clients.mcp_server import resources
 from adderclaw.core.errors import UsageError
 from adderclaw.core.events import EventRecord
-from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, reached, replied
+from adderclaw.core.questions import (
+    Answer,
+    ApprovalRequest,
+    QuestionRequest,
+    Replies,
+    answer_with,
+    approval_with_registries,
+)
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, ToolCall, ToolResult
 from adderclaw.storage import transcript
@@ -44,12 +51,12 @@ class Asked:
         message = f"{seen.head}\n{seen.text}" if seen.is_step else f"{seen.head} wants to run: {seen.text}"
         form = await self.caller.ask("\n".join((message, *seen.marks)), _form(request)) or {}
         if request.registries and form.get("approve") is True and form.get("registries") is True:
-            return reached(request)
+            return approval_with_registries(request)
         return Answer(approved=form.get("approve") is True, by="operator")
 
     async def ask(self, request: QuestionRequest) -> Answer:
         if self.caller is None:
-            return replied(None)
+            return answer_with(None)
         replies: Replies = {}
         for question in request.questions:
             field: Json = {"type": "string", "title": question.header or "answer"}
@@ -59,9 +66,9 @@ class Asked:
                 question.question, {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
             )
             if form is None:
-                return replied(None)
+                return answer_with(None)
             replies[question.question] = str(form.get("answer", ""))
-        return replied(replies)
+        return answer_with(replies)
 
 
 def _form(request: ApprovalRequest) -> Json:
@@ -81,8 +88,8 @@ class Channel:
         self._run, self._asked = run, asked
         self._turn = asyncio.Lock()
         self._told: set[asyncio.Task[None]] = set()
-        run.runtime.bus.listen("mcp", self._progress)
-        run.runtime.bus.listen("brief", show_brief)
+        run.runtime.bus.add_sink("mcp", self._progress)
+        run.runtime.bus.add_sink("brief", show_brief)
 
     @property
     def offer(self) -> Offer:

@@ -29,7 +29,7 @@ from adderclaw.core.query import (
     SystemMessage,
     UserMessage,
 )
-from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, answer_with
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Delta, Json, Message, Phase, Thinking, ToolResultBlock, ToolUseBlock
 from adderclaw.flows.sdlc import conversation_phase as sdlc
@@ -182,7 +182,7 @@ class Query(AsyncGenerator["AgentMessage", None]):
             try:
                 yield _began(run)
                 heard = _Heard(run.session, partial=self._options.include_partial_messages)
-                runtime.bus.listen("python", heard.event)
+                runtime.bus.add_sink("python", heard.event)
                 self._turn = asyncio.ensure_future(run_turn(run.session, self._message, heard.delta))
                 self._turn.add_done_callback(lambda _turn: heard.end())
                 if self._interrupted:
@@ -301,7 +301,7 @@ class _Caller:
 
     async def ask(self, request: QuestionRequest) -> Answer:
         asking = self._options.ask_user
-        return replied(None if asking is None else await asking(request.questions))
+        return answer_with(None if asking is None else await asking(request.questions))
 
 
 class _Heard:
@@ -328,10 +328,10 @@ class _Heard:
 
 def _told(message: Message, secrets: Secrets) -> AgentMessage:
     """Without what has the shape of a secret; `can_use_tool` is asked about a call as it is."""
-    text, shown = secrets.shown(message.text), secrets.shown
+    text, shown = secrets.redact(message.text), secrets.redact
     if message.role == "assistant":
         calls = [block.call for block in message.blocks if isinstance(block, ToolUseBlock)]
-        clean = (replace(call, arguments=secrets.shown_all(call.arguments), raw=shown(call.raw)) for call in calls)
+        clean = (replace(call, arguments=secrets.redact_all(call.arguments), raw=shown(call.raw)) for call in calls)
         return AssistantMessage(text, tuple(clean))
     results = (block for block in message.blocks if isinstance(block, ToolResultBlock))
     return UserMessage(text, tuple(block._replace(content=shown(block.content)) for block in results))

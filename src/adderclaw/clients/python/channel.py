@@ -96,15 +96,15 @@ class Handle:
 
         result, rest = await one_turn(session, work, self._drafting())
         why = f"[{result.outcome}] {result.reason}" if result.outcome != "completed" and result.reason else ""
-        answer = rest or session.secrets.shown(result.answer)
-        self.channel.send(self.conversation_id, "\n".join(filter(None, [answer, session.secrets.shown(why)])))
+        answer = rest or session.secrets.redact(result.answer)
+        self.channel.send(self.conversation_id, "\n".join(filter(None, [answer, session.secrets.redact(why)])))
         return result
 
     def _drafting(self) -> "_Draft | None":
         channel = self.channel
         if not channel.supports_draft_updates or not isinstance(channel, Drafts):
             return None
-        return _Draft(lambda text: channel.draft(self.conversation_id, self.run.session.secrets.shown(text)))
+        return _Draft(lambda text: channel.draft(self.conversation_id, self.run.session.secrets.redact(text)))
 
 
 class _Draft:

@@ -40,10 +40,12 @@ def lay(composition: "Composition", path: str, scope: "Scope") -> None:
         raw = syntax.parse(path, data)
     except ConfigError as error:
         unknown = "what it denies cannot be known, so that nothing runs until it is mended or gone"
-        composition.problems += [Problem(path, one.key, f"{one.message}; {unknown}") for one in error.problems]
+        composition.problems += [
+            Problem(path, problem.key, f"{problem.message}; {unknown}") for problem in error.problems
+        ]
         return
     base = composition.project if scope == "project" else os.path.dirname(path)
-    table = _tidied(composition, path, raw)
+    table = _without_ineffective(composition, path, raw)
     before, composition.problems = composition.problems, []
     mapped = dialects.map_file(path, table, settings_only=True)
     if scope == "user":
@@ -60,13 +62,13 @@ def lay(composition: "Composition", path: str, scope: "Scope") -> None:
     composition.lay(layer)
 
 
-def _tidied(composition: "Composition", path: str, raw: Json) -> Json:
+def _without_ineffective(composition: "Composition", path: str, raw: Json) -> Json:
     """The file without what has no effect here, which is named."""
     table = {key: value for key, value in raw.items() if key in KEYS}
     idle = [key for key in raw if key not in KEYS and key not in ("$schema", DISABLED)]
-    given: Any = table.get("permissions")
-    if isinstance(given, dict):
-        permissions = dict(cast(Json, given))
+    listed: Any = table.get("permissions")
+    if isinstance(listed, dict):
+        permissions = dict(cast(Json, listed))
         idle += [f"permissions.{key}" for key in permissions if key not in PERMISSIONS]
         if permissions.get("defaultMode") == "auto":
             idle.append("permissions.defaultMode = auto")
@@ -80,37 +82,37 @@ def _tidied(composition: "Composition", path: str, raw: Json) -> Json:
         named = ", ".join(key[:60] for key in idle)
         composition.note([f"{path}: these settings of another program have no effect here: {named}"])
     hidden: list[str] = []
-    kept = cast(Json, _without_secrets(table, "", "", hidden))
+    cleaned = cast(Json, _without_secrets(table, "", "", hidden))
     if hidden:
         composition.note([f"{path}: left out, since keys and secrets do not belong in a file: {', '.join(hidden)}"])
-    return kept
+    return cleaned
 
 
 def _without_secrets(value: Any, key: str, name: str, hidden: list[str]) -> Any:
     """A copy without texts that are secrets; those of denials stay, and are an error."""
     if isinstance(value, dict):
-        made: Json = {}
+        cleaned: Json = {}
         for inner, item in cast(Json, value).items():
-            place = f"{key}.{inner}" if key else inner
-            if key != "env" and _is_hidden(item, place, inner):
-                hidden.append(place)
+            inner_key = f"{key}.{inner}" if key else inner
+            if key != "env" and _is_hidden(item, inner_key, inner):
+                hidden.append(inner_key)
             else:
-                made[inner] = _without_secrets(item, place, inner, hidden)
-        return made
+                cleaned[inner] = _without_secrets(item, inner_key, inner, hidden)
+        return cleaned
     if isinstance(value, list):
         listed: list[Any] = []
         for index, item in enumerate(cast(list[Any], value)):
-            place = f"{key}[{index}]"
-            if _is_hidden(item, place, name):
-                hidden.append(place)
+            inner_key = f"{key}[{index}]"
+            if _is_hidden(item, inner_key, name):
+                hidden.append(inner_key)
             else:
-                listed.append(_without_secrets(item, place, name, hidden))
+                listed.append(_without_secrets(item, inner_key, name, hidden))
         return listed
     return value
 
 
-def _is_hidden(item: Any, place: str, name: str) -> bool:
-    return isinstance(item, str) and checks.is_secret(name, item) and not TIGHTENS.fullmatch(place)
+def _is_hidden(item: Any, key: str, name: str) -> bool:
+    return isinstance(item, str) and checks.is_secret(name, item) and not TIGHTENS.fullmatch(key)
 
 
 def _disable_servers(composition: "Composition", path: str, names: Any) -> None:
@@ -134,8 +136,8 @@ def _anchor(data: Json, folder: str) -> None:
 
 
 def _anchored(rule: Any, folder: str) -> Any:
-    found = PATH_RULE.fullmatch(rule.strip()) if isinstance(rule, str) else None
-    return rule if found is None else f"{found[1]}(/{folder}{found[2]})"
+    match = PATH_RULE.fullmatch(rule.strip()) if isinstance(rule, str) else None
+    return rule if match is None else f"{match[1]}(/{folder}{match[2]})"
 
 
 # ------------------------------------------------------------------ .mcp.json
@@ -147,17 +149,17 @@ def servers(composition: "Composition") -> None:
 
     path = os.path.join(composition.project, mcp.FILE)
     composition.files.append(path)
-    kept: Json = {}
+    usable: Json = {}
     for name, entry in _table(composition, path, composition.present[mcp.FILE]).items():
         if name in composition.disabled_servers:
             composition.note([f"{path}: the server {name!r} is left out: {DISABLED} names it"])
         elif wrong := _wrong(name, entry):
             composition.warnings.append(f"{path}: the server {name!r} is left out: {wrong}")
         else:
-            kept[name] = entry
-    if kept:
-        written = {f"mcp_servers.{name}": f"mcpServers.{name}" for name in kept}
-        composition.lay(Layer(path, "project", {"mcp_servers": kept}, written))
+            usable[name] = entry
+    if usable:
+        written = {f"mcp_servers.{name}": f"mcpServers.{name}" for name in usable}
+        composition.lay(Layer(path, "project", {"mcp_servers": usable}, written))
 
 
 def _table(composition: "Composition", path: str, data: bytes) -> Json:

@@ -1,4 +1,4 @@
-"""The seeds' other spellings of the configuration, mapped into the one schema."""
+"""Maps alternative spellings of the configuration to the schema."""
 
 import os
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from adderclaw.config.foreign import hooks, settings_keys
 from adderclaw.config.schema.settings import Config, ProviderEntry
-from adderclaw.core.decode import bare, nearest, shown
+from adderclaw.core.decode import plain_type, short_json, unknown_key_hint
 from adderclaw.core.errors import Problem
 from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME, LM_STUDIO, OPENAI_COMPATIBLE
 from adderclaw.core.record import NamedTuple
@@ -77,7 +77,7 @@ BASE_URLS = {
 
 
 class Mapped:
-    """A file's table while it is brought into the one schema."""
+    """A file's table while it is mapped to the schema."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -90,7 +90,7 @@ class Mapped:
         """Warnings that need to be read once only: of what another program would heed."""
 
     def put(self, path: Path, value: Any, written: str) -> None:
-        """Set one key; a second spelling must say the same."""
+        """Set a key. A second spelling must have the same value."""
         here = self.data
         for part in path[:-1]:
             inner = here.setdefault(part, {})
@@ -102,7 +102,8 @@ class Mapped:
             other = self.written.get(key, key)
             self.refuse(
                 written,
-                f"{shown(value)}, but {other!r} says {shown(here[path[-1]])}; they mean the same: keep one of them",
+                f"{short_json(value)}, but {other!r} says {short_json(here[path[-1]])}; they mean the same, "
+                "so remove one of them",
             )
             return
         here[path[-1]] = value
@@ -125,7 +126,7 @@ def _at(table: Json, path: Path) -> Any:
 
 
 def map_file(file: str, raw: Json, *, settings_only: bool = False) -> Mapped:
-    """Bring a parsed file into the one schema."""
+    """Map a parsed file to the schema."""
     mapped = Mapped(file)
     rest = dict(raw)
     if settings_only:
@@ -141,10 +142,10 @@ def map_file(file: str, raw: Json, *, settings_only: bool = False) -> Mapped:
         if value is not None:
             _SECTIONS[name](value, mapped)
     if "hooks" in mapped.data:
-        made = hooks.normal(mapped.data["hooks"])
-        mapped.data["hooks"] = made.entries
-        mapped.problems += [Problem(file, key, message) for key, message in made.problems]
-        mapped.warnings += [f"{file}: {warning}" for warning in made.warnings]
+        normal = hooks.normal(mapped.data["hooks"])
+        mapped.data["hooks"] = normal.entries
+        mapped.problems += [Problem(file, key, message) for key, message in normal.problems]
+        mapped.warnings += [f"{file}: {warning}" for warning in normal.warnings]
     return mapped
 
 
@@ -157,7 +158,7 @@ def _settings_only(rest: Json, mapped: Mapped) -> None:
         elif key in settings_keys.ELSEWHERE:
             elsewhere.append(key)
         else:
-            mapped.refuse(key, f"unknown key{nearest(key, list(SETTINGS_KEYS))}")
+            mapped.refuse(key, f"unknown key{unknown_key_hint(key, list(SETTINGS_KEYS))}")
     elsewhere += _permission_keys(rest)
     if elsewhere:
         mapped.notes.append(f"{mapped.file}: settings of another program have no effect here: {', '.join(elsewhere)}")
@@ -167,36 +168,36 @@ def _settings_only(rest: Json, mapped: Mapped) -> None:
 
 def _variables(rest: Json, mapped: Mapped) -> None:
     """What of `env` may reach a command."""
-    from adderclaw.config.variables import sifted
+    from adderclaw.config.variables import split_allowed
 
-    rest["env"], left = sifted(rest["env"])
+    rest["env"], left = split_allowed(rest["env"])
     if left:
         reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_reason(left).items())
         mapped.notes.append(f"{mapped.file}: of env, these reach no command: {reasons}")
 
 
 def _by_reason(left: dict[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for name, why in left.items():
-        found.setdefault(why, []).append(name[:100] or "env")
-    return found
+        names_by_reason.setdefault(why, []).append(name[:100] or "env")
+    return names_by_reason
 
 
 def _sandbox(value: Any, rest: Json, mapped: Mapped) -> None:
     """What counts of it stands where it has its place in the one schema."""
     from adderclaw.config.foreign.sandbox_keys import Sandbox
 
-    found = Sandbox(value)
-    mapped.problems += [Problem(mapped.file, key, message) for key, message in found.problems]
-    mapped.warnings += [f"{mapped.file}: sandbox: {warning}" for warning in found.warnings]
+    sandbox = Sandbox(value)
+    mapped.problems += [Problem(mapped.file, key, message) for key, message in sandbox.problems]
+    mapped.warnings += [f"{mapped.file}: sandbox: {warning}" for warning in sandbox.warnings]
     permissions = rest.get("permissions")
-    if found.deny and isinstance(permissions, dict | None):
+    if sandbox.deny and isinstance(permissions, dict | None):
         table = dict(cast(Json, permissions or {}))
         listed: Any = table.get("deny") or []
         if isinstance(listed, list):  # what is not is reported by validation
-            rest["permissions"] = {**table, "deny": [*cast(list[Any], listed), *found.deny]}
-    security: Json = {"allowed_domains": found.domains} if found.domains is not None else {}
-    security |= {"sandbox_required": True} if found.required else {}
+            rest["permissions"] = {**table, "deny": [*cast(list[Any], listed), *sandbox.deny]}
+    security: Json = {"allowed_domains": sandbox.domains} if sandbox.domains is not None else {}
+    security |= {"sandbox_required": True} if sandbox.required else {}
     if security:
         rest["security"] = security
 
@@ -220,17 +221,17 @@ def _permission_keys(rest: Json) -> list[str]:
 
 def _without_empty(table: Json, kind: Any) -> Json:
     """The table, copied, without sections that are written but hold nothing (`security:` alone on its line)."""
-    sections = {spec.name: bare(spec.type) for spec in fields(kind)}
-    made: Json = {}
+    sections = {spec.name: plain_type(spec.type) for spec in fields(kind)}
+    cleaned: Json = {}
     for key, value in table.items():
         section = sections.get(key)
         if is_dataclass(section):
             if value is None:
                 continue
-            made[key] = _without_empty(cast(Json, value), section) if isinstance(value, dict) else value
+            cleaned[key] = _without_empty(cast(Json, value), section) if isinstance(value, dict) else value
         else:
-            made[key] = _copied(value)
-    return made
+            cleaned[key] = _copied(value)
+    return cleaned
 
 
 def _copied(value: Any) -> Any:
@@ -246,18 +247,18 @@ def _rename(source: Path, target: Path, raw: Json, mapped: Mapped) -> None:
     mapped.put(target, here, ".".join(source))
 
 
-# ------------------------------------------------------------------ sections of seeds 002, 003 and 004
+# ------------------------------------------------------------------ alternative sections
 
 
 def _checked(name: str, value: Any, known: tuple[str, ...], mapped: Mapped) -> Json:
     """The section as a table of known keys; what is wrong with it is said."""
     if not isinstance(value, dict):
-        mapped.refuse(name, f"expected a table of keys and values, not {shown(value)}")
+        mapped.refuse(name, f"expected a table of keys and values, not {short_json(value)}")
         return {}
     table = cast(Json, value)
     for key in table:
         if key not in known:
-            mapped.refuse(f"{name}.{key}", f"unknown key{nearest(key, list(known))}")
+            mapped.refuse(f"{name}.{key}", f"unknown key{unknown_key_hint(key, list(known))}")
     return table
 
 
@@ -301,7 +302,7 @@ def _choose(section: str, table: Json, names: dict[str, str], mapped: Mapped) ->
     """Make the section's provider the default one, with the section's settings in its entry."""
     provider = table["provider"]
     if not isinstance(provider, str) or not provider:
-        mapped.refuse(f"{section}.provider", f"expected text, not {shown(provider)}")
+        mapped.refuse(f"{section}.provider", f"expected text, not {short_json(provider)}")
         return
     mapped.put(("default_provider",), provider, f"{section}.provider")
     _kind_of(provider, mapped)
@@ -324,11 +325,15 @@ def _model_config(value: Any, mapped: Mapped) -> None:
     provider, model_id = table.get("provider"), table.get("model_id")
     known = MODEL_CONFIG.get(provider) if isinstance(provider, str) else None
     if known is None:
-        mapped.refuse("model_config.provider", f"{shown(provider)} is not allowed; allowed: {', '.join(MODEL_CONFIG)}")
+        mapped.refuse(
+            "model_config.provider", f"{short_json(provider)} is not allowed; allowed: {', '.join(MODEL_CONFIG)}"
+        )
         return
     if model_id not in known.models:
         allowed = ", ".join(known.models)
-        mapped.refuse("model_config.model_id", f"{shown(model_id)} is not allowed for {provider}; allowed: {allowed}")
+        mapped.refuse(
+            "model_config.model_id", f"{short_json(model_id)} is not allowed for {provider}; allowed: {allowed}"
+        )
         return
     model = known.models[model_id] or os.environ.get("LM_STUDIO_MODEL", "").strip()
     _put_model_config(cast(str, provider), known, model or None, mapped)

@@ -65,8 +65,8 @@ def parse(data: bytes) -> Head:
 
 def body(text: str) -> str:
     """What follows the frontmatter; all of it where there is none."""
-    found = re.match(r"\ufeff?---[ \t]*\r?\n(?:.*?\n)??---[ \t]*\r?(?:\n|\Z)", text, re.DOTALL)
-    return text[found.end() :] if found else text
+    match = re.match(r"\ufeff?---[ \t]*\r?\n(?:.*?\n)??---[ \t]*\r?(?:\n|\Z)", text, re.DOTALL)
+    return text[match.end() :] if match else text
 
 
 def whole(data: bytes) -> tuple[Json, str]:
@@ -107,10 +107,10 @@ def _fields(block: str, repairs: list[str]) -> Json:
 
 
 def _quoted(line: str) -> str:
-    found = BARE.fullmatch(line.rstrip())
-    if found is None or not re.search(r":(?:\s|$)", found[2]):
+    match = BARE.fullmatch(line.rstrip())
+    if match is None or not re.search(r":(?:\s|$)", match[2]):
         return line
-    return f"{found[1]}: '{found[2].replace("'", "''")}'"
+    return f"{match[1]}: '{match[2].replace("'", "''")}'"
 
 
 def _plain(value: str) -> str | None:
@@ -128,21 +128,21 @@ def _simple(block: str) -> Json | None:
     for line in block.split("\n"):
         if not line.strip():
             continue
-        found = LINE.fullmatch(line)
-        if found is None:
+        match = LINE.fullmatch(line)
+        if match is None:
             return None
-        indent, key, value = found.groups()
+        indent, key, value = match.groups()
         if not indent and value is None:
             if key != "metadata" or key in fields:
                 return None
             fields[key] = inner = {}
             width = ""
             continue
-        place = inner if indent else fields
-        if place is None or value is None or key in place or (indent and width and indent != width):
+        table = inner if indent else fields
+        if table is None or value is None or key in table or (indent and width and indent != width):
             return None
         inner, width = (inner, indent) if indent else (None, "")
-        place[key] = value[1:-1] if value[0] in "\"'" else _plain(value.rstrip())
+        table[key] = value[1:-1] if value[0] in "\"'" else _plain(value.rstrip())
     return None if fields.get("metadata") == {} else fields
 
 
@@ -189,10 +189,10 @@ def _value(node: Any) -> Any:
         return node.value if node.style else _plain(node.value)
     if node.id == "sequence":
         return [_value(item) for item in node.value]
-    made: Json = {}
+    mapping: Json = {}
     for key, item in node.value:
-        if key.id != "scalar" or key.value in made:
+        if key.id != "scalar" or key.value in mapping:
             why = "stands there twice" if key.id == "scalar" else "is no name"
             raise Malformed(f"line {key.start_mark.line + 2}: {str(key.value)[:40]!r} {why}")
-        made[key.value] = _value(item)
-    return made
+        mapping[key.value] = _value(item)
+    return mapping

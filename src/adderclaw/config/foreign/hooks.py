@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
-from adderclaw.core.decode import nearest, shown
+from adderclaw.core.decode import short_json, unknown_key_hint
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 
@@ -36,7 +36,7 @@ EVENTS = (
     "CwdChanged",
     "FileChanged",
 )
-"""The closed set, in the normative order of seed 003, Appendix A."""
+"""The closed set of events, in their normative order."""
 NEWER = (
     "PostToolBatch",
     "UserPromptExpansion",
@@ -87,42 +87,42 @@ class Normal(NamedTuple):
 
 def normal(value: Any) -> Normal:
     """All shapes as one flat list, in order. What is not a list of hooks at all is left to the schema to refuse."""
-    made = Normal([], [], [])
+    result = Normal([], [], [])
     if isinstance(value, dict):
         for event, groups in cast(Json, value).items():
             if not isinstance(groups, list):
-                made.problems.append((f"hooks.{event}", f"expected a list, not {shown(groups)}"))
+                result.problems.append((f"hooks.{event}", f"expected a list, not {short_json(groups)}"))
                 continue
             for index, group in enumerate(cast(list[Any], groups)):
-                for key, entry in _group(event, group, f"hooks.{event}[{index}]", made):
-                    _add(made, key, entry)
+                for key, entry in _group(event, group, f"hooks.{event}[{index}]", result):
+                    _add(result, key, entry)
     elif isinstance(value, list):
         for index, entry in enumerate(cast(list[object], value)):
             key, table = f"hooks[{index}]", _table(entry)
             if not isinstance(table.get("hook_event_name"), str):
-                made.problems.append((key, f"expected a table with hook_event_name, not {shown(entry)}"))
+                result.problems.append((key, f"expected a table with hook_event_name, not {short_json(entry)}"))
                 continue
-            for place, flat in _flat(table, key, made):
-                _add(made, place, flat)
+            for hook_key, flat in _flat(table, key, result):
+                _add(result, hook_key, flat)
     else:
-        return made._replace(entries=[] if value is None else value)
-    return made
+        return result._replace(entries=[] if value is None else value)
+    return result
 
 
 def _table(value: object) -> Json:
     return cast(Json, value) if isinstance(value, dict) else {}
 
 
-def _flat(entry: Json, key: str, made: Normal) -> Iterator[tuple[str, Json]]:
+def _flat(entry: Json, key: str, normal: Normal) -> Iterator[tuple[str, Json]]:
     """A flat entry is a hook; one that has `hooks[]` is a group that names its event itself."""
     if "hooks" in entry:
         group = {name: item for name, item in entry.items() if name != "hook_event_name"}
-        yield from _group(entry["hook_event_name"], group, key, made)
+        yield from _group(entry["hook_event_name"], group, key, normal)
     else:
         yield key, entry
 
 
-def _group(event: str, group: object, key: str, made: Normal) -> Iterator[tuple[str, Json]]:
+def _group(event: str, group: object, key: str, normal: Normal) -> Iterator[tuple[str, Json]]:
     match group:
         case str():
             yield key, {"hook_event_name": event, "name": group}
@@ -130,44 +130,44 @@ def _group(event: str, group: object, key: str, made: Normal) -> Iterator[tuple[
             table = cast(Json, group)
             shared = {name: item for name, item in table.items() if name != "hooks"}
             for index, hook in enumerate(table["hooks"]):
-                place = f"{key}.hooks[{index}]"
+                hook_key = f"{key}.hooks[{index}]"
                 if isinstance(hook, dict):
-                    yield place, {"hook_event_name": event, **shared, **cast(Json, hook)}
+                    yield hook_key, {"hook_event_name": event, **shared, **cast(Json, hook)}
                 else:
-                    made.problems.append((place, f"expected a table, not {shown(hook)}"))
+                    normal.problems.append((hook_key, f"expected a table, not {short_json(hook)}"))
         case dict():
             yield key, {"hook_event_name": event, **cast(Json, group)}
         case _:
-            made.problems.append((key, f"expected a name or a table, not {shown(group)}"))
+            normal.problems.append((key, f"expected a name or a table, not {short_json(group)}"))
 
 
-def _add(made: Normal, key: str, entry: Json) -> None:
+def _add(normal: Normal, key: str, entry: Json) -> None:
     wrong = list(_wrong(entry))
-    made.problems.extend((f"{key}.{name}" if name else key, message) for name, message in wrong)
+    normal.problems.extend((f"{key}.{name}" if name else key, message) for name, message in wrong)
     if wrong:
         return
-    made.entries.append(entry)
+    normal.entries.append(entry)
     unknown = [name for name in entry if name not in _KNOWN]
     if unknown:
-        made.warnings.append(f"{key}: {', '.join(map(str, unknown))} means nothing to a hook and is ignored")
+        normal.warnings.append(f"{key}: {', '.join(map(str, unknown))} is not a key of hooks and is ignored")
     used = [name for name in ("async", "asyncRewake") if entry.get(name)]
-    made.warnings.extend(_DIFFERENT[name] for name in used if _DIFFERENT[name] not in made.warnings)
+    normal.warnings.extend(_DIFFERENT[name] for name in used if _DIFFERENT[name] not in normal.warnings)
 
 
 def _wrong(entry: Json) -> Iterator[tuple[str, str]]:
     """What keeps an entry from being a hook."""
     event = entry["hook_event_name"]
     if event not in EVENTS and event not in NEWER:
-        yield "", f"there is no hook event {event!r}{nearest(str(event), [*EVENTS, *NEWER])}"
+        yield "", f"there is no hook event {event!r}{unknown_key_hint(str(event), [*EVENTS, *NEWER])}"
     for name in _TEXTS:
         if not isinstance(entry.get(name, ""), str):
-            yield name, f"expected text, not {shown(entry[name])}"
+            yield name, f"expected text, not {short_json(entry[name])}"
     for name in _FLAGS:
         if not isinstance(entry.get(name, False), bool):
-            yield name, f"expected true or false, not {shown(entry[name])}"
+            yield name, f"expected true or false, not {short_json(entry[name])}"
     kind = entry.get("type", "command")
     if kind not in KINDS:
-        yield "type", f"{shown(kind)} is not allowed; allowed: {', '.join(KINDS)}"
+        yield "type", f"{short_json(kind)} is not allowed; allowed: {', '.join(KINDS)}"
     elif not entry.get(KINDS[kind]) and (kind != "command" or "name" not in entry):
         yield KINDS[kind], f"is required for a hook of type {kind}"
     if kind == "mcp_tool" and not entry.get("server"):
@@ -175,24 +175,24 @@ def _wrong(entry: Json) -> Iterator[tuple[str, str]]:
     if "name" in entry and not _is_name(entry["name"]):
         yield "name", "a validator's name has letters, digits, '.', '_', '-' and spaces alone"
     if entry.get("shell", "bash") not in SHELLS:
-        yield "shell", f"{shown(entry['shell'])} is not allowed; allowed: {', '.join(SHELLS)}"
+        yield "shell", f"{short_json(entry['shell'])} is not allowed; allowed: {', '.join(SHELLS)}"
     if entry.get("onFailure", "continue") not in ("continue", "block"):
-        yield "onFailure", f"{shown(entry['onFailure'])} is not allowed; allowed: continue, block"
+        yield "onFailure", f"{short_json(entry['onFailure'])} is not allowed; allowed: continue, block"
     yield from _wrong_values(entry)
 
 
 def _wrong_values(entry: Json) -> Iterator[tuple[str, str]]:
     timeout = entry.get("timeout", 1)
     if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 < timeout <= LONGEST:
-        yield "timeout", f"expected seconds, more than 0 and at most {LONGEST}, not {shown(timeout)}"
+        yield "timeout", f"expected seconds, more than 0 and at most {LONGEST}, not {short_json(timeout)}"
     for name in ("args", "allowedEnvVars"):
         if not _texts(entry.get(name, [])):
-            yield name, f"expected a list of texts, not {shown(entry[name])}"
+            yield name, f"expected a list of texts, not {short_json(entry[name])}"
     if not isinstance(entry.get("input", {}), dict):
-        yield "input", f"expected a table, not {shown(entry['input'])}"
+        yield "input", f"expected a table, not {short_json(entry['input'])}"
     headers: object = entry.get("headers", {})
     if not isinstance(headers, dict) or not _texts(list(cast(Json, headers).values())):
-        yield "headers", f"expected a table of texts, not {shown(entry['headers'])}"
+        yield "headers", f"expected a table of texts, not {short_json(entry['headers'])}"
 
 
 def _texts(value: Any) -> bool:

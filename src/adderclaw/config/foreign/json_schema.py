@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from adderclaw.core.decode import Invalid, dotted
+from adderclaw.core.decode import Invalid, dotted_path
 from adderclaw.core.types import Json
 
 MOST_CHECKS = 20_000
@@ -19,17 +19,17 @@ class _TooMuch(Exception):
 
 def without_patterns(schema: Json) -> Json:
     """A copy without regular expressions, and without the rules on other properties that would need them."""
-    found = False
+    has_patterns = False
 
     def copied(value: Any) -> Any:
-        nonlocal found
+        nonlocal has_patterns
         if isinstance(value, list):
             return [copied(item) for item in cast(list[Any], value)]
         if not isinstance(value, dict):
             return value
         table = cast(Json, value)
         by_pattern = isinstance(table.get("patternProperties"), dict)
-        found |= by_pattern
+        has_patterns |= by_pattern
         dropped = {"patternProperties", "additionalProperties"} if by_pattern else set[str]()
         dropped |= {"pattern"} if isinstance(table.get("pattern"), str) else set()
         return {key: copied(item) for key, item in table.items() if key not in dropped}
@@ -41,40 +41,42 @@ def without_patterns(schema: Json) -> Json:
             return value
         return {key: open_ended(item) for key, item in cast(Json, value).items() if key != "unevaluatedProperties"}
 
-    made = copied(schema)
-    return open_ended(made) if found else made
+    copy = copied(schema)
+    return open_ended(copy) if has_patterns else copy
 
 
 def checked(schema: Json, data: Json) -> Json:
     """The data, if it fits; raises Invalid with the problems. What of a schema cannot be used is not checked."""
     try:
-        found = _found(schema, data)
+        errors = _found(schema, data)
     except Unusable:
         return data  # the server judges
-    if found:
-        raise Invalid([(dotted(tuple(error.absolute_path)), error.message[:200]) for error in found[:MOST_PROBLEMS]])
+    if errors:
+        raise Invalid(
+            [(dotted_path(tuple(error.absolute_path)), error.message[:200]) for error in errors[:MOST_PROBLEMS]]
+        )
     return data
 
 
 def problems(schema: Json, data: object) -> list[str]:
     """What of the data does not fit a schema of the operator's own; also where it takes too long to say."""
     try:
-        found = _found(schema, data)
+        errors = _found(schema, data)
     except Unusable as error:
         return [str(error)]
-    places = ((dotted(tuple(error.absolute_path)), error.message[:200]) for error in found[:MOST_PROBLEMS])
-    return [f"{place}: {message}" if place else message for place, message in places]
+    located = ((dotted_path(tuple(error.absolute_path)), error.message[:200]) for error in errors[:MOST_PROBLEMS])
+    return [f"{path}: {message}" if path else message for path, message in located]
 
 
-def unusable(schema: Json) -> str:
+def schema_problem(schema: Json) -> str:
     """Why something is no schema, or none that can be checked; empty where it is one."""
     from jsonschema import Draft202012Validator, exceptions
 
     try:
         cast(Any, Draft202012Validator).check_schema(schema)
     except exceptions.SchemaError as error:
-        place = dotted(tuple(cast(Any, error).absolute_path))
-        return f"{place}: {error.message[:200]}" if place else error.message[:200]
+        path = dotted_path(tuple(cast(Any, error).absolute_path))
+        return f"{path}: {error.message[:200]}" if path else error.message[:200]
     except RecursionError:
         return "it is nested too deeply"
     samples: tuple[object, ...] = ({}, [], "", 0, None)

@@ -41,7 +41,7 @@ KNOWN = frozenset(
 class Sandbox:
     """What a `sandbox` table comes to."""
 
-    def __init__(self, given: Any) -> None:
+    def __init__(self, table: Any) -> None:
         self.deny: list[str] = []
         """Permission rules."""
         self.domains: list[str] | None = None
@@ -50,24 +50,24 @@ class Sandbox:
         self.problems: list[tuple[str, str]] = []
         self.warnings: list[str] = []
         idle: list[str] = []
-        for key, value in self._leaves(given):
+        for key, value in self._leaves(table):
             if not self._counts(key, value) and f"{key}={str(value).lower()}" not in ALWAYS:
                 idle.append(f"sandbox.{key}")
         if idle:
             self.warnings.append(f"these have no effect here (docs/policy.md says what does): {', '.join(idle)}")
 
-    def _leaves(self, given: Any) -> list[tuple[str, Any]]:
-        found: list[tuple[str, Any]] = []
-        if not isinstance(given, dict):
+    def _leaves(self, table: Any) -> list[tuple[str, Any]]:
+        leaves: list[tuple[str, Any]] = []
+        if not isinstance(table, dict):
             self.problems.append(("sandbox", "expected a table of keys and values"))
-            return found
-        for key, value in cast(Json, given).items():
+            return leaves
+        for key, value in cast(Json, table).items():
             inner = cast(Json, value) if isinstance(value, dict) and f"{key}." in _SECTIONS else None
-            found += [(key, value)] if inner is None else [(f"{key}.{name}", item) for name, item in inner.items()]
-        for key, _ in found:
+            leaves += [(key, value)] if inner is None else [(f"{key}.{name}", item) for name, item in inner.items()]
+        for key, _ in leaves:
             if key not in KNOWN:
                 self.problems.append((f"sandbox.{key}", "unknown key"))
-        return [(key, value) for key, value in found if key in KNOWN]
+        return [(key, value) for key, value in leaves if key in KNOWN]
 
     def _counts(self, key: str, value: Any) -> bool:
         match key:

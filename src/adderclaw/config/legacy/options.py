@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.core.errors import UsageError
 from adderclaw.core.json_text import canonical
-from adderclaw.core.overseer import ALONE, RunSupervisor
+from adderclaw.core.overseer import NO_SUPERVISOR, RunSupervisor
 from adderclaw.core.record import record
 from adderclaw.core.types import DEFAULT_THINKING, Json, Thinking
 
@@ -82,7 +82,7 @@ class Options:
     """Where no project is found, the workspace is the current directory, not `workspace_dir`."""
     walled: bool = False
     """It lives in a server that its commands must not reach: without a sandbox it does not begin."""
-    supervisor: RunSupervisor = ALONE
+    supervisor: RunSupervisor = NO_SUPERVISOR
     """Who watches the run from outside of its process."""
     looks: bool = False
     """Nothing runs: in the home or `/`, where nothing may, it is explained for `workspace_dir`."""
@@ -130,7 +130,7 @@ def stored(options: Options) -> dict[str, str]:
     given = {name: getattr(options, name) for name in STORED}
     if options.config_file:  # wherever it is resumed from
         given["config_file"] = os.path.abspath(os.path.expanduser(options.config_file))
-    if not options.thinking.is_open:
+    if not options.thinking.is_unset:
         given["thinking"] = canonical(list(options.thinking))
     return {**{name: value for name, value in given.items() if value}, "overrides": canonical(overrides)}
 
@@ -138,7 +138,7 @@ def stored(options: Options) -> dict[str, str]:
 def restored(options: Options, before: Mapping[str, str], run_id: str) -> Options:
     """A run goes on with what it was begun with, unless other is given: never by laxer rules unasked."""
     kept: Json = {name: value for name in STORED if (value := before.get(name)) and getattr(options, name) is None}
-    if options.thinking.is_open and "thinking" in before:
+    if options.thinking.is_unset and "thinking" in before:
         kept["thinking"] = Thinking(*json.loads(before["thinking"]))
     if options.provider is not None:
         kept.pop("model", None)  # it was one of another provider

@@ -99,14 +99,14 @@ def _is_loopback(host: str) -> bool:
     return numeric or host in ("localhost", "::1") or host.endswith(".localhost")
 
 
-def _dearer(one: ModelFacts, other: ModelFacts) -> ModelFacts:
+def _dearer(known: ModelFacts, least: ModelFacts) -> ModelFacts:
     """The first, each of its prices no lower than the other's."""
-    if not one.priced or not other.priced:
-        return one if one.priced or not other.priced else one._replace(**_prices(other))
-    pairs = zip(_effective(one), _effective(other), strict=True)
-    steps = [facts.long_tokens for facts in (one, other) if facts.long_tokens is not None]
+    if not known.priced or not least.priced:
+        return known if known.priced or not least.priced else known._replace(**_prices(least))
+    pairs = zip(_effective(known), _effective(least), strict=True)
+    steps = [facts.long_tokens for facts in (known, least) if facts.long_tokens is not None]
     dearest = dict(zip(PRICES, map(max, pairs), strict=True))
-    return one._replace(**dearest, long_tokens=min(steps, default=None))
+    return known._replace(**dearest, long_tokens=min(steps, default=None))
 
 
 def _effective(known: ModelFacts) -> list[float]:
@@ -163,7 +163,7 @@ def own_model(provider: str, config: Config) -> str | None:
     return model_of(provider, config) if entry is not None and entry.model else None
 
 
-def first_of(provider: str, model: str, config: Config) -> Served:
+def first_answering(provider: str, model: str, config: Config) -> Served:
     """Who answers a request to an entry when all is well: of `reliable` its first, of `router` its default."""
     seen: set[str] = set()
     while (entry := config.providers.models.get(provider)) is not None and provider not in seen:
@@ -178,7 +178,7 @@ def first_of(provider: str, model: str, config: Config) -> Served:
 
 def all_of(provider: str, model: str, config: Config) -> list[Served]:
     """Each that may answer a request to an entry: of `reliable` and `router` all members, else the entry itself."""
-    found: list[Served] = []
+    answering: list[Served] = []
     seen: set[str] = set()
     waiting = [Served(provider, model)]
     while waiting:
@@ -186,11 +186,11 @@ def all_of(provider: str, model: str, config: Config) -> list[Served]:
         entry = config.providers.models.get(served.provider)
         members = [] if entry is None else _members(entry)
         if not members:
-            found.append(served)
+            answering.append(served)
         elif served.provider not in seen:
             seen.add(served.provider)
             waiting += [Served(name, own_model(name, config) or served.model) for name in members]
-    return found
+    return answering
 
 
 def _members(entry: ProviderEntry) -> list[str]:
@@ -257,9 +257,9 @@ class Prices:
         return Quote(served.model, known, entry.max_tokens if entry else None)
 
     def _quote_asked(self, asked: Served) -> Quote:
-        quote = self._quote(first_of(*asked, self._config))
+        quote = self._quote(first_answering(*asked, self._config))
         others = all_of(*asked, self._config)
-        unpriced = [one.model for one in others if not facts_of(*one, self._config).priced]
+        unpriced = [served.model for served in others if not facts_of(*served, self._config).priced]
         return quote._replace(unpriced_fallbacks=tuple(dict.fromkeys(unpriced)))
 
 
@@ -279,7 +279,7 @@ def _known(model: str, table: model_table.Table) -> ModelFacts:
     row = _found(model, table.models)
     if row is None:
         return ModelFacts(**family, assumed="context_tokens" in family)
-    return ModelFacts(**family | model_table.of_today(row) | (_found(model, model_table.corrections()) or {}))
+    return ModelFacts(**family | model_table.facts_of_today(row) | (_found(model, model_table.corrections()) or {}))
 
 
 def _found[T](model: str, table: "dict[str, T]") -> T | None:

@@ -112,7 +112,9 @@ def _value(node: ast.expr, depth: int) -> Any:
         case ast.Call(func=ast.Attribute(attr="date"), args=parts, keywords=[]):
             return date(*(_value(part, depth + 1) for part in parts))
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[], keywords=keywords):
-            return {"class": name} | {one.arg: _value(one.value, depth + 1) for one in keywords if one.arg}
+            return {"class": name} | {
+                keyword.arg: _value(keyword.value, depth + 1) for keyword in keywords if keyword.arg
+            }
         case _:
             raise Unreadable(f"{MEMBER}: line {node.lineno} is not a plain value")
 
@@ -146,9 +148,9 @@ def _patterns(match: Json) -> Iterator[str]:
             yield name
         case {"starts_with": str(name)} | {"contains": str(name)}:
             yield f"{name}*"
-        case {"regex": str(text)} if found := DATED.fullmatch(text):
-            for mark in found["mark"].strip("[]"):
-                yield f"{found['name'].replace('\\', '')}{mark}{BY_DAY}"
+        case {"regex": str(text)} if dated := DATED.fullmatch(text):
+            for mark in dated["mark"].strip("[]"):
+                yield f"{dated['name'].replace('\\', '')}{mark}{BY_DAY}"
         case _:
             for part in cast(list[Json], match.get("or_") or match.get("and_") or []):
                 yield from _patterns(part)
@@ -163,9 +165,9 @@ def _row(model: Json, today: date) -> Json:
         return row | _prices(listed)
     # prices by the day from which they apply, in their order; those of a time of day are not understood
     days = {
-        (one["constraint"]["start_date"] if one.get("constraint") else date.min): one["prices"]
-        for one in cast(list[Json], listed)
-        if not one.get("constraint") or "start_date" in one["constraint"]
+        (listing["constraint"]["start_date"] if listing.get("constraint") else date.min): listing["prices"]
+        for listing in cast(list[Json], listed)
+        if not listing.get("constraint") or "start_date" in listing["constraint"]
     }
     begun = max((day for day in days if day <= today), default=None)
     later = {day.isoformat(): prices for day in sorted(days) if day > today and (prices := _prices(days[day]))}

@@ -115,12 +115,12 @@ def newest(kind: str, alias: str) -> str | None:
         return None
     beginning, separator, *ends = ALIASES[kind][alias]
     shape = re.compile(rf"{beginning}(\d{{1,2}}(?:{re.escape(separator)}\d{{1,2}})?)({'|'.join(ends)})\*?")
-    found: list[tuple[list[int], int, str]] = []
+    versions: list[tuple[list[int], int, str]] = []
     for pattern in in_effect().models:
         if not pattern.endswith(DATED) and (fits := shape.fullmatch(pattern)) is not None:
             version = [int(number) for number in fits[1].split(separator)]
-            found.append((version, -ends.index(fits[2]), pattern.removesuffix("*")))
-    return max(found)[2] if found else None
+            versions.append((version, -ends.index(fits[2]), pattern.removesuffix("*")))
+    return max(versions)[2] if versions else None
 
 
 # ------------------------------------------------------------------ reading and checking
@@ -142,7 +142,7 @@ def _by_hand() -> Json:
     return _families[0]
 
 
-def of_today(row: Json) -> Json:
+def facts_of_today(row: Json) -> Json:
     """The facts of a row as they are today, by the names that `ModelFacts` has for them."""
     priced = row
     if "from" in row:
@@ -181,7 +181,7 @@ def _problem_of_row(row: object) -> str:
     days = cast(Json, later)
     if not all(DAY.fullmatch(day) for day in days):
         return "`from` has a key that is not a date"
-    problems = (_problem_of_prices(one, ("above",)) for one in (prices, *days.values()))
+    problems = (_problem_of_prices(listing, ("above",)) for listing in (prices, *days.values()))
     return next(filter(None, problems), "")
 
 

@@ -1,7 +1,7 @@
 """Which plugins are installed, which of them the operator trusts, and whether they are still as they were trusted.
 
-A plugin is a folder in `~/.adderclaw/plugins/`; what the operator said of it stands in `~/.adderclaw/plugins.json`.
-Where any file of it changes by a byte, nothing of it counts until the operator has looked again.
+A plugin is a folder in `~/.adderclaw/plugins/`; the operator's decision about it is in `~/.adderclaw/plugins.json`.
+If any file of it changes by a byte, nothing of it applies until the operator has reviewed it.
 """
 
 import os
@@ -28,7 +28,7 @@ class Plugin(NamedTuple):
     description: str
     folder: str
     sha256: str
-    """Of all its files as they are now; empty where that cannot be told."""
+    """Hash of all its current files; empty if it cannot be computed."""
     state: State
     manifest: "Manifest"
     problems: tuple[str, ...] = ()
@@ -49,33 +49,33 @@ def folder(home: str, name: str = "") -> str:
 
 
 def data_folder(home: str, name: str) -> str:
-    """Where a plugin may keep what it wants to find again."""
+    """The folder for a plugin's persistent data."""
     return os.path.join(home, home_names.PLUGIN_DATA, name)
 
 
 def active(home: str) -> tuple[Plugin, ...]:
-    """The plugins that count now: enabled, and as they were trusted; by name. Without any, one file is looked for."""
+    """The active plugins: enabled and unchanged since they were trusted, sorted by name."""
     return tuple(plugin for plugin in enabled(home) if plugin.state == "enabled")
 
 
 def enabled(home: str) -> tuple[Plugin, ...]:
-    """Those that the operator has enabled, also where they count no more since they changed; by name."""
+    """The enabled plugins, including those that changed and are inactive, sorted by name."""
     entries = registry(home)
     names = sorted(name for name, entry in entries.items() if entry.get("enabled") is True)
-    return tuple(_looked_at(home, name, entries[name]) for name in names)
+    return tuple(_load_plugin(home, name, entries[name]) for name in names)
 
 
 def known(home: str) -> tuple[Plugin, ...]:
-    """Every plugin that is installed, lies in the folder of plugins, or did; by name."""
+    """Every plugin that is registered or in the folder of plugins, sorted by name."""
     entries = registry(home)
-    return tuple(_looked_at(home, name, entries.get(name)) for name in sorted({*entries, *_present(home)}))
+    return tuple(_load_plugin(home, name, entries.get(name)) for name in sorted({*entries, *_present(home)}))
 
 
 def one(home: str, name: str) -> Plugin | None:
     entry = registry(home).get(name)
     if entry is None and name not in _present(home):
         return None
-    return _looked_at(home, name, entry)
+    return _load_plugin(home, name, entry)
 
 
 def _present(home: str) -> list[str]:
@@ -90,7 +90,7 @@ def _present(home: str) -> list[str]:
         return []
 
 
-def _looked_at(home: str, name: str, entry: Json | None) -> Plugin:
+def _load_plugin(home: str, name: str, entry: Json | None) -> Plugin:
     """One plugin as it is now."""
     from adderclaw.config.plugins import manifest as plugin_manifest
 
@@ -102,17 +102,17 @@ def _looked_at(home: str, name: str, entry: Json | None) -> Plugin:
         wrong = "its folder is a link; install what it leads to: plugin install PATH"
     if wrong:
         return Plugin(name, "", "", path, "", "broken", plugin_manifest.Manifest(name), (wrong,), entry=entry)
-    found = at(path)._replace(name=name, entry=entry)
-    if found.sha256 and found.manifest.name != name:
-        wrong = f"it calls itself {found.manifest.name!r}; its folder must have that name"
-        return found._replace(state="broken", problems=(*found.problems, wrong))
-    return found if found.problems else _judged(found)
+    plugin = at(path)._replace(name=name, entry=entry)
+    if plugin.sha256 and plugin.manifest.name != name:
+        wrong = f"it calls itself {plugin.manifest.name!r}; its folder must have that name"
+        return plugin._replace(state="broken", problems=(*plugin.problems, wrong))
+    return plugin if plugin.problems else _with_state(plugin)
 
 
 def at(path: str, name: str = "", leave_out: frozenset[str] = frozenset()) -> Plugin:
-    """The plugin in a folder, wherever that lies, whatever the operator said of it: untrusted, or broken.
+    """The plugin in any folder, as untrusted or broken, regardless of the registry.
 
-    One that names itself nowhere is called `name`, or as its folder.
+    A plugin without a name of its own gets `name` or the name of its folder.
     """
     from adderclaw.config.plugins import manifest as plugin_manifest
     from adderclaw.config.plugins import tree as plugin_tree
@@ -125,28 +125,28 @@ def at(path: str, name: str = "", leave_out: frozenset[str] = frozenset()) -> Pl
         wrong = tuple(map(str, error.problems))
         return Plugin(name, "", "", path, "", "broken", plugin_manifest.Manifest(name), wrong)
     manifest, problems = plugin_manifest.read(tree, name)
-    found = Plugin(manifest.name, manifest.version, manifest.description, path, tree.sha256, "untrusted", manifest)
-    return found._replace(files=tree.files, problems=problems, state="broken" if problems else "untrusted")
+    plugin = Plugin(manifest.name, manifest.version, manifest.description, path, tree.sha256, "untrusted", manifest)
+    return plugin._replace(files=tree.files, problems=problems, state="broken" if problems else "untrusted")
 
 
-def _judged(found: Plugin) -> Plugin:
+def _with_state(plugin: Plugin) -> Plugin:
     from adderclaw.config.plugins.tree import changes
 
-    trusted = found.entry.get("sha256")
+    trusted = plugin.entry.get("sha256")
     if not trusted:
-        return found._replace(state="untrusted")
-    if trusted != found.sha256:
-        before = found.entry.get("files")
-        marks = changes(cast(dict[str, str], before) if isinstance(before, dict) else {}, found.files)
-        return found._replace(state="changed", problems=tuple(f"since it was trusted: {mark}" for mark in marks))
-    return found._replace(state="enabled" if found.entry.get("enabled") is True else "disabled")
+        return plugin._replace(state="untrusted")
+    if trusted != plugin.sha256:
+        before = plugin.entry.get("files")
+        marks = changes(cast(dict[str, str], before) if isinstance(before, dict) else {}, plugin.files)
+        return plugin._replace(state="changed", problems=tuple(f"since it was trusted: {mark}" for mark in marks))
+    return plugin._replace(state="enabled" if plugin.entry.get("enabled") is True else "disabled")
 
 
 # ------------------------------------------------------------------ the registry
 
 
 def registry(home: str) -> dict[str, Json]:
-    """Plugin → what the operator said of it. A file that cannot be understood enables nothing."""
+    """Plugin → the operator's decision. An invalid file enables nothing."""
     return _read(home) or {}
 
 
@@ -172,7 +172,7 @@ def _read(home: str) -> dict[str, Json] | None:
 
 
 def record(home: str, name: str, entry: Json | None) -> None:
-    """Write what the operator says of a plugin; None forgets it."""
+    """Store the operator's decision about a plugin; None removes it."""
     import json
 
     from adderclaw.config.places import replace
@@ -180,7 +180,9 @@ def record(home: str, name: str, entry: Json | None) -> None:
 
     table = _read(home)
     if table is None:
-        raise ConfigError([Problem(place(home), "", "cannot be understood; mend it, or remove it and enable anew")])
+        raise ConfigError(
+            [Problem(place(home), "", "is invalid; correct it, or remove it and enable the plugins again")]
+        )
     table.pop(name, None)
     if entry is not None:
         table[name] = entry

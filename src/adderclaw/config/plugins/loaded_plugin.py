@@ -65,7 +65,7 @@ class LoadedPlugin:
 
     def filled(self, text: str) -> str:
         """A text with `${CLAUDE_PLUGIN_ROOT}` and `${CLAUDE_PLUGIN_DATA}`, or our spelling of them, filled in."""
-        return _PLACE.sub(lambda found: self.root if found[1] == "ROOT" else self.data, text)
+        return _PLACE.sub(lambda match: self.root if match[1] == "ROOT" else self.data, text)
 
     def variables(self) -> dict[str, str]:
         """What stands for the two in texts."""
@@ -83,13 +83,13 @@ class LoadedPlugin:
 
 def _stamped(root: str) -> _Stamp:
     """Every file's path, time of change, size and number; raises OSError."""
-    found: list[tuple[str, int, int, int, int]] = []
+    stamps: list[tuple[str, int, int, int, int]] = []
     folders = [root]
     while folders:
         with os.scandir(folders.pop()) as listed:
             for entry in listed:
                 at = entry.stat(follow_symlinks=False)
-                found.append((entry.path, at.st_mtime_ns, at.st_ctime_ns, at.st_size, at.st_ino))
+                stamps.append((entry.path, at.st_mtime_ns, at.st_ctime_ns, at.st_size, at.st_ino))
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
-    return tuple(sorted(found))
+    return tuple(sorted(stamps))

@@ -1,4 +1,4 @@
-"""What a plugin says that it brings: `manifest.toml`, or `.claude-plugin/plugin.json` and the folders beside it."""
+"""The manifest of a plugin: `manifest.toml`, or `.claude-plugin/plugin.json` and the standard folders."""
 
 import posixpath
 import re
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, cast
 
 from adderclaw.config import syntax
 from adderclaw.config.plugins.tree import Tree
-from adderclaw.core.decode import Between, Invalid, decode, nearest, shown
+from adderclaw.core.decode import Between, Invalid, decode, short_json, unknown_key_hint
 from adderclaw.core.errors import ConfigError
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import NamedTuple, record
@@ -100,7 +100,7 @@ def read(tree: Tree, folder_name: str) -> Read:
     table = foreign or {}
     name = own.name if own else table.get("name", folder_name)
     if own and foreign is not None and table.get("name", own.name) != own.name:
-        wrong.append(f"{OWN} calls it {own.name!r}, {FOREIGN} {shown(table.get('name'))}: they must agree")
+        wrong.append(f"{OWN} calls it {own.name!r}, {FOREIGN} {short_json(table.get('name'))}: they must agree")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         wrong.append(f"name: {_said(name)} is not allowed; letters, digits, `.`, `_` and `-`, at most 64")
         name = folder_name
@@ -125,7 +125,7 @@ def read(tree: Tree, folder_name: str) -> Read:
 
 
 def _said(value: object) -> str:
-    return visible(shown(value), keep_newlines=False)
+    return visible(short_json(value), keep_newlines=False)
 
 
 # ------------------------------------------------------------------ the two files
@@ -180,12 +180,12 @@ def _parts(tree: Tree, table: Json, wrong: list[str]) -> dict[str, Any]:
     skills = [*_skills("skills", files), *_named_skills(table, files, wrong)]
     if not skills and "SKILL.md" in files and not any(path.startswith("skills/") for path in files):
         skills = ["."]
-    found = {"commands": commands, "agents": agents, "skills": skills}
-    for kind, paths in found.items():
+    paths_by_kind = {"commands": commands, "agents": agents, "skills": skills}
+    for kind, paths in paths_by_kind.items():
         if len(paths) > MOST_PARTS:
             wrong.append(f"it brings more than {MOST_PARTS} {kind}")
     return {
-        **{kind: tuple(sorted(set(paths)))[:MOST_PARTS] for kind, paths in found.items()},
+        **{kind: tuple(sorted(set(paths)))[:MOST_PARTS] for kind, paths in paths_by_kind.items()},
         "hooks": _merged_hooks(tree, table, wrong),
         "mcp_servers": _merged_servers(tree, table, wrong),
     }
@@ -207,28 +207,30 @@ def _skills(folder: str, files: list[str]) -> list[str]:
 def _paths(key: str, table: Json, wrong: list[str]) -> Iterator[str]:
     """What plugin.json says under a key that takes paths, each inside the folder."""
     value: Any = table.get(key, [])
-    for one in cast(list[Any], value if isinstance(value, list) else [value]):
-        if isinstance(one, str) and (path := inner(one)) is not None:
+    for text in cast(list[Any], value if isinstance(value, list) else [value]):
+        if isinstance(text, str) and (path := inner(text)) is not None:
             yield path
         else:
-            wrong.append(f"{FOREIGN}: {key}: {_said(one)} is no path inside the plugin")
+            wrong.append(f"{FOREIGN}: {key}: {_said(text)} is not a path inside the plugin")
 
 
 def _named(key: str, table: Json, tree: Tree, wrong: list[str]) -> Iterator[str]:
     files = [path for path in tree.files if tree.regular(path)]
     for path in _paths(key, table, wrong):
-        found = [path] if path in files and path.endswith(".md") else _below(path, files)
-        if not found:
-            wrong.append(f"{FOREIGN}: {key}: {_said(path)} is no Markdown file of the plugin and holds none")
-        yield from found
+        paths = [path] if path in files and path.endswith(".md") else _below(path, files)
+        if not paths:
+            wrong.append(
+                f"{FOREIGN}: {key}: {_said(path)} is neither a Markdown file of the plugin nor a folder with one"
+            )
+        yield from paths
 
 
 def _named_skills(table: Json, files: list[str], wrong: list[str]) -> Iterator[str]:
     for path in _paths("skills", table, wrong):
-        found = _skills(posixpath.dirname(path) or "." if path.endswith("SKILL.md") else path, files)
-        if not found:
-            wrong.append(f"{FOREIGN}: skills: {_said(path)} holds no skill (a folder with a SKILL.md)")
-        yield from found
+        folders = _skills(posixpath.dirname(path) or "." if path.endswith("SKILL.md") else path, files)
+        if not folders:
+            wrong.append(f"{FOREIGN}: skills: {_said(path)} contains no skill (a folder with a SKILL.md)")
+        yield from folders
 
 
 def inner(path: str) -> str | None:
@@ -239,35 +241,35 @@ def inner(path: str) -> str | None:
 
 
 def _merged_hooks(tree: Tree, table: Json, wrong: list[str]) -> Json:
-    made: Json = {}
-    for place, value in _settings(HOOKS, "hooks", tree, table, wrong):
-        groups: object = value.get("hooks", value) if place else value
+    groups_by_event: Json = {}
+    for file, value in _settings(HOOKS, "hooks", tree, table, wrong):
+        groups: object = value.get("hooks", value) if file else value
         if not isinstance(groups, dict):
-            wrong.append(f"{place or FOREIGN}: hooks: expected a table of events, not {_said(groups)}")
+            wrong.append(f"{file or FOREIGN}: hooks: expected a table of events, not {_said(groups)}")
             continue
         for event, listed in cast(Json, groups).items():
             if not isinstance(listed, list):
-                wrong.append(f"{place or FOREIGN}: hooks.{_said(event)}: expected a list, not {_said(listed)}")
+                wrong.append(f"{file or FOREIGN}: hooks.{_said(event)}: expected a list, not {_said(listed)}")
                 continue
-            made[event] = [*made.get(event, []), *cast(list[Any], listed)]
-    return made
+            groups_by_event[event] = [*groups_by_event.get(event, []), *cast(list[Any], listed)]
+    return groups_by_event
 
 
 def _merged_servers(tree: Tree, table: Json, wrong: list[str]) -> Json:
-    made: Json = {}
-    for place, value in _settings(SERVERS, "mcpServers", tree, table, wrong):
+    entries: Json = {}
+    for file, value in _settings(SERVERS, "mcpServers", tree, table, wrong):
         servers: object = value.get("mcpServers", value)
         if not isinstance(servers, dict):
-            wrong.append(f"{place or FOREIGN}: mcpServers: expected a table of servers, not {_said(servers)}")
+            wrong.append(f"{file or FOREIGN}: mcpServers: expected a table of servers, not {_said(servers)}")
             continue
         for name, entry in cast(Json, servers).items():
             if not isinstance(entry, dict):
-                wrong.append(f"{place or FOREIGN}: mcpServers.{_said(name)}: expected a table, not {_said(entry)}")
-            elif name in made and made[name] != entry:
-                wrong.append(f"{place or FOREIGN}: mcpServers.{_said(name)}: is given twice")
+                wrong.append(f"{file or FOREIGN}: mcpServers.{_said(name)}: expected a table, not {_said(entry)}")
+            elif name in entries and entries[name] != entry:
+                wrong.append(f"{file or FOREIGN}: mcpServers.{_said(name)}: is given twice")
             else:
-                made[name] = entry
-    return made
+                entries[name] = entry
+    return entries
 
 
 def _settings(usual: str, key: str, tree: Tree, table: Json, wrong: list[str]) -> Iterator[tuple[str, Json]]:
@@ -277,17 +279,17 @@ def _settings(usual: str, key: str, tree: Tree, table: Json, wrong: list[str]) -
     seen = {usual}
     if (first := _table(tree, usual, wrong)) is not None:
         yield usual, first
-    for one in named:
-        if isinstance(one, dict):
-            yield "", cast(Json, one)
+    for entry in named:
+        if isinstance(entry, dict):
+            yield "", cast(Json, entry)
             continue
-        path = inner(one) if isinstance(one, str) else None
+        path = inner(entry) if isinstance(entry, str) else None
         if path is None or path not in tree.files or not path.endswith(".json"):
-            wrong.append(f"{FOREIGN}: {key}: {_said(one)} is no JSON file of the plugin")
+            wrong.append(f"{FOREIGN}: {key}: {_said(entry)} is not a JSON file of the plugin")
         elif path not in seen:
             seen.add(path)
-            if (found := _table(tree, path, wrong)) is not None:
-                yield path, found
+            if (table_of_file := _table(tree, path, wrong)) is not None:
+                yield path, table_of_file
 
 
 def _unused(tree: Tree, table: Json) -> tuple[str, ...]:
@@ -327,13 +329,13 @@ def _tool_problems(own: _Own, tree: Tree) -> Iterator[str]:
         yield f"{OWN}: tools: there are more than {MOST_TOOLS}"
     seen: set[str] = set()
     for index, tool in enumerate(own.tools[:MOST_TOOLS]):
-        place = f"{OWN}: tools[{index}]"
+        key = f"{OWN}: tools[{index}]"
         if not TOOL_NAME.fullmatch(tool.name) or tool.name.startswith("mcp__"):
-            yield f"{place}.name: {_said(tool.name)} is not allowed; letters, digits, `_` and `-`, at most 64"
+            yield f"{key}.name: {_said(tool.name)} is not allowed; letters, digits, `_` and `-`, at most 64"
         if tool.name.lower() in seen:
-            yield f"{place}.name: {_said(tool.name)} is given twice"
+            yield f"{key}.name: {_said(tool.name)} is given twice"
         seen.add(tool.name.lower())
-        yield from (f"{place}.{problem}" for problem in _one_tool(tool, tree))
+        yield from (f"{key}.{problem}" for problem in _one_tool(tool, tree))
 
 
 def _one_tool(tool: PluginTool, tree: Tree) -> Iterator[str]:
@@ -343,7 +345,7 @@ def _one_tool(tool: PluginTool, tree: Tree) -> Iterator[str]:
     if path is None:
         yield f"command: {_said(tool.command)} is not allowed; name a file of the plugin, as ./run"
     elif path not in tree.files:
-        near = nearest(path, [name for name in tree.files if tree.may_run(name)])
+        near = unknown_key_hint(path, [name for name in tree.files if tree.may_run(name)])
         yield f"command: {_said(tool.command)} is not in the plugin{near}"
     elif not tree.regular(path):
         yield f"command: {_said(tool.command)} is a link; name the file itself"

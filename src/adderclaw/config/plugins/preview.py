@@ -26,21 +26,21 @@ NOT_INSTALLED = "nothing was installed"
 def rows(plugin: Plugin) -> list[Json]:
     """Rows of `{what, name, value}`, whole: nothing is left out, whoever shows them makes them visible."""
     manifest = plugin.manifest
-    found = [*_tools(plugin), *_hooks(manifest), *_servers(manifest.mcp_servers)]
+    rows = [*_tools(plugin), *_hooks(manifest), *_servers(manifest.mcp_servers)]
     root = open_real(followed(plugin.folder), ANCHOR)
     try:
         for what, paths in (("command", manifest.commands), ("agent", manifest.agents)):
-            found += [_text(root, what, path, path) for path in paths]
+            rows += [_text(root, what, path, path) for path in paths]
         for path in manifest.skills:
-            found.append(_text(root, "skill", path, os.path.normpath(os.path.join(path, "SKILL.md"))))
+            rows.append(_text(root, "skill", path, os.path.normpath(os.path.join(path, "SKILL.md"))))
     finally:
         os.close(root)
     programs = [path for path, value in plugin.files.items() if value.startswith(EXECUTABLE)]
     if programs:
-        found.append(_row("programs", f"{len(programs)} of {len(plugin.files)} files", programs))
+        rows.append(_row("programs", f"{len(programs)} of {len(plugin.files)} files", programs))
     if manifest.unused:
-        found.append(_row("not used", "has no meaning here", list(manifest.unused)))
-    return found
+        rows.append(_row("not used", "has no meaning here", list(manifest.unused)))
+    return rows
 
 
 def question(name: str, brought: list[Json]) -> str:
@@ -55,7 +55,7 @@ def seen(value: Any) -> Any:
     """A value as it is shown: without secrets, as far as a secret is one word. No command hides behind the mark."""
     match value:
         case str():
-            return visible(WORD.sub(lambda word: Secrets().shown(word[0]), value), directions=False)
+            return visible(WORD.sub(lambda word: Secrets().redact(word[0]), value), directions=False)
         case dict():
             return {seen(str(key)): seen(item) for key, item in cast(Json, value).items()}
         case list():
@@ -83,8 +83,8 @@ def _row(what: str, name: str, value: Any) -> Json:
 
 def _tools(plugin: Plugin) -> Iterator[Json]:
     for tool in plugin.manifest.tools:
-        said: Json = {"description": tool.description, "command": [tool.command, *tool.args], "schema": tool.schema}
-        yield _row("tool", tool.name, {**said, "timeout": tool.timeout})
+        fields: Json = {"description": tool.description, "command": [tool.command, *tool.args], "schema": tool.schema}
+        yield _row("tool", tool.name, {**fields, "timeout": tool.timeout})
 
 
 def _hooks(manifest: "Manifest") -> Iterator[Json]:

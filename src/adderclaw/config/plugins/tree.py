@@ -38,8 +38,8 @@ class Tree(NamedTuple):
 
     def regular(self, path: str) -> bool:
         """Whether a path inside the folder is a file, and no link."""
-        found = self.files.get(path)
-        return found is not None and not found.startswith(LINK)
+        mark = self.files.get(path)
+        return mark is not None and not mark.startswith(LINK)
 
     def may_run(self, path: str) -> bool:
         return self.files.get(path, "").startswith(EXECUTABLE)
@@ -70,15 +70,15 @@ def _surveyed(root: int, shown: str, leave_out: frozenset[str]) -> Tree:
     files: dict[str, str] = {}
     texts: dict[str, bytes] = {}
     left = MOST_BYTES
-    for found in walked(root, shown, leave_out):
-        if found.target:
-            files[found.path] = LINK + found.target
+    for entry in walked(root, shown, leave_out):
+        if entry.target:
+            files[entry.path] = LINK + entry.target
             continue
-        hashed, size, kept = _hashed(root, found, shown, left)
+        hashed, size, text = _hashed(root, entry, shown, left)
         left -= size
-        files[found.path] = (EXECUTABLE if found.status.st_mode & 0o111 else "") + hashed
-        if kept is not None:
-            texts[found.path] = kept
+        files[entry.path] = (EXECUTABLE if entry.status.st_mode & 0o111 else "") + hashed
+        if text is not None:
+            texts[entry.path] = text
     ordered = dict(sorted(files.items()))
     return Tree(digest(ordered), ordered, texts)
 
@@ -137,22 +137,22 @@ def _target(root: int, path: str, shown: str) -> str:
 
 def _listed(root: int, folder: str, shown: str, leave_out: frozenset[str]) -> list[tuple[str, os.stat_result]]:
     fd = _opened(root, folder, FOLDER, f"{shown}/{folder}")
-    found: list[tuple[str, os.stat_result]] = []
+    listed: list[tuple[str, os.stat_result]] = []
     try:
         with os.scandir(fd) as entries:
             for entry in entries:
                 if entry.name in leave_out:
                     continue
                 _check_name(entry.name, f"{shown}/{folder}".removesuffix("/."))
-                found.append((entry.name, entry.stat(follow_symlinks=False)))
-                if len(found) > MOST_FILES:
+                listed.append((entry.name, entry.stat(follow_symlinks=False)))
+                if len(listed) > MOST_FILES:
                     raise unfit(shown, f"holds more than {MOST_FILES} files")
     except OSError as error:
         raise unfit(f"{shown}/{folder}", f"cannot be read: {error.strerror}") from None
     finally:
         os.close(fd)
-    _check_cases([name for name, _ in found], f"{shown}/{folder}".removesuffix("/."))
-    return sorted(found)
+    _check_cases([name for name, _ in listed], f"{shown}/{folder}".removesuffix("/."))
+    return sorted(listed)
 
 
 def _check_name(name: str, folder: str) -> None:
@@ -174,11 +174,11 @@ def _check_cases(names: list[str], folder: str) -> None:
         seen[folded] = name
 
 
-def _hashed(root: int, found: Found, shown: str, left: int) -> tuple[str, int, bytes | None]:
-    path = f"{shown}/{found.path}"
-    keep = found.path.endswith(KEPT) and found.status.st_size <= KEPT_BYTES
-    running, size, kept = hashlib.sha256(), 0, list[bytes]()
-    with open(_opened(root, found.path, READ, path), "rb", buffering=0) as file:
+def _hashed(root: int, entry: Found, shown: str, left: int) -> tuple[str, int, bytes | None]:
+    path = f"{shown}/{entry.path}"
+    keep = entry.path.endswith(KEPT) and entry.status.st_size <= KEPT_BYTES
+    running, size, text = hashlib.sha256(), 0, list[bytes]()
+    with open(_opened(root, entry.path, READ, path), "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise unfit(path, "is not a regular file")
         while part := file.read(1 << 20):
@@ -187,8 +187,8 @@ def _hashed(root: int, found: Found, shown: str, left: int) -> tuple[str, int, b
                 raise unfit(shown, f"holds more than {MOST_BYTES >> 20} MiB")
             running.update(part)
             if keep:
-                kept.append(part)
-    return running.hexdigest(), size, b"".join(kept) if keep else None
+                text.append(part)
+    return running.hexdigest(), size, b"".join(text) if keep else None
 
 
 def _opened(root: int, way: str, flags: int, shown: str) -> int:

@@ -1,5 +1,4 @@
-"""The part of the schema for messages to and from elsewhere: notices and where they are sent, webhook channels and who
-may send through them."""
+"""The part of the schema for notices and their targets, and for webhook channels and their senders."""
 
 from dataclasses import field
 from typing import Annotated, Any, Literal
@@ -20,25 +19,25 @@ def _all_kinds() -> list[NoticeKind]:
 
 @record
 class NoticeTarget:
-    """One place that notices are sent to."""
+    """A target that notices are sent to."""
 
     kind: TargetKind
-    """A request to an address (ntfy, Slack and Discord, too: `format`), or an e-mail."""
+    """An HTTP request (also to ntfy, Slack and Discord: see `format`) or an e-mail."""
     enabled: bool = True
-    """false: nothing is sent there."""
+    """false: nothing is sent to this target."""
     on: list[NoticeKind] = field(default_factory=_all_kinds)
-    """What is sent: `needs_you` (a question waits), `done` (a run ended), `held`, `missed` and `budget` (of a
+    """Which notices are sent: `needs_you` (a question waits), `done` (a run ended), `held`, `missed` and `budget` (of a
     schedule), `estop` (the emergency stop was set)."""
     detail: Literal["summary", "full"] = "summary"
-    """`summary`: no input of a tool and no answer of a model. `full`: both, shortened, without secrets."""
+    """`summary`: without tool inputs and model answers. `full`: with both, shortened and redacted."""
     min_seconds: Amount = 0.0
-    """Of `done`: only runs that took at least so long."""
+    """For `done`: only runs that took at least this long."""
     outcomes: list[Outcome] = field(default_factory=list[Any])
-    """Of `done`: only runs that ended so. Empty: however they ended."""
+    """For `done`: only runs with these outcomes. Empty: all."""
     workspaces: list[PathText] = field(default_factory=list[str])
-    """Only what happens in these folders, or in folders in them. Empty: everywhere."""
+    """Only notices about these folders and their subfolders. Empty: all."""
     quiet: str = ""
-    """Hours in which nothing is sent, in this machine's time, such as `22:00-07:00`: it is sent when they are over."""
+    """Quiet hours in local time, such as `22:00-07:00`: notices are sent when they are over."""
     timeout_seconds: Annotated[float, Between(1, 60)] = 10.0
     """How long one attempt may take."""
     url: Url | None = None
@@ -77,29 +76,29 @@ class NoticeTarget:
 
 @record
 class Notices:
-    """What is sent to you when something waits for you or is done (docs/channels.md). Only your own configuration
-    counts here, never a project's file."""
+    """Notices sent to you when something waits for you or is done (docs/channels.md). Only your own configuration can
+    set this, never a project's file."""
 
     wait_seconds: Amount = 30.0
     """At a terminal: how long a question waits, or a turn or run takes, before a notice of it is sent."""
     targets: dict[str, NoticeTarget] = field(default_factory=dict[str, NoticeTarget])
-    """Name → where to."""
+    """Name → target."""
 
 
 @record
 class Sender:
-    """One person, or program, of a chat system. Who is not listed is refused."""
+    """A person or program in a chat system. Unlisted senders are refused."""
 
     workspace: PathText
     """The folder in which the agent works for this sender. It must exist."""
     profile: Literal["readonly", "supervised", "sandboxed"] = "readonly"
-    """What happens unasked, as with `--profile`; a stricter runtime.profile, or the autonomy readonly, holds."""
+    """What happens without asking, as with `--profile`; a stricter runtime.profile, or the autonomy readonly, wins."""
     tools_allow: list[str] = field(default_factory=lambda: ["*"])
     """Tools that the model is offered, by name or alias, out of those of channels.cli.tools_allow."""
     may_approve: bool = False
-    """The sender is asked what the agent may not do by itself, and answers for it. Else only you are asked."""
+    """The sender is asked for approvals and may give them. Otherwise only you are asked."""
     commands: bool = False
-    """A message that begins with `/` may call a skill or a command. Else it is words like all others."""
+    """A message that begins with `/` may call a skill or a command. Otherwise it is plain text."""
     messages_per_day: Count = 200
     """Messages and answers within 24 hours."""
     cost_usd_per_day: Amount | None = None
@@ -108,20 +107,20 @@ class Sender:
 
 @record
 class WebhookChannel:
-    """A way in for a chat system: signed messages to `POST /channels/NAME/messages` of the server (docs/channels.md).
-    Only your own configuration counts here, never a project's file."""
+    """A channel for a chat system: signed messages to `POST /channels/NAME/messages` of the server (docs/channels.md).
+    Only your own configuration can set this, never a project's file."""
 
     enabled: bool = True
-    """Whether messages are taken."""
+    """Whether messages are accepted."""
     secret_env: Variable | None = None
-    """The environment variable of the server that holds the secret. Without it, the one counts that
-    `adderclaw channel secret NAME` made."""
+    """The environment variable of the server that holds the secret. Without it, the secret created by
+    `adderclaw channel secret NAME` is used."""
     senders: dict[str, Sender] = field(default_factory=dict[str, Any])
     """Who may send, by the name that the bridge gives: an address, a number, an id of the chat system."""
     reply: Literal["response", "post"] = "response"
     """Where answers go: into the answer to the request, or as signed requests to `reply_url`."""
     reply_seconds: Annotated[float, Between(0, 300)] = 25.0
-    """How long a request waits for the answer with `response`; then it is told the turn, which it can ask for, and with
+    """How long a request waits for the answer with `response`. After that it gets the id of the turn to poll, and with
     a `reply_url` the answer is sent there."""
     reply_url: Url | None = None
     """Where answers and questions are posted, signed with the secret of the channel."""

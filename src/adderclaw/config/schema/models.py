@@ -1,4 +1,4 @@
-"""What can be said of a model: by anybody for his own use, and by an administrator as the least that it costs."""
+"""Facts about a model: set by users for themselves, and by an administrator as minimum prices."""
 
 from adderclaw.config.schema.meanings import Amount, Positive
 from adderclaw.core.record import record
@@ -6,10 +6,11 @@ from adderclaw.core.record import record
 
 @record
 class ModelEntry:
-    """What is known of a model, over the table of models. NAME is a model's name, or the beginning of it and `*`."""
+    """Facts about a model that override the table of models. NAME is a model's name, or its beginning followed by
+    `*`."""
 
     context_tokens: Positive | None = None
-    """Size of its window."""
+    """Size of its context window."""
     max_output_tokens: Positive | None = None
     """Longest answer that it can give."""
     input_per_mtok: Amount | None = None

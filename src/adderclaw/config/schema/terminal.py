@@ -1,4 +1,4 @@
-"""The part of the schema that a person at a terminal notices: edits, commits, keys, the line below the input."""
+"""The part of the schema for work at a terminal: checks after edits, commits, keys and the status line."""
 
 from dataclasses import field
 from typing import Annotated, Any, Literal
@@ -12,12 +12,12 @@ class AfterEdit:
     """The project's own type checkers and linters, after an edit: those of `run`, and where the gate does not ask."""
 
     check: bool = True
-    """Tell the model what they find in a file that it edited."""
+    """Tell the model the problems found in a file that it edited."""
     seconds: Annotated[float, Between(0.001, 60)] = 5.0
     """How long each may take."""
     run: list[Literal["ruff", "pyright", "mypy", "tsc", "eslint"]] = field(default_factory=list[Any])
-    """These run without a question, where nothing can be written and nobody is on the network. A project's own
-    settings name none."""
+    """Checkers that run without asking, in a read-only sandbox without network. A project's own settings cannot set
+    this."""
 
 
 @record
@@ -37,7 +37,7 @@ class Repl:
     plain: bool = False
     """Print lines only, nothing is redrawn: for screen readers and simple terminals; as `--plain`."""
     motion: bool = True
-    """Show what goes on by signs that move; false as `--no-motion`."""
+    """Show progress by animations; false is the same as `--no-motion`."""
     theme: Literal["auto", "light", "dark"] = "auto"
     """The colours: for a light or a dark terminal; `auto` goes by what the terminal says of its background."""
     titles: Literal["small", "model", "words"] = "small"
@@ -50,14 +50,14 @@ class Repl:
 
 @record
 class StatusLine:
-    """A command of yours that fills the line below the input (docs/REPL.md). It runs in the sandbox, where it can write
-    nothing and reach nobody. A project's file can name one once the project is trusted."""
+    """Your own command that fills the line below the input (docs/REPL.md). It runs in a sandbox without write access
+    and network. A trusted project's file can set one."""
 
     type: Literal["command"] = "command"
-    """There is this one kind."""
+    """The only type."""
     command: str = ""
-    """A line for `sh`: gets JSON on stdin, and what it prints is shown. Empty: the line says what it always does."""
+    """A command line for `sh` that gets JSON on stdin and whose output is shown. Empty: the default status line."""
     padding: Annotated[int, Between(0, 20)] = 0
     """Spaces before it."""
     refreshInterval: Annotated[float, Between(1)] | None = None
-    """Seconds after which it runs again where nothing has happened; without it, only when something has."""
+    """Seconds after which it runs again even if nothing has changed; without it, it runs only after changes."""

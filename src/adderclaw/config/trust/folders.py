@@ -1,4 +1,4 @@
-"""The folders of a project that trust covers, and what shows cheaply that something in them has changed."""
+"""The folders of a project that trust covers, and a cheap way to detect changes in them."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -17,22 +17,22 @@ TREES = (
     "plugins",
     "sops",
 )
-"""Folders whose content runs, or may grant itself tools."""
+"""Folders whose content is executed or may grant itself tools."""
 UNITS = {
     "plugins": (("manifest.toml", ".claude-plugin", "plugin.json"), 1),
     "skills": (("SKILL.md", "skill.md"), 3),
     "sops": (("SOP.toml",), 1),
 }
-"""A folder that any repository may have: which name makes a folder in it a plugin, skill or SOP, and how deep that is.
-Trust covers those folders, whole, and nothing else there."""
+"""For folder names that any repository may use: the file names that mark a plugin, skill or SOP, and their maximum
+depth. Trust covers only the marked folders, completely."""
 MOST_FILES = 5_000
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def stamps(project: str, named: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
-    """What shows cheaply whether anything that is no configuration has changed: names, sizes, times of change."""
-    found = (one for tree in TREES for one in _walked(project, tree, strict=False))
-    for path, known in (*found, *((path, None) for path in named)):
+    """Names, sizes and times of covered files other than configuration, to detect changes cheaply."""
+    files = (file for tree in TREES for file in _walked(project, tree, strict=False))
+    for path, known in (*files, *((path, None) for path in named)):
         status = known or _status(os.path.join(project, path), project)
         if status is None:
             continue
@@ -40,7 +40,7 @@ def stamps(project: str, named: Sequence[str]) -> Iterator[tuple[str, int, int, 
 
 
 def _status(path: str, project: str) -> os.stat_result | None:
-    """Of what a link leads to, unless that lies out of the project, or nowhere: then of the link itself."""
+    """The status of a link's target, or of the link itself if the target is outside the project or missing."""
     folder, name = os.path.split(path)
     for real in (followed(path), os.path.join(followed(folder), name)):
         if not within(real, followed(project)):
@@ -59,22 +59,22 @@ def _status(path: str, project: str) -> os.stat_result | None:
 
 
 def beneath(project: str, tree: str) -> Iterator[str]:
-    """Every file of a folder, sorted, by its path inside the project. A link to a folder cannot be looked into."""
+    """Every file of a folder, sorted, by its path inside the project. Links to folders are rejected."""
     return (path for path, _ in _walked(project, tree, strict=True))
 
 
 def _walked(project: str, tree: str, *, strict: bool) -> Iterator[tuple[str, os.stat_result | None]]:
-    """The files of a folder, each with its status; of a link there is none."""
+    """The files of a folder, each with its status (None for a link)."""
     if leads_out(project, tree):
         if strict:
-            raise unfit(os.path.join(project, tree), "is a link that leads out of the project")
+            raise untrustable(os.path.join(project, tree), "is a link that leads out of the project")
         return
     try:
         root = open_real(followed(os.path.join(project, tree)), ANCHOR)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise unfit(os.path.join(project, tree), f"cannot be read: {error.strerror}") from None
+        raise untrustable(os.path.join(project, tree), f"cannot be read: {error.strerror}") from None
     names, deepest = UNITS.get(tree, ((), 0))
     waiting, count = [(".", 0, not names)], 0
     try:
@@ -87,15 +87,19 @@ def _walked(project: str, tree: str, *, strict: bool) -> Iterator[tuple[str, os.
                 if is_folder:
                     if covered or depth < deepest:
                         waiting.append((below, depth + 1, covered))
-                elif not covered and not any(_status(os.path.join(project, path, one), project) for one in names):
+                elif not covered and not any(
+                    _status(os.path.join(project, path, unit_name), project) for unit_name in names
+                ):
                     continue
                 elif strict and status is None and _is_folder(os.path.join(project, path)):
-                    raise unfit(os.path.join(project, path), "is a link to a folder, whose content could change unseen")
+                    raise untrustable(
+                        os.path.join(project, path), "is a link to a folder, whose content could change unseen"
+                    )
                 else:
                     yield path, status
                 count += 1
                 if count > 2 * MOST_FILES:
-                    raise unfit(os.path.join(project, tree), f"has more than {MOST_FILES} files")
+                    raise untrustable(os.path.join(project, tree), f"has more than {MOST_FILES} files")
     finally:
         os.close(root)
 
@@ -113,13 +117,17 @@ def _listed(root: int, folder: str, tree: str, names: Sequence[str]) -> tuple[bo
     except (FileNotFoundError, NotADirectoryError):
         return False, []
     except OSError as error:
-        raise unfit(os.path.normpath(os.path.join(tree, folder)), f"cannot be read: {error.strerror}") from None
+        raise untrustable(os.path.normpath(os.path.join(tree, folder)), f"cannot be read: {error.strerror}") from None
     try:
         with os.scandir(fd) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-            covered = not names or any(entry.name in names for entry in found)
-            kept = (entry for entry in found if covered or entry.is_dir(follow_symlinks=False) or entry.is_symlink())
-            return covered, [(entry.name, *_kind(entry)) for entry in kept]
+            sorted_entries = sorted(entries, key=lambda entry: entry.name)
+            covered = not names or any(entry.name in names for entry in sorted_entries)
+            relevant = (
+                entry
+                for entry in sorted_entries
+                if covered or entry.is_dir(follow_symlinks=False) or entry.is_symlink()
+            )
+            return covered, [(entry.name, *_kind(entry)) for entry in relevant]
     finally:
         os.close(fd)
 
@@ -144,9 +152,9 @@ def _is_folder(path: str) -> bool:
 
 
 def leads_out(project: str, name: str) -> bool:
-    """Whether a name in a project stands for something elsewhere: that is not the project's to bring."""
+    """Whether a name in a project resolves to something outside the project."""
     return not within(followed(os.path.join(project, name)), followed(project))
 
 
-def unfit(path: str, why: str) -> ConfigError:
-    return ConfigError([Problem(path, "", f"{why}: the project cannot be trusted so")])
+def untrustable(path: str, why: str) -> ConfigError:
+    return ConfigError([Problem(path, "", f"{why}: the project cannot be trusted like this")])

@@ -69,7 +69,7 @@ def names(
     every = _words(text, argument=argument is not None)
     words = tuple(word for word in every if not any(a <= word.start and word.end <= b for a, b in without))
     folders = tuple(dict.fromkeys([roots[0], *(path for word in words for path in _folders(word.text, roots))]))
-    found: list[Found] = []
+    files: list[Found] = []
     looked: list[str] = []
     for word in words:
         modules = " -m " in text or word.text == text
@@ -77,19 +77,19 @@ def names(
             looked.append(path)
             real = followed(path)
             if _is_file(real) and (_among(path, roots) or _among(real, roots)):
-                found.append(Found(path, real, word, whole and word.start >= 0))
-    known = {one.word.start for one in found}
+                files.append(Found(path, real, word, whole and word.start >= 0))
+    known = {file.word.start for file in files}
     missing = (word for word in words if word.start >= 0 and word.start not in known)
     absent = tuple(word for word in missing if _would_run(text, word, argument) and _is_inside(word.text, roots))
-    return Names(tuple(found), absent, tuple(dict.fromkeys(looked)))
+    return Names(tuple(files), absent, tuple(dict.fromkeys(looked)))
 
 
 def inside(texts: Iterable[str], root: str) -> Iterator[str]:
     """Files beneath a folder that texts name, by their way from there."""
     for text in texts:
-        for one in names(text, (root,)).found:
-            if beneath(one.path, root):
-                yield os.path.relpath(one.path, root)
+        for named in names(text, (root,)).found:
+            if beneath(named.path, root):
+                yield os.path.relpath(named.path, root)
 
 
 def _would_run(text: str, word: Word, argument: int | None) -> bool:
@@ -161,8 +161,8 @@ def _paths(word: str, folders: Sequence[str], *, modules: bool = False) -> Itera
             yield from ((path, False) for path in _bounded(glob.iglob(pattern), word))
 
 
-def _bounded[T](found: Iterable[T], text: str) -> list[T]:
-    bounded = list(islice(found, MOST_WORDS + 1))
+def _bounded[T](matches: Iterable[T], text: str) -> list[T]:
+    bounded = list(islice(matches, MOST_WORDS + 1))
     if len(bounded) > MOST_WORDS:
         why = f"names more than {MOST_WORDS:,} words or files, too many to check: put it into a script"
         raise ConfigError([Problem(text[:60], "", why)])

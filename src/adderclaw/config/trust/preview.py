@@ -13,10 +13,10 @@ from adderclaw.core.decode import freeze
 from adderclaw.core.types import Json
 
 
-def active(project: str, found: trust.Fingerprint) -> list[Json]:
+def active(project: str, fingerprint: trust.Fingerprint) -> list[Json]:
     """Rows of `{what, name, value, now, origin}`; raises ConfigError where the configuration is not valid."""
     request = places.request(None, project, project, None)
-    return [*_settings(request), *_policies(request), *_skills(project, found), *_started(found)]
+    return [*_settings(request), *_policies(request), *_skills(project, fingerprint), *_started(fingerprint)]
 
 
 def _settings(request: Request) -> list[Json]:
@@ -50,10 +50,10 @@ def _policies(request: Request) -> list[Json]:
     return [_row("policy", os.path.basename(file), "what it allows", "only what it denies", file) for file in files]
 
 
-def _skills(project: str, found: trust.Fingerprint) -> list[Json]:
+def _skills(project: str, fingerprint: trust.Fingerprint) -> list[Json]:
     """Skills and commands that grant themselves tools, or whose text holds commands that are run."""
     rows: list[Json] = []
-    for name in found.files:
+    for name in fingerprint.files:
         is_command = "/commands/" in name and name.endswith(".md")
         if os.path.basename(name) != "SKILL.md" and not is_command:
             continue
@@ -68,10 +68,13 @@ def _skills(project: str, found: trust.Fingerprint) -> list[Json]:
     return rows
 
 
-def _started(found: trust.Fingerprint) -> list[Json]:
+def _started(fingerprint: trust.Fingerprint) -> list[Json]:
     folders = ("hooks/", "plugins/")
-    inside = [name for name in found.files if any(f"/{folder}" in f"/{name}" for folder in folders)]
-    return [_row("runs", name, found.files[name], None, name) for name in dict.fromkeys((*found.started, *inside))]
+    inside = [name for name in fingerprint.files if any(f"/{folder}" in f"/{name}" for folder in folders)]
+    return [
+        _row("runs", name, fingerprint.files[name], None, name)
+        for name in dict.fromkeys((*fingerprint.started, *inside))
+    ]
 
 
 def _row(what: str, name: str, value: Any, now: Any, origin: str) -> Json:

@@ -1,7 +1,7 @@
-"""Which projects the operator trusts: by one hash over everything of theirs that executes or loosens.
+"""Which projects the operator trusts, by a hash over everything in them that executes or loosens restrictions.
 
-That is their configuration, and all that it would start: hooks, MCP servers, plugins, skills, and the scripts that
-these name. Where any of it changes by a byte, none of it counts until the operator has looked again.
+That is their configuration and everything that it starts: hooks, MCP servers, plugins, skills and the scripts that
+these name. If any of it changes by a byte, none of it applies until the operator has reviewed it.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from adderclaw.config.paths import followed
 from adderclaw.config.places import SETTINGS, read, replace
 from adderclaw.config.safe_open import ANCHOR, open_real
 from adderclaw.config.trust import named_files
-from adderclaw.config.trust.folders import MOST_FILES, TREES, beneath, leads_out, unfit
+from adderclaw.config.trust.folders import MOST_FILES, TREES, beneath, leads_out, untrustable
 from adderclaw.core import home_names
 from adderclaw.core.errors import ConfigError
 from adderclaw.core.json_text import digest
@@ -24,14 +24,14 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 
 FILES = (*SETTINGS, ".mcp.json")
-"""The files of a project that say what counts, in this order."""
+"""The configuration files of a project, in order."""
 STARTING = frozenset(
     (
         *("hooks", "mcpservers", "plugins", "plugin", "command", "args", "shell"),
         *("apikeyhelper", "statusline", "awsauthrefresh", "awscredentialexport", "otelheadershelper"),
     )
 )
-"""Keys under which a file names what is to be started, without case and underscores."""
+"""Keys whose values name things to start, in lower case without underscores."""
 MOST_BYTES = 256 << 20
 
 
@@ -40,7 +40,7 @@ class Fingerprint(NamedTuple):
     files: dict[str, str]
     """Path inside the project → hash of its bytes."""
     started: tuple[str, ...] = ()
-    """Of these, the scripts that the configuration names: nobody but the operator changes them."""
+    """Those of `files` that are scripts named by the configuration. Only the operator may change them."""
 
 
 type Look = Callable[[str], bytes | None]
@@ -48,10 +48,10 @@ type Look = Callable[[str], bytes | None]
 
 
 def survey(project: str, look: Look | None = None) -> Fingerprint:
-    """Everything in a project that trust is about. Raises ConfigError for what cannot be hashed."""
+    """A fingerprint of everything in a project that trust covers; raises ConfigError for what cannot be hashed."""
     look = look or (lambda path: read(path, project))
-    found = {name: look(os.path.join(project, name)) for name in FILES if not leads_out(project, name)}
-    contents = {name: data for name, data in found.items() if data is not None}
+    settings = {name: look(os.path.join(project, name)) for name in FILES if not leads_out(project, name)}
+    contents = {name: data for name, data in settings.items() if data is not None}
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
     started = tuple(dict.fromkeys(_named(project, contents)))
     size = 0
@@ -61,13 +61,16 @@ def survey(project: str, look: Look | None = None) -> Fingerprint:
         hashes[name], more = _hashed(project, name)
         size += more
         if len(hashes) > MOST_FILES or size > MOST_BYTES:
-            raise unfit(os.path.join(project, name), f"brings more than {MOST_FILES} files or {MOST_BYTES} bytes")
+            raise untrustable(
+                os.path.join(project, name), f"contains more than {MOST_FILES} files or {MOST_BYTES} bytes"
+            )
     files = dict(sorted(hashes.items()))
     return Fingerprint(digest(files), files, started)
 
 
 def _hashed(project: str, name: str) -> tuple[str, int]:
-    """The hash of a file's bytes and their number; of a link, with where it leads; of one out of it, that alone."""
+    """The hash and size of a file. For a link the target is hashed too, and only the target if it leads out of the
+    project."""
     path = os.path.join(project, name)
     running, size = hashlib.sha256(), 0
     try:
@@ -80,21 +83,21 @@ def _hashed(project: str, name: str) -> tuple[str, int]:
     except FileNotFoundError:
         return running.hexdigest(), 0  # a link to nothing
     except OSError as error:
-        raise unfit(path, f"cannot be read: {error.strerror}") from None
+        raise untrustable(path, f"cannot be read: {error.strerror}") from None
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise unfit(path, "is not a regular file")
+            raise untrustable(path, "is not a regular file")
         try:
             while size <= MOST_BYTES and (part := file.read(1 << 20)):
                 running.update(part)
                 size += len(part)
         except OSError as error:
-            raise unfit(path, f"cannot be read: {error.strerror}") from None
+            raise untrustable(path, f"cannot be read: {error.strerror}") from None
     return running.hexdigest(), size
 
 
 def _target(path: str) -> str:
-    """What a link says; empty where it is none."""
+    """The target of a link; empty for anything else."""
     folder, name = os.path.split(path)
     fd = open_real(followed(folder), ANCHOR)
     try:
@@ -115,7 +118,7 @@ def _named(project: str, contents: dict[str, bytes]) -> Iterator[str]:
 
 
 def _parsed(name: str, data: bytes) -> Any:
-    """What a file says; one that cannot be parsed is reported where it is read, and starts nothing."""
+    """The parsed content of a file that may start something. Invalid files are reported elsewhere."""
     plain = data.lower().replace(b"_", b"")
     if not any(key.encode() in plain for key in STARTING):
         return {}
@@ -147,7 +150,7 @@ def place(home: str) -> str:
 
 
 def known(home: str, data: bytes | None = None) -> dict[str, Json]:
-    """Project → {sha256, files, trusted_at}. A file that cannot be understood trusts nothing."""
+    """Project → {sha256, files, trusted_at}. An invalid file trusts nothing."""
     data = read(place(home)) if data is None else data
     try:
         value: Any = json.loads(data or b"{}")
@@ -171,7 +174,7 @@ def trusts_file(table: dict[str, Json], folder: str, name: str, data: bytes | No
 
 
 def changes(table: dict[str, Json], project: str, of: Fingerprint) -> list[str]:
-    """What is different from what was trusted: `+` new, `-` gone, `~` changed; empty where nothing ever was."""
+    """Differences from the trusted state: `+` new, `-` removed, `~` changed; empty if the project was never trusted."""
     before = table.get(os.path.realpath(project), {}).get("files")
     if not isinstance(before, dict):
         return []
@@ -198,10 +201,10 @@ def record(home: str, project: str, of: Fingerprint, now: str, hooks: dict[str, 
 
 def revoke(home: str, project: str) -> bool:
     table = known(home)
-    found = table.pop(os.path.realpath(project), None)
-    if found is not None:
+    entry = table.pop(os.path.realpath(project), None)
+    if entry is not None:
         _write(home, table)
-    return found is not None
+    return entry is not None
 
 
 def _write(home: str, table: dict[str, Json]) -> None:

@@ -1,7 +1,7 @@
-"""The bus that tells every sink of every event of the closed catalogue.
+"""The event bus, which delivers every event of the closed catalogue to every sink.
 
-An event is a TypedDict with its `event_type`; its other keys are the payload. Sinks listen; one that fails is
-dropped and said once, never the turn. What resume or audit needs is a row in the store: events are only told.
+An event is a TypedDict with an `event_type`; its other keys are the payload. A sink that fails is removed with one
+warning and never fails the turn. Events are notifications only: what resume or audit needs is stored as rows.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from adderclaw.core.events import catalogue
 
 type Body = catalogue.Body
-"""One of the events of the catalogue."""
+"""An event of the catalogue."""
 
 type RedactionMode = Literal["summary", "full"]
 
 
 class EventRecord(NamedTuple):
-    """One event with where and when it happened; a JSONL line has exactly these fields."""
+    """An event with its context and time. A JSONL line has exactly these fields."""
 
     run_id: str
     trace_id: str
@@ -36,11 +36,11 @@ class EventRecord(NamedTuple):
 
 type Sink = Callable[[EventRecord], None]
 type Clean = Callable[[Any], Any]
-"""Takes secrets and control characters out of a payload."""
+"""Removes secrets and control characters from a payload."""
 
 
 class _Waiting:
-    """Records that the sinks have not heard yet, in order; of a bus and all its views."""
+    """Records not delivered yet, in order; shared by a bus and all its views."""
 
     def __init__(self) -> None:
         self.records: list[EventRecord] = []
@@ -48,7 +48,7 @@ class _Waiting:
 
 
 class Bus:
-    """Tells every sink of every event, cleaned once, in order."""
+    """Delivers every event, cleaned once, to every sink in order."""
 
     def __init__(self, clock: Clock, ids: Ids, clean: Clean, *, full_bodies: bool = False) -> None:
         self._clock, self._clean = clock, clean
@@ -63,61 +63,61 @@ class Bus:
         self.conversation_id = ""
         self.session_id = ""
 
-    def of_session(self, session_id: str) -> "Bus":
-        """The same run and the same sinks, for a child session: what it tells carries its own id and spans."""
+    def for_session(self, session_id: str) -> "Bus":
+        """A view for a child session: the same run and sinks, but its own session id and spans."""
         view = object.__new__(Bus)
         view.__dict__.update(self.__dict__)
         view.session_id, view.span_id = session_id, ""
         return view
 
-    def listen(self, name: str, sink: Sink) -> None:
-        """Add a sink; what was told before the first turn is told to it too."""
+    def add_sink(self, name: str, sink: Sink) -> None:
+        """Add a sink. It also receives the events that were published before the first turn."""
         self._sinks.append((name, sink))
-        for record in tuple(self._early or ()):  # that it fails is told, too, and kept among them
-            if not any(one is sink for _, one in self._sinks):
+        for record in tuple(self._early or ()):  # a copy, because a failing sink adds a warning
+            if not any(listener is sink for _, listener in self._sinks):
                 return
-            self._hand(name, sink, record)
+            self._deliver_to(name, sink, record)
 
-    def leave(self, name: str) -> None:
-        """A sink hears nothing any more."""
+    def remove_sink(self, name: str) -> None:
+        """Remove a sink."""
         self._sinks[:] = [entry for entry in self._sinks if entry[0] != name]
 
-    def go_on_with(self, run_id: str) -> None:
-        """An earlier run goes on: what was told so far is part of it, for whoever listens from here on."""
+    def continue_run(self, run_id: str) -> None:
+        """Continue an earlier run: the events so far count as part of it for sinks added from now on."""
         self.run_id = run_id
         self._early = [record._replace(run_id=run_id) for record in self._early or ()]
 
-    def settled(self) -> None:
-        """All sinks are there: stop keeping what was told."""
+    def stop_buffering(self) -> None:
+        """Stop buffering events, because all sinks are added."""
         self._early = None
 
-    def span(self) -> None:
-        """A new step begins."""
+    def begin_span(self) -> None:
+        """Begin the span of a new step."""
         self.span_id = self._ids("span")
 
-    def tell(self, body: Body) -> None:
-        """Every sink hears it now, after all that was told or mentioned before."""
+    def publish(self, body: Body) -> None:
+        """Deliver an event to every sink now, after all earlier events."""
         self._waiting.records.append(self._record(body))
-        self.catch_up()
+        self.deliver()
 
-    def mention(self, body: Body) -> None:
-        """Every sink hears it as soon as the loop is free: what the turn has to do does not wait for them."""
+    def publish_soon(self, body: Body) -> None:
+        """Deliver an event as soon as the event loop is free, so that the turn does not wait for the sinks."""
         self._waiting.records.append(self._record(body))
         if len(self._waiting.records) > 1:
             return
         try:
-            asyncio.get_running_loop().call_soon(self.catch_up)
-        except RuntimeError:  # nobody would come back to it
-            self.catch_up()
+            asyncio.get_running_loop().call_soon(self.deliver)
+        except RuntimeError:  # no event loop is running
+            self.deliver()
 
-    def catch_up(self) -> None:
-        """Hand over what waits. What a sink tells meanwhile comes after it."""
+    def deliver(self) -> None:
+        """Deliver waiting events. Events that a sink publishes meanwhile follow them."""
         if self._waiting.handing:
             return
         self._waiting.handing = True
         try:
             while self._waiting.records:
-                self._spread(self._waiting.records.pop(0))
+                self._deliver_record(self._waiting.records.pop(0))
         finally:
             self._waiting.handing = False
 
@@ -134,16 +134,16 @@ class Bus:
             self.session_id,
         )
 
-    def _spread(self, record: EventRecord) -> None:
+    def _deliver_record(self, record: EventRecord) -> None:
         record = record._replace(payload=self._clean(record.payload))
         if self._early is not None:
             self._early.append(record)
         for name, sink in tuple(self._sinks):
-            self._hand(name, sink, record)
+            self._deliver_to(name, sink, record)
 
-    def _hand(self, name: str, sink: Sink, record: EventRecord) -> None:
+    def _deliver_to(self, name: str, sink: Sink, record: EventRecord) -> None:
         try:
             sink(record)
-        except Exception as error:  # noqa: BLE001 - a sink is never worth a turn
-            self.leave(name)
-            self.tell({"event_type": "warning", "message": f"the {name} sink failed and was dropped: {error}"})
+        except Exception as error:  # noqa: BLE001 - a failing sink must not end the turn
+            self.remove_sink(name)
+            self.publish({"event_type": "warning", "message": f"the {name} sink failed and was removed: {error}"})

@@ -1,4 +1,4 @@
-"""What becomes of a tool call, of the questions about it, and of what runs beside the turn."""
+"""Events of tool calls, the questions about them, hooks, subagents and background tasks."""
 
 from typing import Literal, NotRequired, TypedDict
 
@@ -59,7 +59,7 @@ class ApprovalExpired(TypedDict):
 
 
 class ToolCompleted(TypedDict):
-    """It ran to its end; a command that returned something else than 0 did, too."""
+    """The call ran to its end, possibly as a command with a nonzero exit code."""
 
     event_type: Literal["tool_completed"]
     tool: str
@@ -67,11 +67,11 @@ class ToolCompleted(TypedDict):
     duration_ms: float
     bytes: int
     exit_code: NotRequired[int]
-    """Of a command, where it is not 0."""
+    """The exit code of a command, if it is not 0."""
 
 
 class ToolFailed(TypedDict):
-    """It could not do what it was called for: input that does not fit, a crash, a time limit, an error of a server."""
+    """The call could not run properly: invalid input, a crash, a time limit or a server error."""
 
     event_type: Literal["tool_failed"]
     tool: str
@@ -136,7 +136,7 @@ class SubagentFinished(TypedDict):
 
 
 class TaskEnded(TypedDict):
-    """Something that ran in the background is over; the model hears of it with its next request."""
+    """A background task has ended. The next request tells the model."""
 
     event_type: Literal["task_ended"]
     task_id: str

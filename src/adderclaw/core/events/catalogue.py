@@ -1,4 +1,4 @@
-"""The event catalogue, closed. It is there for the type checker alone: nothing imports it when the program runs."""
+"""The closed event catalogue. It exists only for the type checker and is not imported at run time."""
 
 from adderclaw.core.events.calls import CallEvent
 from adderclaw.core.events.models import ModelEvent

@@ -1,4 +1,4 @@
-"""What is sent to a model, and what comes back."""
+"""Events of model calls: providers, prompts, requests and responses."""
 
 from typing import Literal, NotRequired, TypedDict
 
@@ -23,11 +23,11 @@ class PromptBudgetComputed(TypedDict):
     max_context_tokens: int
     response_headroom_tokens: int
     allocated: dict[str, int]
-    """Section → tokens, in the order in which they were given their share."""
+    """Section → tokens, in the order of allocation."""
     counted: str
-    """By whom: the provider, or an estimate."""
+    """How the tokens were counted: by the provider or by an estimate."""
     trimmed: list[str]
-    """What was shortened or left out, in that order."""
+    """Sections that were shortened or omitted, in that order."""
 
 
 class PromptComposed(TypedDict):
@@ -87,9 +87,9 @@ class LlmDecisionDecoded(TypedDict):
     event_type: Literal["llm_decision_decoded"]
     turn: int
     status: str
-    """decoded; repair: it did not fit and is asked for once more; invalid: nor did that."""
+    """decoded; repair: it was invalid and is requested once more; invalid: the second attempt was invalid too."""
     how: str
-    """By what it came: tool, json, or none of them."""
+    """How the decision was returned: tool, json or none."""
     selected_skill: str
     summary: str
     actions: list[str]

@@ -1,4 +1,4 @@
-"""The life of the program, its sessions and its runs (seeds 001 and 002)."""
+"""Events in the life of the program, its sessions and its runs."""
 
 from typing import Literal, NotRequired, TypedDict
 
@@ -13,7 +13,7 @@ class Startup(TypedDict):
 
 
 class ConfigLoaded(TypedDict):
-    """What is to be said of the files is a `warning` each."""
+    """The configuration was read. Problems with the files are separate `warning` events."""
 
     event_type: Literal["config_path"]
     paths: list[str]
@@ -46,7 +46,7 @@ class RunStarted(TypedDict):
 class TurnStarted(TypedDict):
     event_type: Literal["turn_started"]
     text: NotRequired[str]
-    """The message, where telemetry is asked for with content; else how long it is. None where a turn goes on."""
+    """The message if telemetry includes content, otherwise its length. Absent if a turn continues."""
 
 
 class TurnFinished(TypedDict):
@@ -116,15 +116,15 @@ class Warned(TypedDict):
 
 
 class ChangedLater(TypedDict):
-    """What other programs run later has appeared or changed."""
+    """Files that other programs execute later have appeared or changed."""
 
     event_type: Literal["changed_later"]
     message: str
     changes: list[dict[str, str]]
-    """Of each its `path`, its `change` (new or changed), `as` (import) where instructions import it and, where the
-    operator was asked, the `answer`."""
+    """For each file its `path` and `change` (new or changed), `as` (import) if instructions import it, and the `answer`
+    if the operator was asked."""
     tool_use_id: str
-    """The call during which it was found; empty at a session's beginning or end."""
+    """The call during which the change was found; empty at the start or end of a session."""
 
 
 class Briefed(TypedDict):
@@ -140,22 +140,22 @@ class McpServer(TypedDict):
     state: Literal["starting", "ready", "failed", "closed", "changed", "pinned"]
     detail: str
     login: NotRequired[bool]
-    """It failed since a person has to log in."""
+    """It failed because a person has to log in."""
 
 
 class PluginLoaded(TypedDict):
-    """A plugin counts in this session."""
+    """A plugin is active in this session."""
 
     event_type: Literal["plugin_loaded"]
     plugin: str
     version: str
     sha256: str
     brings: dict[str, int]
-    """How many of each kind of part."""
+    """The number of components by kind."""
 
 
 class PluginHeld(TypedDict):
-    """A plugin that the operator has enabled is not as it was trusted: nothing of it counts."""
+    """An enabled plugin differs from the trusted version, so it is inactive."""
 
     event_type: Literal["plugin_held"]
     plugin: str
@@ -164,21 +164,21 @@ class PluginHeld(TypedDict):
 
 
 class ClientRequest(TypedDict):
-    """A client of the server asks for a change and was let in: on disk before anything follows from it."""
+    """A server client was authorized to make a change. Written to disk before the change takes effect."""
 
     event_type: Literal["client_request"]
     client_id: str
     client: str
     via: str
-    """http, or dashboard: a browser that logged in."""
+    """http, or dashboard for a logged-in browser."""
     method: str
     path: str
     peer: str
-    """Who is at the other end of a Unix socket, as the system has it: `pid 12 uid 1000`."""
+    """The peer of a Unix socket as reported by the system: `pid 12 uid 1000`."""
 
 
 class ClientRefused(TypedDict):
-    """A client asked for a change and was refused, or came with a token that is none."""
+    """A client was refused a change, or its token is invalid."""
 
     event_type: Literal["client_refused"]
     client_id: str
@@ -189,7 +189,7 @@ class ClientRefused(TypedDict):
 
 
 class DeliveryReceived(TypedDict):
-    """A signed request came in and was claimed: nothing has begun with it yet."""
+    """A signed request was received and claimed, but not processed yet."""
 
     event_type: Literal["delivery_received"]
     door: str
@@ -200,7 +200,7 @@ class DeliveryReceived(TypedDict):
 
 
 class DeliveryRefused(TypedDict):
-    """A request to such a door was refused: unsigned, late, seen before, of an unknown sender."""
+    """A delivery was refused: unsigned, expired, repeated or from an unknown sender."""
 
     event_type: Literal["delivery_refused"]
     door: str

@@ -1,4 +1,4 @@
-"""How a driver gets on: skills and their steps, the goals of a workflow (seed 004), a specification (seed 000)."""
+"""Progress events of drivers: skills and their steps, goals of workflows, specifications."""
 
 from typing import Literal, NotRequired, TypedDict
 
@@ -30,7 +30,7 @@ class SkillDisclosureLoaded(TypedDict):
 class SkillInvocationStarted(TypedDict):
     event_type: Literal["skill_invocation_started"]
     skill: str
-    """Empty where the task is worked on without one."""
+    """Empty if the task is done without a skill."""
     actions: int
     handoff_from: str
     rationale: str
@@ -93,7 +93,7 @@ class LoopFinished(TypedDict):
     loop: str
     rounds: int
     converged: str
-    """explicit, implicit or unchanged; empty when the rounds were used up."""
+    """explicit, implicit or unchanged; empty if the rounds ran out."""
 
 
 class SopStepStarted(TypedDict):
@@ -139,7 +139,7 @@ class CodingSessionFinished(TypedDict):
 
 
 class TestJudged(TypedDict):
-    """A generated test was run on the tree before the change: it counts, or it is turned back."""
+    """A generated test was run on the tree before the change, and was accepted or rejected."""
 
     event_type: Literal["test_judged"]
     test: int
@@ -149,7 +149,7 @@ class TestJudged(TypedDict):
 
 
 class TestRan(TypedDict):
-    """A generated test was run on the tree as it is."""
+    """A generated test was run on the current tree."""
 
     event_type: Literal["test_ran"]
     test: int
@@ -164,9 +164,9 @@ class ScenarioChecked(TypedDict):
     verdict: Literal["passed", "failed", "unproven"]
     reason: str
     evidence: int
-    """How many results were cited."""
+    """The number of cited results."""
     checked_by: str
-    """The session that checked it."""
+    """Id of the session that checked it."""
     tokens: int
     seconds: float
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain, islice
 
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.flows.agentfile import variables
 from adderclaw.flows.agentfile.workflow import MAX_PROBLEMS, Goal, Persona, Problem, Step, Workflow
 
@@ -90,7 +90,10 @@ def _check_references(workflow: Workflow, unsure: Collection[str]) -> Findings:
     for goal in workflow.goals:
         for name in goal.agents:
             if name not in agents and name not in unsure:
-                yield goal.line, f"goal {goal.name} uses the agent {name!r}, which is not defined{meant(name, agents)}"
+                yield (
+                    goal.line,
+                    f"goal {goal.name} uses the agent {name!r}, which is not defined{did_you_mean(name, agents)}",
+                )
         for name in (name for name, count in Counter(goal.agents).items() if count > 1):
             yield goal.line, f"goal {goal.name} names the agent {name!r} more than once"
     for step in workflow.steps:
@@ -101,7 +104,7 @@ def _check_references(workflow: Workflow, unsure: Collection[str]) -> Findings:
                 why = (
                     "which is a step; a step can only use goals"
                     if name in steps
-                    else f"which is not defined{meant(name, goals)}"
+                    else f"which is not defined{did_you_mean(name, goals)}"
                 )
                 yield step.line, f"{step.kind} {step.name} uses the goal {name!r}, {why}"
             elif goals[name] > step.line:
@@ -119,7 +122,10 @@ def _check_limits(workflow: Workflow, unsure: Collection[str]) -> Findings:
         elif step.limit is not None:
             name = step.limit[1:]
             if name not in known:
-                yield step.line, f"{step.kind} {step.name}: WITHIN {step.limit}: no such variable{meant(name, known)}"
+                yield (
+                    step.line,
+                    f"{step.kind} {step.name}: WITHIN {step.limit}: no such variable{did_you_mean(name, known)}",
+                )
             elif (
                 name in inputs and (default := inputs[name].default) is not None and (reason := limit_problem(default))
             ):
@@ -172,7 +178,7 @@ def _check_variables(workflow: Workflow, unsure: Collection[str] | None) -> Find
             if name not in named:
                 yield (
                     input_.line,
-                    f"the default of {input_.name} uses ${name}, which is not an input{meant(name, inputs)}",
+                    f"the default of {input_.name} uses ${name}, which is not an input{did_you_mean(name, inputs)}",
                 )
     by_name = {goal.name: goal for goal in workflow.goals}
     agents = {agent.name: agent for agent in workflow.agents}
@@ -203,7 +209,10 @@ def _check_condition(step: Step, known: set[str]) -> Findings:
     if step.condition and step.goals != (step.name,):
         for name in variables.names_in(step.condition, known):
             if name not in known:
-                yield step.line, f"the condition of {step.name} uses ${name}, which is not defined{meant(name, known)}"
+                yield (
+                    step.line,
+                    f"the condition of {step.name} uses ${name}, which is not defined{did_you_mean(name, known)}",
+                )
 
 
 def _variables(goal: Goal) -> set[str]:
@@ -221,4 +230,4 @@ def _why_unknown(workflow: Workflow, name: str, known: set[str]) -> str:
     later = next((goal for goal in workflow.goals if name in _variables(goal)), None)
     if later is not None:
         return f"which has no value there: goal {later.name} does not run before it"
-    return f"which is not defined{meant(name, known)} (write $$ for a dollar sign)"
+    return f"which is not defined{did_you_mean(name, known)} (write $$ for a dollar sign)"

@@ -62,7 +62,7 @@ class AgentfileDriver:
     async def run(self, session: Session) -> TurnResult:
         _require_capabilities(self.workflow, session.config.capabilities)
         if (warning := SECURITY_WARNINGS.get(self.workflow.security.mode)) is not None:
-            session.bus.tell({"event_type": "warning", "message": warning})
+            session.bus.publish({"event_type": "warning", "message": warning})
         execution = WorkflowExecution(
             session,
             self.workflow,

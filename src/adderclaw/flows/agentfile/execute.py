@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from adderclaw.agent.run.driver import RunEnds
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.core.child import Child, ChildReport, Spawn
+from adderclaw.core.child import ChildReport, ChildRequest, Spawn
 from adderclaw.core.errors import AdderClawError, LimitError, outcome_of
 from adderclaw.core.events import EventRecord
 from adderclaw.core.json_text import digest
 from adderclaw.core.questions import ApprovalRequest
-from adderclaw.core.tool_traits import in_set
+from adderclaw.core.tool_traits import tools_in_set
 from adderclaw.core.types import EndedBy, Outcome
 from adderclaw.flows.agentfile import prompts
 from adderclaw.flows.agentfile.signal import GoalReport, LoopSignal, Result, ReviewVerdict
@@ -88,7 +88,7 @@ class WorkflowExecution:
     async def run(self) -> TurnResult:
         """Runs all steps; always returns an outcome of the closed set."""
         self._begin()
-        self.session.bus.listen("workflow", self._on_event)
+        self.session.bus.add_sink("workflow", self._on_event)
         try:
             for number, step in enumerate(self.workflow.steps):
                 self._step = step
@@ -153,7 +153,7 @@ class WorkflowExecution:
         return "", results
 
     def _tell_loop_finished(self, step: Step, rounds: int, how: str) -> None:
-        self.session.bus.tell(
+        self.session.bus.publish(
             {
                 "event_type": "loop_finished",
                 "workflow": self.workflow.name,
@@ -223,7 +223,7 @@ class WorkflowExecution:
         report = GoalReport(goal.outputs, loop.signal if loop else None, needed=loop is None)
         mark = self._new_mark()
         text = prompts.synthesis(self.workflow, goal, self._framed_values(mark), views, mark)
-        order = Child(prompt=text, agent_type="synthesis", description=goal.name, tools=())
+        order = ChildRequest(prompt=text, agent_type="synthesis", description=goal.name, tools=())
         child_report = await self._run_child(goal, f"{at} {SYNTHESIS_AGENT}", order, report)
         result = _result_of(goal, report, child_report)
         return result._replace(tool_calls=sum(view_result.tool_calls for view_result in results.values()))
@@ -245,7 +245,7 @@ class WorkflowExecution:
         report = GoalReport(owed.outputs, loop.signal if loop else None, needed=needed)
         mark = self._new_mark()
         values = self._framed_values(mark)
-        order = Child(
+        order = ChildRequest(
             prompt=prompts.goal(
                 self.workflow, owed, values, self.state, mark, loop=loop.description if loop else "", again=again
             ),
@@ -257,7 +257,9 @@ class WorkflowExecution:
         child_report = await self._run_child(goal, f"{at} {agent}", order, report)
         return _merge_persona_outputs(_result_of(owed, report, child_report), goal.outputs), child_report.session_id
 
-    async def _run_child(self, goal: Goal, path: str, order: Child, report: GoalReport | ReviewVerdict) -> ChildReport:
+    async def _run_child(
+        self, goal: Goal, path: str, order: ChildRequest, report: GoalReport | ReviewVerdict
+    ) -> ChildReport:
         """Runs a child session with the tool that ends it; if the session fails, so does the workflow.
 
         A session that an earlier process left unfinished is continued; a result that it had reported is used.
@@ -323,11 +325,11 @@ class WorkflowExecution:
 
     async def _review(self, goal: Goal, at: str, result: Result) -> ReviewVerdict:
         verdict, mark = ReviewVerdict(), self._new_mark()
-        order = Child(
+        order = ChildRequest(
             prompt=prompts.review(self.workflow, goal, self._framed_values(mark), _format_result(result), mark),
             agent_type="reviewer",
             description=goal.name,
-            tools=in_set("reviewer"),
+            tools=tools_in_set("reviewer"),
             mode="plan",
         )
         await self._run_child(goal, f"{at} {REVIEW_AGENT}", order, verdict)
@@ -366,7 +368,7 @@ class WorkflowExecution:
             tool, use = record.payload["tool"], record.payload["tool_use_id"]
             goal = self._goal_of[record.session_id]
             body = {"workflow": self.workflow.name, "goal": goal, "tool": tool, "tool_use_id": use}
-            self.session.bus.tell({"event_type": "tool_call", **body})  # pyright: ignore[reportArgumentType]
+            self.session.bus.publish({"event_type": "tool_call", **body})  # pyright: ignore[reportArgumentType]
 
     def _save(self, done: GoalResult) -> None:
         with self.session.store.write() as cursor:
@@ -387,13 +389,13 @@ class WorkflowExecution:
     def _tell_started(self, goal: Goal, loop: _Round | None) -> None:
         where = {"iteration": loop.number} if loop else {}
         agents = {"agent": ", ".join(goal.agents)} if goal.agents else {}
-        self.session.bus.tell(
+        self.session.bus.publish(
             {"event_type": "goal_started", "workflow": self.workflow.name, "goal": goal.name, **where, **agents}  # pyright: ignore[reportArgumentType]
         )
 
     def _tell_complete(self, goal: Goal, result: Result) -> None:
         outcome = "achieved" if result.achieved else "not_achieved"
-        self.session.bus.tell(
+        self.session.bus.publish(
             {"event_type": "goal_complete", "workflow": self.workflow.name, "goal": goal.name, "outcome": outcome}
         )
 

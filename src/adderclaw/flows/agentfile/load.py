@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.errors import PathRefused, UsageError
 from adderclaw.flows.agentfile import check, variables
 from adderclaw.flows.agentfile.parse import MAX_BYTES, lines_of, read_draft
 from adderclaw.flows.agentfile.workflow import InvalidAgentfile, Problem, Workflow
@@ -55,7 +55,7 @@ def read_agentfile(path: str, roots: tuple[str, ...]) -> str:
     quote that file's lines."""
     try:
         named = workspace.named_file(path, roots)
-    except Refused as refusal:
+    except PathRefused as refusal:
         raise UsageError(refusal.reason) from refusal
     return read_text(path, MAX_BYTES, real=named.text)
 
@@ -82,7 +82,7 @@ def read_text(path: str, most: int, prefix: str = "", real: str = "") -> str:
     """
     try:
         data, _ = workspace.read_head(workspace.resolved_path(real or followed(path)), most + 1)
-    except Refused as refusal:
+    except PathRefused as refusal:
         raise UsageError(f"{prefix}{path} is not an ordinary file: {refusal.reason}") from refusal
     except OSError as error:
         raise UsageError(f"{prefix}{path}: {error.strerror}") from error

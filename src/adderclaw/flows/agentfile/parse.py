@@ -8,7 +8,7 @@ from functools import cache
 from textwrap import dedent
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.flows.agentfile.workflow import (
     SECURITY,
     Goal,
@@ -248,7 +248,7 @@ def _problem_at(line: Line, offset: int, message: str) -> Problem:
 def _unknown_statement(word: str) -> str:
     if word.upper() in STATEMENTS:
         return f"keywords are written in capitals: {word.upper()}"
-    hint = meant(word, STATEMENTS) or f"; a line must begin with one of {', '.join(STATEMENTS)}"
+    hint = did_you_mean(word, STATEMENTS) or f"; a line must begin with one of {', '.join(STATEMENTS)}"
     return f"{word[:40]!r} is not a statement{hint}"
 
 

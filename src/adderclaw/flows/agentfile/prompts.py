@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from adderclaw.core.framing import framed, framed_word
+from adderclaw.core.framing import framed, framed_inline
 from adderclaw.flows.agentfile.variables import fill
 from adderclaw.flows.agentfile.workflow import Goal, Step, Workflow
 
@@ -13,7 +13,7 @@ MAX_STATE = 32_000
 
 def frame_values(mark: str, values: Mapping[str, str], from_model: Collection[str]) -> dict[str, str]:
     """Returns the values for `$name`, framed if a model wrote them."""
-    return {name: framed_word(mark, text) if name in from_model else text for name, text in values.items()}
+    return {name: framed_inline(mark, text) if name in from_model else text for name, text in values.items()}
 
 
 def goal(

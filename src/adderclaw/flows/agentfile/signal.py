@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple, cast
 
 from adderclaw.core.decode import Invalid
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, preparing
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare
 
 MAX_TEXT = 200_000
 
@@ -56,7 +56,7 @@ class GoalReport:
             name=self.name,
             arguments=dict,
             decode=self._decode,
-            prepare=preparing(Touch(why="reports the result of the goal", inward=True), self._run),
+            prepare=fixed_prepare(Touch(why="reports the result of the goal", inward=True), self._run),
             description="Report the result of the goal. This ends your work on it, so call it once, at the end.",
             parameters=schema(self.outputs, self.loop),
         )
@@ -166,7 +166,7 @@ class ReviewVerdict:
             name=self.name,
             arguments=dict,
             decode=self._decode,
-            prepare=preparing(Touch(why="reports the verdict of the review", inward=True), self._run),
+            prepare=fixed_prepare(Touch(why="reports the verdict of the review", inward=True), self._run),
             description="Report whether the result reaches the goal. This ends the review.",
             parameters={
                 "type": "object",

@@ -10,7 +10,7 @@ from adderclaw.agent.queries.check import Check
 from adderclaw.config import Config, Loaded, home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.model_facts import found_keys, table
-from adderclaw.config.model_facts.catalogue import facts_of, first_of, model_of
+from adderclaw.config.model_facts.catalogue import facts_of, first_answering, model_of
 from adderclaw.core.errors import AdderClawError, ConfigError, StoreError
 from adderclaw.core.redaction import Secrets
 from adderclaw.models import local_servers
@@ -125,7 +125,7 @@ def check_model_table(name: str, now: Config) -> Iterator[Check]:
     fix = "run `adderclaw models refresh` to update it"
     if own is not None and own.problem:
         yield Check("model table", "warning", f"{own.path} is not used: {own.problem}", fix)
-    served = first_of(name, model_of(name, now), now)
+    served = first_answering(name, model_of(name, now), now)
     if (known := facts_of(*served, now)).assumed:
         priced = "" if known.priced else ", and it has no price"
         detail = f"the table of {table.in_effect().fetched} does not list {served.model}: its context window is assumed"
@@ -134,7 +134,7 @@ def check_model_table(name: str, now: Config) -> Iterator[Check]:
 
 def _without_chosen_model() -> Check:
     """Reports what `run` does when the configuration chooses no model."""
-    keys = found_keys.undeclined(home())
+    keys = found_keys.undeclined_keys(home())
     if len(keys) == 1:
         return Check("model", "ok", f"no model is configured; runs use {keys[0]}")
     if keys:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.errors import PathRefused, UsageError
 from adderclaw.core.json_text import digest
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import Entry, WorkspacePath
@@ -35,7 +35,7 @@ def read_files(root: str, globs: Sequence[str]) -> Seen:
     folder = WorkspacePath(root)
     try:
         os.close(workspace.open_folder(folder))
-    except (OSError, Refused) as error:
+    except (OSError, PathRefused) as error:
         raise UsageError(f"the workspace {root} cannot be looked at: {error}") from error
     seen: Seen = {}
     for count, entry in enumerate(workspace.walk(folder, into=into)):

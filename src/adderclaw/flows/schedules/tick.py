@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 from adderclaw.agent.conversation.watched import Full
 from adderclaw.agent.run.driver import RESUMABLE, Driver
 from adderclaw.config.legacy.options import Options
-from adderclaw.core.errors import AdderClawError, Completed, InUse, Stopped, UsageError
+from adderclaw.core.errors import AdderClawError, AlreadyCompleted, SessionInUse, Stopped, UsageError
 from adderclaw.core.types import Clock, Json
 from adderclaw.flows.schedules import files, work
 from adderclaw.flows.schedules import when as times
@@ -397,7 +397,7 @@ class Scheduler:
             run = await self._begin(driver, schedule, link)
         except NotBegun:
             return None
-        except (Full, InUse, Completed) as error:  # a later tick finds room, or that it has ended
+        except (Full, SessionInUse, AlreadyCompleted) as error:  # a later tick finds room, or that it has ended
             self._put_back(row, str(error))
         except work.Held as error:
             self._settle(row.id, "held", str(error))

@@ -12,7 +12,7 @@ from adderclaw.agent.run.driver import Driver
 from adderclaw.agent.session.session import Session
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
-from adderclaw.core.errors import AdderClawError, InUse
+from adderclaw.core.errors import AdderClawError, SessionInUse
 from adderclaw.core.types import Clock
 from adderclaw.flows.schedules.tick import Link, NoticeKind, Notify, Scheduler, client_of
 from adderclaw.storage import Store, locks
@@ -78,7 +78,7 @@ async def tick_forever(scheduler: Scheduler, store: Store, address: str, warn: C
                         reported = str(error)
                         warn(f"schedules: {error}")
                 await asyncio.sleep(EVERY)
-    except InUse:
+    except SessionInUse:
         warn("schedules: another server ticks those of this database")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from adderclaw.agent.run.driver import Driver, MessageDriver
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import AdderClawError, UsageError
-from adderclaw.core.framing import framed, sealed
+from adderclaw.core.framing import content_mark, framed
 from adderclaw.core.types import Json
 from adderclaw.flows.request import RunParams, chosen_source, prepare_driver
 from adderclaw.flows.schedules.when import When
@@ -63,7 +63,7 @@ def _params(schedule: Schedule, inputs: Json, cost: float | None, *, trial: bool
 def _text(when: When, inputs: Json) -> str:
     """What came from outside, in its frame; what a request brought is framed already."""
     if when.kind == "changed" and (paths := inputs.get("changed")):
-        return f"{CHANGED}\n{framed(sealed(paths), paths)}"
+        return f"{CHANGED}\n{framed(content_mark(paths), paths)}"
     return str(inputs.get("payload", ""))
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
 from adderclaw.core.errors import UsageError
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 
 DAY = 86_400.0
 LONGEST = 500
@@ -23,7 +23,7 @@ def zone(name: str) -> ZoneInfo:
     except (KeyError, ValueError, OSError):
         names = sorted(available_timezones())
         last = [candidate for candidate in names if candidate.lower().endswith(f"/{name.lower().replace(' ', '_')}")]
-        hint = f"; did you mean {last[0]}?" if last else meant(name, names)
+        hint = f"; did you mean {last[0]}?" if last else did_you_mean(name, names)
         fix = hint or "; zones are named like Europe/Berlin or UTC"
         raise UsageError(f"there is no time zone {name[:60]!r}{fix}") from None
 

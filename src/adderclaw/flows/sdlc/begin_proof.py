@@ -67,7 +67,7 @@ async def prove(
     opening = driver.opening
     runtime = start(opening.options)
     if hear is not None:
-        runtime.bus.listen(*hear)
+        runtime.bus.add_sink(*hear)
     with open_run(runtime, NoOperator(waits=False), kind=opening.kind, channel=channel, task=opening.task) as run:
         work = driver.run(run.session)
         if channel == "run":

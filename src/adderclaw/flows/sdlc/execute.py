@@ -7,7 +7,7 @@ import asyncio
 from sqlite3 import Cursor
 
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.core.child import Child
+from adderclaw.core.child import ChildRequest
 from adderclaw.core.errors import AdderClawError, LimitError
 from adderclaw.core.types import Outcome
 from adderclaw.flows.sdlc import prompts, proving, running
@@ -92,7 +92,7 @@ class Proof:
         def missing() -> str | None:
             return NOTHING_YET if len(self._tests()) == before else None
 
-        child = Child(
+        child = ChildRequest(
             prompt=prompts.prompt(
                 self._plan, unproven.values(), self._returned(), prompts.documents(self._trees, self._plan)
             ),
@@ -100,11 +100,11 @@ class Proof:
             description=f"tests for {', '.join(unproven)}"[:200],
             system=prompts.system(),
             tools=(),
-            extra=(submit_tool(self._session, self._plan, unproven),),
-            until=missing,
+            extra_tools=(submit_tool(self._session, self._plan, unproven),),
+            before_end=missing,
             max_rounds=ROUNDS,
-            waits=True,
-            unhooked=True,
+            waits_for_slot=True,
+            without_hooks=True,
         )
         try:
             self._session.budget.before_tool_call()
@@ -149,7 +149,7 @@ class Proof:
             ran = await self._trees.run(tree, test.language, test.content)
             with self._session.store.write() as cursor:
                 self._record(cursor, test, Proved("now", tree, ran))
-            self._session.bus.tell(
+            self._session.bus.publish(
                 {
                     "event_type": "test_ran",
                     "test": test.id,
@@ -214,7 +214,7 @@ class Proof:
             raise AdderClawError("the emergency stop is set; `adderclaw estop --clear` removes it")
 
     def _tell(self, test: Test, reason: str) -> None:
-        self._session.bus.tell(
+        self._session.bus.publish(
             {
                 "event_type": "test_judged",
                 "test": test.id,

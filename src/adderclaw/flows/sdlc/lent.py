@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage.checkpoints import State
@@ -25,7 +25,7 @@ def places(root: str) -> tuple[str, ...]:
 def _found(root: str, way: str, depth: int) -> Iterator[str]:
     try:
         entries = workspace.entries(WorkspacePath(root, way or "."))
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return
     for entry in entries:
         if not entry.is_folder or (name := entry.path.name) in UNLENT:
@@ -71,7 +71,7 @@ def _rows(root: str, way: str) -> Iterator[tuple[object, ...]]:
         try:
             with workspace.folder(WorkspacePath(root, above)) as folder:
                 listed = sorted(folder.entries(), key=lambda entry: entry[0])
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             yield (above, "unreadable")
             continue
         for name, status in listed:

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 
-from adderclaw.config.denied_names import NOTHING, Shut
+from adderclaw.config.denied_names import NOTHING, DeniedNames
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
@@ -55,7 +55,7 @@ class _Blind(Surveyor):
         roots: Sequence[str],  # noqa: ARG002
         further: Sequence[str] = (),  # noqa: ARG002
         most: int = MOST_FOLDERS,  # noqa: ARG002
-        shut: Shut = NOTHING,  # noqa: ARG002
+        shut: DeniedNames = NOTHING,  # noqa: ARG002
     ) -> Survey:
         return Survey()
 

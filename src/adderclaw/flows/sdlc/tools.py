@@ -5,7 +5,7 @@ from typing import Any
 
 from adderclaw.agent.session.session import Session
 from adderclaw.core.record import record
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.flows.sdlc.check import LANGUAGES, Problem, check
 from adderclaw.storage.sdlc import generated_tests
 from adderclaw.storage.sdlc.criteria import Criterion
@@ -77,7 +77,7 @@ def submit_tool(session: Session, plan: Plan, unproven: dict[str, Criterion]) ->
     return Tool(
         SUBMIT,
         SubmitArguments,
-        preparing(Touch(why="hands in a test of the plan", inward=True), submit),
+        fixed_prepare(Touch(why="hands in a test of the plan", inward=True), submit),
         "Hand in one test for one criterion: the whole text of the file. It is checked at once.",
         _SCHEMA,
     )

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from adderclaw.config.own_paths import Own
+from adderclaw.config.own_paths import OwnPaths
 from adderclaw.core.errors import AdderClawError, StoreError
 from adderclaw.core.record import NamedTuple
 from adderclaw.flows.sdlc import lent, running
@@ -36,7 +36,7 @@ class Where(NamedTuple):
     root: str
     home: str
     limits: Limits
-    own: Own
+    own: OwnPaths
     shown: tuple[str, ...] = ()
     """What else its commands may read (`sandbox.read_paths`), and so its tests."""
 

@@ -10,8 +10,8 @@ from adderclaw.agent.loop.loop import run_planned_call, store_message
 from adderclaw.agent.run.driver import RunEnds
 from adderclaw.agent.session.limits import LoopDetector
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.core.child import Child
-from adderclaw.core.errors import AdderClawError, LimitError, StaysOpen, Stopped, outcome_of
+from adderclaw.core.child import ChildRequest
+from adderclaw.core.errors import AdderClawError, AnswerPending, LimitError, Stopped, outcome_of
 from adderclaw.core.json_text import digest
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.types import EndedBy, Json, Message, Outcome, TextBlock, ToolCall
@@ -60,7 +60,7 @@ class SopExecution:
                     await self.session.unit_finished(f"step {step.id}")
         except RunEnds as end:
             return self._turn_result(end.outcome, end.reason, end.by)
-        except StaysOpen as error:
+        except AnswerPending as error:
             at = next(step.id for step in sop.steps if step.id not in self.results)
             why = f": {error.comment}" if error.comment else ""
             fix = f"`adderclaw sop approve {session.bus.run_id}` approves it and continues the run"
@@ -69,7 +69,7 @@ class SopExecution:
             )
         except AdderClawError as error:
             if isinstance(error, Stopped):
-                session.bus.tell({"event_type": "estop_triggered", "reason": str(error)})
+                session.bus.publish({"event_type": "estop_triggered", "reason": str(error)})
             return self._turn_result(outcome_of(error), str(error), error.by if isinstance(error, LimitError) else "")
         return self._turn_result("completed", "")
 
@@ -148,7 +148,7 @@ class SopExecution:
 
     def _tell(self, step: Step, event: str, more: Json | None = None) -> None:
         body: Any = {"event_type": event, "sop": self.sop.name, "step": step.id, "kind": step.kind, **(more or {})}
-        self.session.bus.tell(body)
+        self.session.bus.publish(body)
 
     # -------------------------------------------------------------- tools
 
@@ -241,13 +241,13 @@ class SopExecution:
         session = self.session
         mark = session.ids("frame").rpartition("-")[2]
         prompt = prompts.agent(self.sop, step, self.values, self._shown_results(step), mark)
-        order = Child(
+        order = ChildRequest(
             prompt=prompt,
             agent_type="sop",
             description=step.id,
             tools=step.tools,
             model=step.model or None,
-            waits=True,
+            waits_for_slot=True,
             tool_use_id=f"step {step.id}",
         )
         retry = 0
@@ -275,7 +275,7 @@ class SopExecution:
             case _:
                 return StepResult("failed", error=reason or answer or str(outcome))
 
-    async def _run_child(self, order: Child, seconds: float | None) -> Json:
+    async def _run_child(self, order: ChildRequest, seconds: float | None) -> Json:
         """Runs the agent's session, or continues the one of an earlier process; returns how it ended."""
         session = self.session
         left = subagents.of_call(session.store, session.session_id, order.tool_use_id)
@@ -333,7 +333,7 @@ class SopExecution:
             kind="step",
         )
         session.store.flush()
-        session.bus.catch_up()
+        session.bus.deliver()
         return await session.tape.ask_operator(session, session.operator.approve(request))
 
     # -------------------------------------------------------------- the end

@@ -9,9 +9,9 @@ from typing import Literal
 
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.errors import PathRefused, UsageError
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.flows.sop import tool_check
 from adderclaw.flows.sop.parse import MAX_BYTES, read_draft
 from adderclaw.flows.sop.sop import FILE, FOLDER, NAME, InvalidSop, Problem, Sop
@@ -76,7 +76,7 @@ def list_sops(folders: SopFolders) -> list[SopLocation]:
 def _sops_in(scope: Scope, folder: WorkspacePath) -> Iterator[SopLocation]:
     try:
         entries = sorted(workspace.entries(folder), key=lambda entry: entry.path.name)
-    except (OSError, Refused):  # the folder does not exist, or is a link, which is never followed
+    except (OSError, PathRefused):  # the folder does not exist, or is a link, which is never followed
         return
     for entry in entries[:MAX_LISTED]:
         file = entry.path / FILE
@@ -88,7 +88,7 @@ def _exists(file: WorkspacePath) -> bool:
     """Whether a file exists. A link counts, so that reading it reports that it is a link."""
     try:
         workspace.status(file)
-    except Refused:
+    except PathRefused:
         return True
     except OSError:
         return False
@@ -108,7 +108,7 @@ def find(name: str, folders: SopFolders) -> SopLocation:
     names = [sop.name for sop in list_sops(folders)]
     searched = " and ".join(folder.text for _, folder in folders.folders)
     raise UsageError(
-        f"there is no SOP {name!r} in {searched}{meant(name, names) or '; `adderclaw sop list` lists them'}"
+        f"there is no SOP {name!r} in {searched}{did_you_mean(name, names) or '; `adderclaw sop list` lists them'}"
     )
 
 
@@ -123,7 +123,7 @@ def _locate_path(path: str, folders: SopFolders) -> SopLocation:
         whole = os.path.join(whole, FILE)
     try:
         file = workspace.named_file(whole, (folders.root,))
-    except Refused as refusal:
+    except PathRefused as refusal:
         raise UsageError(refusal.reason) from refusal
     return SopLocation(os.path.basename(os.path.dirname(file.text)), "path", file)
 
@@ -143,7 +143,7 @@ def load(location: SopLocation, known: tool_check.KnownTools) -> Sop:
 def _read_file(location: SopLocation) -> str:
     try:
         data, _ = workspace.read_head(location.place, MAX_BYTES + 1)
-    except Refused as refusal:
+    except PathRefused as refusal:
         raise InvalidSop(location.file, [Problem(0, "", f"it cannot be read: {refusal.reason}")]) from refusal
     except OSError as error:
         raise UsageError(f"{location.file}: {error.strerror}") from error

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from adderclaw.core.errors import UsageError
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.flows.sop.parse import has_type
 from adderclaw.flows.sop.sop import Input, Sop
 
@@ -21,7 +21,7 @@ def bind_inputs(sop: Sop, texts: Mapping[str, str]) -> dict[str, Value]:
     """Returns the values by name, with defaults; reports all missing, unknown and invalid inputs at once."""
     known = {input_.name: input_ for input_ in sop.inputs}
     wrong = [
-        f"there is no input {name[:80]!r} (inputs: {_names(sop)}){meant(name, known)}"
+        f"there is no input {name[:80]!r} (inputs: {_names(sop)}){did_you_mean(name, known)}"
         for name in texts
         if name not in known
     ]

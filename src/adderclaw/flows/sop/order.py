@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.flows.sop.sop import Step
 
 
@@ -15,7 +15,7 @@ def order_problems(steps: Sequence[Step]) -> Iterator[tuple[int, str]]:
             target = indexes.get(name)
             if target is None:
                 known = [earlier.id for earlier in steps[:index] if earlier.id]
-                yield index, f"{where}: there is no step {name[:80]!r}{meant(name, known)}"
+                yield index, f"{where}: there is no step {name[:80]!r}{did_you_mean(name, known)}"
             elif target == index:
                 yield index, f"{where}: a step cannot refer to itself"
             elif target > index and (cycle := around.get(step.id)):

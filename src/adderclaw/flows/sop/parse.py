@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.core.types import Json
 from adderclaw.flows.sop import order
 from adderclaw.flows.sop.places import SourceLines
@@ -321,7 +321,7 @@ class _Reader:
         for where, name in used:
             if name not in known:
                 listed = ", ".join(sorted(known)) or "none"
-                self._report(f"{where}: there is no input {name[:80]!r} (inputs: {listed}){meant(name, known)}")
+                self._report(f"{where}: there is no input {name[:80]!r} (inputs: {listed}){did_you_mean(name, known)}")
 
     # -------------------------------------------------------------- values
 
@@ -350,7 +350,7 @@ class _Reader:
         choice = row.get(key, default)
         if choice in known or key not in row:
             return str(choice)
-        hint = meant(choice, known) if isinstance(choice, str) else ""
+        hint = did_you_mean(choice, known) if isinstance(choice, str) else ""
         prefix = f"{where}: " if where else ""
         self._report(f"{prefix}{key} = {choice!r:.80}: it must be one of {', '.join(known)}{hint}", key)
         return default
@@ -379,7 +379,7 @@ class _Reader:
         names = list(dict.fromkeys(known))
         for key in row:
             if key not in names:
-                self._report(f"there is no key {key[:80]!r}{of}{meant(key, names)}", key)
+                self._report(f"there is no key {key[:80]!r}{of}{did_you_mean(key, names)}", key)
 
     def _has_no_template(self, text: str, where: str, key: str = "") -> bool:
         match = TEMPLATE.search(text)

@@ -5,7 +5,7 @@ from typing import Any
 
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.core.tool_traits import traits
 from adderclaw.core.types import Json, Tool
 from adderclaw.flows.sop.sop import Problem, Sop, Step
@@ -59,7 +59,7 @@ def _step_problems(step: Step, known_tools: KnownTools, *, whole: bool) -> Itera
         elif name.startswith(MCP_PREFIX):
             yield from _server_problems(where, name, known_tools)
         elif name not in known_tools.others and find_tool(known_tools.tools, name) is None:
-            yield f"{where}: there is no tool {name[:80]!r}{meant(name, known_tools.names)}"
+            yield f"{where}: there is no tool {name[:80]!r}{did_you_mean(name, known_tools.names)}"
         elif whole and step.kind == "tool" and name not in known_tools.others:
             yield from _argument_problems(step, known_tools)
 
@@ -67,7 +67,7 @@ def _step_problems(step: Step, known_tools: KnownTools, *, whole: bool) -> Itera
 def _server_problems(where: str, name: str, known_tools: KnownTools) -> Iterator[str]:
     server, _, tool = name.removeprefix(MCP_PREFIX).partition("__")
     if server not in known_tools.servers:
-        hint = meant(server, known_tools.servers)
+        hint = did_you_mean(server, known_tools.servers)
         yield f"{where}: there is no MCP server {server[:80]!r} ({name[:80]!r}){hint}; `adderclaw mcp list` lists them"
     elif not tool and where == "tool":
         yield f"{where}: {name!r} is a server; name one of its tools, as mcp__SERVER__TOOL"

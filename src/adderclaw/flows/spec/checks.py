@@ -6,8 +6,8 @@ from typing import Literal
 
 from adderclaw.agent.session.session import Session
 from adderclaw.core.child import ChildReport, Spawn
-from adderclaw.core.errors import AdderClawError, LimitError, Refused
-from adderclaw.core.framing import cut, framed, sealed
+from adderclaw.core.errors import AdderClawError, LimitError, PathRefused
+from adderclaw.core.framing import content_mark, framed, shorten
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import EndedBy, Json, Outcome
 from adderclaw.flows.spec import features, status, tree
@@ -222,7 +222,7 @@ class Checker:
                 cost=cost,
                 seconds=seconds,
             )
-        session.bus.tell(
+        session.bus.publish(
             {
                 "event_type": "scenario_checked",
                 "scenario_id": claimed.scenario_id,
@@ -240,9 +240,9 @@ class Checker:
         for way in (f"features/{scenario.feature}", scenario.feature):
             try:
                 data, _ = workspace.read_head(WorkspacePath(self._root, way), 4 * FEATURE_CHARS)
-            except (OSError, Refused):
+            except (OSError, PathRefused):
                 continue
-            return cut(data.decode("utf-8", "replace"), FEATURE_CHARS)
+            return shorten(data.decode("utf-8", "replace"), FEATURE_CHARS)
         return ""
 
     # -------------------------------------------------------------- told
@@ -264,5 +264,5 @@ class Checker:
         for cited in check.evidence[:3]:
             results = transcript.results_of(self._session.store, check.checked_by, cited["tool_use_id"])
             shown = next((result for result in results if result.startswith(f"[{cited['id']}]\n")), "")
-            text += f"\n\n{cited['tool']} {cut(str(cited['input']), 300)}\n{cut(shown, MAX_RESULT_CHARS)}"
-        yield framed(sealed(text), text)
+            text += f"\n\n{cited['tool']} {shorten(str(cited['input']), 300)}\n{shorten(shown, MAX_RESULT_CHARS)}"
+        yield framed(content_mark(text), text)

@@ -86,7 +86,7 @@ class SpecDriver:
 
     async def run(self, session: Session) -> TurnResult:
         if not self.browser:
-            session.bus.tell({"event_type": "warning", "message": browser.MISSING})
+            session.bus.publish({"event_type": "warning", "message": browser.MISSING})
         with _lock_specification(session, self.root):
             execution = SpecExecution(session, self.spec, session.host.spawn, self.most, must_check=bool(self.verifies))
             if self.verifies:

@@ -4,7 +4,7 @@ import re
 import zlib
 from collections.abc import Mapping
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.flows.spec.status import Status
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
@@ -76,7 +76,7 @@ def _tree(project: str, commit: str) -> str:
     try:
         data = workspace.read(WorkspacePath(project, f".git/objects/{commit[:2]}/{commit[2:]}"), MAX_BYTES)
         start = zlib.decompressobj().decompress(data, 200).partition(b"\0")[2].decode("ascii", "replace")
-    except (OSError, Refused, zlib.error):
+    except (OSError, PathRefused, zlib.error):
         return ""
     match = re.match(r"tree ([0-9a-f]{40,64})\n", start)
     return match[1] if match else ""
@@ -85,5 +85,5 @@ def _tree(project: str, commit: str) -> str:
 def _text(project: str, name: str) -> str:
     try:
         return workspace.read(WorkspacePath(project, f".git/{name}"), MAX_BYTES).decode("utf-8", "replace").strip()
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return ""

@@ -3,7 +3,7 @@
 import asyncio
 
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.core.child import Child, Spawn
+from adderclaw.core.child import ChildRequest, Spawn
 from adderclaw.core.errors import AdderClawError, LimitError, UsageError
 from adderclaw.core.types import Json, Outcome
 from adderclaw.flows.spec import status, tools
@@ -103,13 +103,13 @@ class SpecExecution:
         def missing() -> str | None:
             return DECLARE_REMINDER if order.first and status.read(self._root) is None else None
 
-        child = Child(
+        child = ChildRequest(
             prompt=order.prompt,
             agent_type="coding",
             description=f"session {order.number}",
-            extra=tools.tools(self._root, self._checker),
-            until=missing,
-            waits=True,
+            extra_tools=tools.tools(self._root, self._checker),
+            before_end=missing,
+            waits_for_slot=True,
         )
         try:
             self.session.budget.before_tool_call()  # a session without one would only talk
@@ -123,7 +123,7 @@ class SpecExecution:
 
     def began(self, order: SessionOrder, now: Status | None) -> None:
         self._sessions = order.number
-        self.session.bus.tell(
+        self.session.bus.publish(
             {
                 "event_type": "coding_session_started",
                 "number": order.number,
@@ -134,7 +134,7 @@ class SpecExecution:
         )
 
     def ended(self, order: SessionOrder, ended: SessionEnd, now: Status | None) -> None:
-        self.session.bus.tell(
+        self.session.bus.publish(
             {
                 "event_type": "coding_session_finished",
                 "number": order.number,
@@ -153,5 +153,5 @@ def _checker(session: Session, spawn: Spawn, mode: str) -> Checker | None:
     if mode == "required":
         raise UsageError(CANNOT_VERIFY)
     if mode == "auto":
-        session.bus.tell({"event_type": "warning", "message": UNCHECKED_WARNING})
+        session.bus.publish({"event_type": "warning", "message": UNCHECKED_WARNING})
     return None

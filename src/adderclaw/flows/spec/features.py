@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.errors import PathRefused, UsageError
 from adderclaw.core.json_text import digest
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
@@ -194,7 +194,7 @@ def _parse_feature(file: WorkspacePath, feature: str) -> list[FeatureScenario]:
         text = workspace.read(file, MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"1: it is no UTF-8 text ({error.reason})") from error
-    except (OSError, Refused) as error:
+    except (OSError, PathRefused) as error:
         raise ValueError(f"1: it cannot be read ({getattr(error, 'reason', None) or error})") from error
     try:
         document = Parser().parse(text)

@@ -7,7 +7,7 @@ from adderclaw.agent.view.items import Notice
 from adderclaw.agent.view.markup import PICTURES
 from adderclaw.agent.view.page import Block, Heading, Output, Picture, Table, Tone, page
 from adderclaw.agent.view.rows import Rows
-from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, PathRefused
 from adderclaw.flows.verifier.evidence import kept
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
@@ -69,8 +69,8 @@ def write(text: str, path: str, root: str) -> str:
     file = workspace.configured_path(os.path.abspath(path), root)
     try:
         workspace.write(file, text.encode("utf-8"), mode=0o600)
-    except (OSError, Refused) as error:
-        why = error.reason if isinstance(error, Refused) else error.strerror or "it cannot be written"
+    except (OSError, PathRefused) as error:
+        why = error.reason if isinstance(error, PathRefused) else error.strerror or "it cannot be written"
         raise AdderClawError(
             f"the report cannot be written to {path}: {why}; name another file with --report"
         ) from error

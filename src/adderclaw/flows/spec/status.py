@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from adderclaw.config.own_paths import SPEC_MARKS_FILE, SPEC_STATUS_FILE
 from adderclaw.core.decode import Invalid, decode
-from adderclaw.core.errors import AdderClawError, Refused, UsageError
+from adderclaw.core.errors import AdderClawError, PathRefused, UsageError
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
@@ -254,7 +254,7 @@ def _folder(project: str, *, make: bool = False) -> Generator[int | None]:
     except FileNotFoundError:
         yield None
         return
-    except (OSError, Refused) as error:
+    except (OSError, PathRefused) as error:
         raise UsageError(f"{path.text} is no folder that can be used ({_why(error)}): remove it") from error
     try:
         yield folder
@@ -262,8 +262,8 @@ def _folder(project: str, *, make: bool = False) -> Generator[int | None]:
         os.close(folder)
 
 
-def _why(error: OSError | Refused) -> str:
-    return error.reason if isinstance(error, Refused) else error.strerror or "it cannot be read"
+def _why(error: OSError | PathRefused) -> str:
+    return error.reason if isinstance(error, PathRefused) else error.strerror or "it cannot be read"
 
 
 def _read(project: str) -> Status | None:
@@ -279,7 +279,7 @@ def _read_file[F, T](project: str, path: str, kind: type[F], check: Callable[[F]
         data, _ = workspace.read_head(WorkspacePath(project, path), MAX_BYTES + 1)
     except FileNotFoundError:
         return None
-    except (OSError, Refused) as error:
+    except (OSError, PathRefused) as error:
         raise _unusable(project, path, _why(error)) from error
     if len(data) > MAX_BYTES:
         raise _unusable(project, path, f"it is larger than {MAX_BYTES} bytes")
@@ -332,5 +332,5 @@ def _write(project: str, path: str, scenarios: object) -> None:
     text = json.dumps({"scenarios": scenarios}, indent=2, ensure_ascii=False) + "\n"
     try:
         workspace.write(WorkspacePath(project, path), text.encode("utf-8"), mode=0o644)
-    except (OSError, Refused) as error:
+    except (OSError, PathRefused) as error:
         raise AdderClawError(f"{path} cannot be written: {_why(error)}") from error

@@ -5,7 +5,7 @@ from typing import Any
 
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import record
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.flows.spec import status
 from adderclaw.flows.spec.checks import Checker
 from adderclaw.flows.spec.status import FILE, Scenario, Status
@@ -58,14 +58,14 @@ def tools(project: str, checker: Checker | None = None) -> tuple[Tool[Any], ...]
         Tool(
             UPDATE,
             UpdateArguments,
-            preparing(Touch(why=f"records in {FILE} whether a scenario passed", inward=True), update),
+            fixed_prepare(Touch(why=f"records in {FILE} whether a scenario passed", inward=True), update),
             f"Record whether one scenario of {FILE} passed, after you have seen it pass or fail.",
             _UPDATE,
         ),
         Tool(
             DECLARE,
             DeclareArguments,
-            preparing(Touch(why=f"adds scenarios to {FILE}", inward=True), declare),
+            fixed_prepare(Touch(why=f"adds scenarios to {FILE}", inward=True), declare),
             f"Add scenarios to {FILE}, none of them passed. Scenarios that are already declared stay unchanged.",
             _DECLARE,
         ),

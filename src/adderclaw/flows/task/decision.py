@@ -5,9 +5,18 @@ from typing import Any, Literal, NamedTuple
 
 from adderclaw.agent.session.prompt import Prompt, make_prompt
 from adderclaw.core.decode import Invalid, decode
-from adderclaw.core.json_text import canonical, no_constant
+from adderclaw.core.json_text import canonical, reject_constant
 from adderclaw.core.redaction import visible
-from adderclaw.core.types import Json, ProviderCapabilities, Tool, ToolContext, ToolResult, ToolSpec, Touch, preparing
+from adderclaw.core.types import (
+    Json,
+    ProviderCapabilities,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+    Touch,
+    fixed_prepare,
+)
 from adderclaw.flows.task.contracts import PARAMS, SCHEMA, ModelDecision
 
 NAME = "Decision"
@@ -29,7 +38,7 @@ class DecisionCall:
             name=NAME,
             arguments=dict,
             decode=lambda arguments: arguments,
-            prepare=preparing(Touch(why="decides what to do next", inward=True), self._run),
+            prepare=fixed_prepare(Touch(why="decides what to do next", inward=True), self._run),
             description=DESCRIPTION,
             parameters=SCHEMA,
         )
@@ -93,7 +102,7 @@ def parse_json_object(text: str) -> Json:
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"it has more than {MAX_CHARACTERS:,} characters")
     try:
-        value: Any = json.loads(text, parse_constant=no_constant)
+        value: Any = json.loads(text, parse_constant=reject_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(value, dict):

@@ -84,7 +84,7 @@ class TaskDriver:
     async def _run_ordinary(self, session: Session) -> TurnResult:
         """Runs the ordinary agent with its tools."""
         message = f"{session.config.skills.dir} has no skills; the task is carried out without one"
-        session.bus.tell({"event_type": "warning", "message": message})
+        session.bus.publish({"event_type": "warning", "message": message})
         continues = self.again is not None and bool(session.state.history.messages)
         result = await run_turn(session, None if continues else self.text)
         if result.ended_by != "rounds":

@@ -12,7 +12,7 @@ from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.agent.tool_call.hooks import SaveOutcome
 from adderclaw.agent.tool_call.result import FinishedCall
 from adderclaw.core.decode import decode
-from adderclaw.core.errors import LimitError, Refused
+from adderclaw.core.errors import LimitError, PathRefused
 from adderclaw.core.events import Body, EventRecord
 from adderclaw.core.history import History
 from adderclaw.core.json_text import canonical, digest
@@ -79,7 +79,7 @@ class TaskExecution:
     async def run(self) -> TurnResult:
         """Runs the task to its end; always returns an outcome of the closed set."""
         session = self.session
-        session.bus.listen("task", self._on_event)
+        session.bus.add_sink("task", self._on_event)
         session.prompt = self._requester.prompt
         if not self.dry:
             session.tape.begin_driver(session, "task", {"task": self.task, "inputs": self._inputs})
@@ -271,7 +271,7 @@ class TaskExecution:
         return result.answer
 
     def _tell_decision(self, status: str, how: str, decision: ModelDecision | None, problems: list[str]) -> None:
-        self.session.bus.tell(
+        self.session.bus.publish(
             {
                 "event_type": "llm_decision_decoded",
                 "turn": self.turn,
@@ -439,7 +439,7 @@ class TaskExecution:
         seconds = session.config.runtime.timeout_seconds
         try:
             call = steps.call_of(action, skill, self._skills.argv, session.ids("call"), seconds)
-        except Refused as error:  # the script existed when the decision was checked
+        except PathRefused as error:  # the script existed when the decision was checked
             raise RunEnds("error", f"step_failed: step {step_id}: {error.reason}", "step_failed") from error
         self._commands[step_id] = steps.summary(steps.shown(call))
         owner = skill or self.selected
@@ -448,7 +448,7 @@ class TaskExecution:
         self._tell_step(action, skill, steps.shown(call), result)
         if result.status == "denied" and owner in self._skills.ignored_grants:
             message = f"the skill {owner!r}: {self._skills.ignored_grants[owner]}"
-            session.bus.tell({"event_type": "warning", "message": message})
+            session.bus.publish({"event_type": "warning", "message": message})
         if session.environment.stopped():
             raise RunEnds("stopped", "the emergency stop was set; `adderclaw estop --clear` removes it")
         if done.stop is not None:
@@ -552,7 +552,7 @@ class TaskExecution:
 
     def _tell(self, body: Body) -> None:
         if self._live:
-            self.session.bus.tell(body)
+            self.session.bus.publish(body)
 
     def _tell_step(self, action: ActionStep, skill: str, command: str, result: StepExecutionResult) -> None:
         self._tell(

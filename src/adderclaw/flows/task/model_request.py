@@ -36,7 +36,7 @@ class DecisionRequester:
 
     def _publish(self, composed: Composed, turn: int) -> Composed:
         session = self._session
-        session.bus.tell(
+        session.bus.publish(
             {
                 "event_type": "prompt_budget_computed",
                 "turn": turn,
@@ -48,7 +48,7 @@ class DecisionRequester:
             }
         )
         size, tokens = len(composed.text.encode()), composed.budget.allocated_prompt_tokens
-        session.bus.tell({"event_type": "prompt_composed", "turn": turn, "bytes": size, "tokens": tokens})
+        session.bus.publish({"event_type": "prompt_composed", "turn": turn, "bytes": size, "tokens": tokens})
         return composed
 
     async def _count_tokens(self, text: str) -> int | None:

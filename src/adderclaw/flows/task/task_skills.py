@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from adderclaw.agent.session.session import Session
-from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, PathRefused
 from adderclaw.core.types import Json
 from adderclaw.flows.task.contracts import SkillCandidate
 from adderclaw.flows.task.prompts import Excerpt
@@ -59,9 +59,9 @@ class TaskSkills:
         if summary["error"]:
             return str(summary["error"])
         counts = {name: summary[name] for name in ("skills", "invalid", "directories")}
-        session.bus.tell({"event_type": "skill_catalog_loaded", **counts})  # pyright: ignore[reportArgumentType]
+        session.bus.publish({"event_type": "skill_catalog_loaded", **counts})  # pyright: ignore[reportArgumentType]
         for warning in summary["warnings"]:
-            session.bus.tell({"event_type": "warning", "message": warning})
+            session.bus.publish({"event_type": "warning", "message": warning})
         return ""
 
     def _load_catalogue(self) -> Json:
@@ -99,7 +99,7 @@ class TaskSkills:
             for candidate in self.candidates[:MAX_LISTED]
         ]
         strategy: str = routed["strategy"]
-        session.bus.tell({"event_type": "skill_prefilter_completed", "candidates": listed, "strategy": strategy})
+        session.bus.publish({"event_type": "skill_prefilter_completed", "candidates": listed, "strategy": strategy})
         return strategy
 
     def _route(self, task: str) -> Json:
@@ -128,7 +128,7 @@ class TaskSkills:
             self._stages[stage.skill] = {0: [stage]}
             files += [{**file, "path": f"{stage.skill}/{file['path']}"} for file in stage.event()["files"]]
 
-        self._session.bus.tell(
+        self._session.bus.publish(
             {
                 "event_type": "skill_disclosure_loaded",
                 "skill": "",
@@ -158,10 +158,10 @@ class TaskSkills:
             session.read_outside("disclosure", fields, lambda: self._disclose(request).as_json())
         )
         self._stages[request.skill].setdefault(request.stage, []).append(disclosed)
-        session.bus.tell({"event_type": "skill_disclosure_loaded", **disclosed.event()})  # pyright: ignore[reportArgumentType]
+        session.bus.publish({"event_type": "skill_disclosure_loaded", **disclosed.event()})  # pyright: ignore[reportArgumentType]
         for blocked in disclosed.blocked:
             warning = f"the skill {request.skill!r}: {blocked.path} is not shown: {blocked.reason}"
-            session.bus.tell({"event_type": "warning", "message": warning})
+            session.bus.publish({"event_type": "warning", "message": warning})
 
     def _disclose(self, request: SkillRequest) -> Disclosed:
         disclosure, session = self._disclosure(request.skill), self._session
@@ -229,12 +229,12 @@ class TaskSkills:
         def resolve() -> Json:
             try:
                 return {"argv": list(scripts.find_script(self._skill(name).folder, script).argv)}
-            except Refused as error:
+            except PathRefused as error:
                 return {"refused": error.reason}
 
         resolved = self._session.read_outside("script", {"skill": name, "script": script}, resolve)
         if "refused" in resolved:
-            raise Refused(resolved["refused"])
+            raise PathRefused(resolved["refused"])
         argv: list[str] = resolved["argv"]
         return argv
 
@@ -242,7 +242,7 @@ class TaskSkills:
         def list_scripts() -> Json:
             try:
                 body = self._disclosure(name).body()
-            except Refused:
+            except PathRefused:
                 body = ""
             return {"known": [script.way for script in scripts.list_scripts(self._skill(name).folder, body)]}
 

@@ -1,7 +1,7 @@
 """Finds the skills, files and scripts named in a decision that do not exist or cannot be used."""
 
 from adderclaw.core.decode import decode
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.flows.task.contracts import ActionStep, CallSkill, ModelDecision
 from adderclaw.flows.task.task_skills import TaskSkills
 
@@ -35,7 +35,7 @@ def _script_problems(action: ActionStep, selected: str, skills: TaskSkills) -> l
         return []
     try:
         skills.argv(name, params.script)
-    except Refused as error:
+    except PathRefused as error:
         known = ", ".join(skills.scripts(name)) or "none"
         return [f"script: {error.reason} (scripts of {name}: {known})"]
     return []

@@ -5,7 +5,7 @@ import binascii
 import hashlib
 
 from adderclaw.agent.view.markup import PICTURES
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.flows.verifier.results import Cited
@@ -48,7 +48,7 @@ class Keeper:
         file = self._folder / f"{FOLDER}/{digest}.{ending}"
         try:
             workspace.write(file, data, mode=0o600)
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             self.left_out += 1
             return None
         self._used += len(data)
@@ -66,6 +66,6 @@ def kept(folder: WorkspacePath, part: Json) -> bytes | None:
     """What was kept, if it is still what it was."""
     try:
         data, _ = workspace.read_head(folder / str(part["file"]), MOST_BYTES + 1)
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return None
     return data if hashlib.sha256(data).hexdigest() == part["sha256"] else None

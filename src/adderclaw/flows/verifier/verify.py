@@ -4,11 +4,11 @@ import os
 from collections.abc import Sequence
 from typing import Literal
 
-from adderclaw.core.child import Apart, Child, ChildReport, Spawn
-from adderclaw.core.framing import framed, sealed
+from adderclaw.core.child import ChildReport, ChildRequest, Isolation, Spawn
+from adderclaw.core.framing import content_mark, framed
 from adderclaw.core.record import record
-from adderclaw.core.tool_traits import in_set
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, preparing, rejected
+from adderclaw.core.tool_traits import tools_in_set
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, rejected
 from adderclaw.flows.verifier.results import Cited, Results
 from adderclaw.storage import Store
 
@@ -101,18 +101,18 @@ async def verify(
     bench = _Bench(store, claims)
     with open(os.path.join(os.path.dirname(__file__), "verifier.md"), encoding="utf-8") as file:
         system = file.read().strip()
-    child = Child(
+    child = ChildRequest(
         prompt=_asked(claims),
         agent_type="verifier",
         description=f"checks {', '.join(bench.ids)}"[:200],
         system=system,
-        tools=in_set("verifier"),
-        extra=(_tool(bench),),
-        until=bench.missing,
+        tools=tools_in_set("verifier"),
+        extra_tools=(_tool(bench),),
+        before_end=bench.missing,
         model=model,
-        waits=True,
-        apart=Apart(servers=servers, network=True),
-        wrap=bench.results.wrap,
+        waits_for_slot=True,
+        isolation=Isolation(servers=servers, network=True),
+        wrap_tool=bench.results.wrap,
     )
     report = await spawn(child)
     return [bench.finding(claim.id, report) for claim in claims]
@@ -122,11 +122,11 @@ def _asked(claims: Sequence[Claim]) -> str:
     """The scenarios are data as well: a session wrote them down. A file that several are in is shown once."""
     if len(claims) == 1:
         text = f"{claims[0].id}: {claims[0].title}\n\n{claims[0].text}".strip()
-        return f"Check this scenario, and no other:\n\n{framed(sealed(text), text)}"
+        return f"Check this scenario, and no other:\n\n{framed(content_mark(text), text)}"
     names = "\n".join(f"{claim.id}: {claim.title}" for claim in claims)
     text = "\n\n".join((names, *dict.fromkeys(claim.text for claim in claims if claim.text)))
     head = f"Check each of these scenarios, and no other. Call {VERDICT} once for each, as soon as you have tried it:"
-    return f"{head}\n\n{framed(sealed(text), text)}"
+    return f"{head}\n\n{framed(content_mark(text), text)}"
 
 
 def _tool(bench: _Bench) -> Tool[VerdictArguments]:
@@ -135,7 +135,7 @@ def _tool(bench: _Bench) -> Tool[VerdictArguments]:
     last = "once for each scenario," if several else "once and last,"
     about = f"Say, {last} whether the scenario holds. The ids of your results carry a pass; words do not."
     return Tool(
-        VERDICT, VerdictArguments, preparing(touch, bench.hear), about, _parameters(bench.ids if several else [])
+        VERDICT, VerdictArguments, fixed_prepare(touch, bench.hear), about, _parameters(bench.ids if several else [])
     )
 
 

@@ -1,7 +1,7 @@
-"""The encrypted file in which logins are kept where the system has no keyring: AES-256-GCM.
+"""The encrypted file (AES-256-GCM) that stores logins if the system has no keyring.
 
-The key is derived from a passphrase by scrypt. Without a passphrase it lies beside the file, for its owner only: that
-is obfuscation, which keeps the tokens out of searches and careless copies, not from whoever can read both files.
+The key is derived from a passphrase by scrypt. Without a passphrase it is stored in a second file, readable only by its
+owner. That is obfuscation: it protects the tokens from searches and careless copies, not from readers of both files.
 """
 
 import json
@@ -21,7 +21,7 @@ from adderclaw.core.types import Json
 FILE_LIMIT = 1 << 20
 SCRYPT_COST, SCRYPT_BLOCK = 1 << 17, 8
 SCRYPT_COSTS = (1 << 15, 1 << 20)
-"""What is accepted of a file: less would be too weak, more would take this machine's memory."""
+"""Accepted scrypt costs of a file: less is too weak, more would exhaust memory."""
 SALT_BYTES, NONCE_BYTES, KEY_BYTES = 16, 12, 32
 
 
@@ -30,7 +30,7 @@ class VaultError(AdderClawError):
 
 
 class Header(NamedTuple):
-    """How the key of a file is found; authenticated together with what it protects."""
+    """How the key of a file is derived; authenticated together with the data."""
 
     derivation: str
     """`scrypt` or `key-file`."""
@@ -42,7 +42,7 @@ class Header(NamedTuple):
 
 
 type Passphrase = Callable[[bool], str]
-"""Asked with True when a new file is made, where "" means that none is wanted; else "" means that none is known."""
+"""Called with True for a new file, when "" means no passphrase; otherwise "" means that it is unknown."""
 
 
 class SealedFile:
@@ -71,20 +71,20 @@ class SealedFile:
             self._write(header or self._new_header(), values | {name: text})
 
     def delete(self, name: str) -> bool:
-        """Whether there was one. The last one takes the file and its key with it."""
+        """Delete an entry; returns whether it existed. Deleting the last one removes the file and its key."""
         if not self.exists:
             return False
         with self._locked():
             header, values = self._read()
-            found = values.pop(name, None) is not None
+            deleted = values.pop(name, None) is not None
             if header is not None and values:
                 self._write(header, values)
             else:
                 self.destroy()
-        return found
+        return deleted
 
     def destroy(self) -> None:
-        """Remove the file and its key, unopened."""
+        """Remove the file and its key without opening it."""
         self._derived.clear()
         for path in (self.path, self.key_path):
             try:
@@ -106,7 +106,7 @@ class SealedFile:
             plain = AESGCM(self._key(header)).decrypt(nonce, sealed, header.bytes())
         except InvalidTag:
             self._derived.clear()
-            why = "the passphrase is wrong" if header.derivation == "scrypt" else f"{self.key_path} is not its key"
+            why = "the passphrase is wrong" if header.derivation == "scrypt" else f"{self.key_path} is not its key file"
             raise VaultError(
                 f"{self.path} cannot be opened: {why}, or somebody changed the file; {self._fix}"
             ) from None
@@ -128,7 +128,7 @@ class SealedFile:
             if table["version"] != 1 or not known or len(nonce) != NONCE_BYTES:
                 raise ValueError
         except (ValueError, KeyError, TypeError):
-            raise VaultError(f"{self.path} is damaged or not of this program; {self._fix}") from None
+            raise VaultError(f"{self.path} is damaged or was not written by AdderClaw; {self._fix}") from None
         return header, nonce, sealed
 
     @property
@@ -195,7 +195,7 @@ def _text(data: bytes) -> str:
 
 
 def private_bytes(path: str, *, private: bool = False) -> bytes | None:
-    """A regular file of ours, links not followed; None when there is none."""
+    """The bytes of a regular file owned by the user, without following links; None if it does not exist."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -210,12 +210,12 @@ def private_bytes(path: str, *, private: bool = False) -> bytes | None:
             raise VaultError(f"{path} can be read by others; `chmod 600 {path}`, and log in again if they may have")
         data = file.read(FILE_LIMIT + 1)
     if len(data) > FILE_LIMIT:
-        raise VaultError(f"{path} is larger than {FILE_LIMIT} bytes: it is not of this program")
+        raise VaultError(f"{path} is larger than {FILE_LIMIT} bytes, so AdderClaw did not write it")
     return data
 
 
 def replace_private(path: str, data: bytes) -> None:
-    """Whole or not at all, and for the owner only from its first byte on."""
+    """Write a file atomically, readable only by its owner from the start."""
     temporary = f"{path}.{randomness.token_hex(8)}.tmp"
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -13,59 +13,59 @@ from adderclaw.models.credentials.unconfined import PIPE, Unconfined
 OUTPUT_BYTES: Final = 65_536
 STDERR_SHOWN = 300
 _KEYLIKE = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])\S{16,}")
-"""A helper that fails may have printed a key that nobody knows yet: long words with digits are not repeated."""
+"""Matches possible keys in the output of a failed helper, which are not repeated."""
 
 
 class HelperFailed(AdderClawError):
-    """The helper gave no key; the message says why, without any key in it."""
+    """The helper returned no key; the message gives the reason without any key."""
 
 
 async def run(command: str, *, timeout: float, workspace: str, path: str, secrets: Secrets) -> str:
-    """The key that the command prints. It is the operator's own code: their shell, environment and home directory.
+    """The key that the command prints. The command is the operator's own and gets their shell, environment and home.
 
-    `path`: the folders of PATH without those of the workspace, where the agent could have written a program.
+    `path`: PATH without folders in the workspace, where the agent could have written a program.
     """
     home = os.path.expanduser("~")
     if inside := _inside(command, home, workspace):
         raise HelperFailed(
             f"apiKeyHelper names {inside}, which lies in the workspace where the agent can change it; "
-            "keep the helper and its files elsewhere"
+            "move the helper and its files elsewhere"
         )
     argv, env = ("/bin/sh", "-c", command), {**os.environ, "PATH": path}
     folder = home if os.path.isdir(home) else "/"
     with Unconfined(argv, cwd=folder, env=env, stdout=PIPE, stderr=PIPE) as process:
         try:
             async with asyncio.timeout(timeout):
-                said, complained = await asyncio.gather(process.head(OUTPUT_BYTES), process.complaint(OUTPUT_BYTES))
+                output, stderr = await asyncio.gather(process.head(OUTPUT_BYTES), process.complaint(OUTPUT_BYTES))
                 code = await process.wait()
         except TimeoutError:
-            message = f"apiKeyHelper gave no key within {timeout:g} seconds; run it by hand to see why"
+            message = f"apiKeyHelper returned no key within {timeout:g} seconds; run it by hand to see why"
             raise HelperFailed(message) from None
         finally:
-            process.kill()  # nothing that it put into the background goes on, either
-    return _judged(said.decode("utf-8", "replace").strip(), complained, code, secrets)
+            process.kill()  # also ends its background processes
+    return _judged(output.decode("utf-8", "replace").strip(), stderr, code, secrets)
 
 
-def _judged(key: str, complained: bytes, code: int, secrets: Secrets) -> str:
-    secrets.add(key)  # before anything that it wrote is repeated
+def _judged(key: str, stderr: bytes, code: int, secrets: Secrets) -> str:
+    secrets.add(key)  # before any of its output is repeated
     if code != 0:
         how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
-        raise HelperFailed(f"apiKeyHelper {how}{_told(complained, secrets)}; run it by hand to see why")
+        raise HelperFailed(f"apiKeyHelper {how}{_told(stderr, secrets)}; run it by hand to see why")
     if not key:
-        raise HelperFailed(f"apiKeyHelper printed nothing{_told(complained, secrets)}; it must print the key on stdout")
+        raise HelperFailed(f"apiKeyHelper printed nothing{_told(stderr, secrets)}; it must print the key on stdout")
     if not key.isascii() or not key.isprintable() or " " in key or len(key) >= OUTPUT_BYTES:
         raise HelperFailed("apiKeyHelper must print the key and nothing else: one word of ASCII on one line")
     return key
 
 
-def _told(complained: bytes, secrets: Secrets) -> str:
-    text = str(secrets.clean(complained.decode("utf-8", "replace")))
+def _told(stderr: bytes, secrets: Secrets) -> str:
+    text = str(secrets.clean(stderr.decode("utf-8", "replace")))
     text = " ".join(_KEYLIKE.sub("[redacted]", text).split())[:STDERR_SHOWN]
     return f" and said “{text}”" if text else ""
 
 
 def _inside(command: str, home: str, workspace: str) -> str:
-    """The first word that names a file of the workspace: whoever is trusted may name the helper, but not the model."""
+    """The first word that names a file in the workspace, which the model could have written."""
     if not workspace:
         return ""
     root = os.path.join(os.path.realpath(workspace), "")

@@ -1,4 +1,4 @@
-"""Logging in: by the browser, by a code that is entered elsewhere, or by a code that is pasted."""
+"""Login by browser, by device code or by a pasted code."""
 
 import asyncio
 import os
@@ -18,16 +18,16 @@ BROWSER_SECONDS = 300.0
 
 
 class Person(NamedTuple):
-    """Who logs in: is told, and answers a line."""
+    """The person who logs in: shows messages to them and asks for a line of input."""
 
     tell: Callable[[str], None]
     ask: Callable[[], Awaitable[str | None]]
     path: str
-    """The folders in which a browser is looked for: none that the agent writes."""
+    """PATH for finding a browser, without folders that the agent can write."""
 
 
 def chosen(method: Method, settings: OAuthSettings) -> Literal["browser", "device", "paste"]:
-    """How to log in where nobody said how: a machine without a screen has no browser to come back from."""
+    """The login method to use; a machine without a display cannot use the browser."""
     if method != "auto":
         return method
     if settings.authorize_url and has_browser():
@@ -68,7 +68,7 @@ async def _by_browser(client: Client, person: Person) -> Tokens:
 
 
 async def open_page(url: str, path: str) -> None:
-    """Open the browser, found on this PATH. Where that fails, the address is on the screen."""
+    """Open the browser, found on this PATH. If that fails, the address is still shown on the screen."""
     code = "import sys, webbrowser; webbrowser.open(sys.argv[1])"
     argv, env = (sys.executable, "-I", "-c", code, url), {**os.environ, "PATH": path}
     # a browser for the terminal has to stay in the terminal's own group
@@ -85,13 +85,13 @@ async def _by_device(client: Client, person: Person) -> Tokens:
 async def _by_paste(client: Client, person: Person) -> Tokens:
     page = client.settings.redirect_url
     attempt = client.attempt(page or _nowhere())
-    wanted = "paste the code that it shows" if page else "paste the whole address that the browser ends at"
-    person.tell(f"Open this address in any browser, allow the access, then {wanted}:\n\n  {attempt.url}\n")
+    instruction = "paste the code that it shows" if page else "paste the whole address that the browser ends at"
+    person.tell(f"Open this address in any browser, allow the access, then {instruction}:\n\n  {attempt.url}\n")
     return await client.exchange(attempt, pasted(client, attempt, (await person.ask() or "").strip()))
 
 
 def _nowhere() -> str:
-    """An address of this machine on which nothing listens: the browser's failure still shows the answer."""
+    """A local address without a listener. The browser's error page still shows the answer in its address."""
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -99,9 +99,9 @@ def _nowhere() -> str:
 
 
 def pasted(client: Client, attempt: Attempt, text: str) -> str:
-    """The code in what was pasted: an address, `code#state`, or a code alone where the server's page showed that."""
+    """The code in pasted text: an address, `code#state`, or a plain code if the server's page shows one."""
     if not text:
-        raise OAuthError("refused", f"nothing was pasted; `adderclaw login {client.name}` begins anew")
+        raise OAuthError("refused", f"nothing was pasted; run `adderclaw login {client.name}` again")
     if "://" in text:
         return client.code_of(attempt, urlsplit(text).query)
     code, mark, state = text.partition("#")
@@ -111,4 +111,4 @@ def pasted(client: Client, attempt: Attempt, text: str) -> str:
         return client.code_of(attempt, urlencode({"code": code, "state": state}))
     if not client.settings.redirect_url:
         raise OAuthError("refused", "that is not the whole address; it begins with http://127.0.0.1 and holds state=")
-    return code  # PKCE binds it: a code of somebody else's login is refused by the server
+    return code  # PKCE: the server refuses a code from another login

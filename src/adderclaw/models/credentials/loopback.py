@@ -1,4 +1,4 @@
-"""Hears the one answer that the browser brings back from the authorization server, on this machine alone."""
+"""A local listener for the redirect from the authorization server after a login in the browser."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -23,12 +23,12 @@ _HEADERS = (
 class Listener(NamedTuple):
     redirect_uri: str
     answer: asyncio.Future[str]
-    """The query of the one request to the exact path."""
+    """The query of the single request to the exact path."""
 
 
 @asynccontextmanager
 async def listening(port: int = 0) -> AsyncGenerator[Listener]:
-    """Listen on 127.0.0.1, on a random port unless one is named, until the answer has come."""
+    """Listen on 127.0.0.1, on a random port by default, until the answer arrives."""
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     authority: list[str] = []
 
@@ -42,7 +42,7 @@ async def listening(port: int = 0) -> AsyncGenerator[Listener]:
             if query is not None and not answer.done():
                 answer.set_result(query)
         except (OSError, TimeoutError):
-            pass  # whoever it was is gone
+            pass  # the client disconnected
         finally:
             writer.close()
 
@@ -56,7 +56,7 @@ async def listening(port: int = 0) -> AsyncGenerator[Listener]:
 
 
 async def _heard(reader: asyncio.StreamReader, authority: str, *, taken: bool) -> tuple[str, str, str | None]:
-    """What to answer to one request, and its query when it is the one that is waited for."""
+    """The reply to a request, and its query if it is the expected redirect."""
     try:
         async with asyncio.timeout(HEAD_SECONDS):
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from adderclaw.core.errors import AdderClawError, Refused
+from adderclaw.core.errors import AdderClawError, PathRefused
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Clock, Json
 from adderclaw.models.credentials.sources import OAuthSettings
@@ -22,16 +22,16 @@ SHOWN = 200
 
 
 class OAuthError(AdderClawError):
-    """The authorization server, or who answered in its name, did not grant the access."""
+    """The authorization server did not grant access, or its answer is invalid."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
-        """The server's own word (`access_denied`), or ours: network, malformed, refused."""
+        """The server's error code (`access_denied`), or one of ours: network, malformed, refused."""
 
 
 class Tokens(NamedTuple):
-    """What a login brought, bound to the client and the server that it is from."""
+    """The tokens of a login, bound to the client and server that issued them."""
 
     access: str
     refresh: str
@@ -47,7 +47,7 @@ class Tokens(NamedTuple):
 
     @staticmethod
     def load(text: str) -> "Tokens | None":
-        """None for whatever is not ours."""
+        """None if the text is not a stored login."""
         try:
             tokens = Tokens(**json.loads(text))
         except (ValueError, TypeError):
@@ -56,7 +56,7 @@ class Tokens(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One login in the browser: what must come back is bound to what was sent."""
+    """A login attempt in the browser, with the values that its answer must match."""
 
     url: str
     redirect_uri: str
@@ -112,13 +112,13 @@ class Client:
         return Attempt(self.settings.authorize_url + mark + urlencode(query), redirect_uri, state, nonce, verifier)
 
     def code_of(self, attempt: Attempt, query: str) -> str:
-        """The code in what the server sent the browser back with; anything that was not asked for is refused."""
+        """The code in the redirect of the server; raises OAuthError for an answer that does not match the attempt."""
         try:
             fields = parse_qs(query, keep_blank_values=True, strict_parsing=True, max_num_fields=32)
         except ValueError:
             raise OAuthError("refused", "the answer from the browser cannot be read; log in again") from None
         if any(len(values) > 1 for values in fields.values()):
-            raise OAuthError("refused", "the answer from the browser says something twice; log in again")
+            raise OAuthError("refused", "the answer from the browser contains a field twice; log in again")
         answer = {name: values[0] for name, values in fields.items()}
         if not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
             message = "the answer from the browser does not belong to this login (state differs); log in again"
@@ -128,7 +128,7 @@ class Client:
         if "error" in answer:
             raise self._told(answer, "the server did not allow the access")
         if not answer.get("code"):
-            raise OAuthError("refused", "the answer from the browser holds no code; log in again")
+            raise OAuthError("refused", "the answer from the browser contains no code; log in again")
         return answer["code"]
 
     async def exchange(self, attempt: Attempt, code: str) -> Tokens:
@@ -182,7 +182,7 @@ class Client:
                         break
                     case _:
                         raise
-        raise OAuthError("expired_token", f"nobody entered the code in time; `adderclaw login {self.name}` begins anew")
+        raise OAuthError("expired_token", f"nobody entered the code in time; run `adderclaw login {self.name}` again")
 
     # ------------------------------------------------------------------ later
 
@@ -220,32 +220,32 @@ class Client:
         return cast(Json, reply)
 
     def _told(self, reply: Mapping[str, Any], what: str) -> OAuthError:
-        """The server's own words, cleaned: it may repeat what it was sent."""
+        """An error with the server's message, redacted because it may repeat what it was sent."""
         code = _text(reply, "error")[:64] or "server_error"
-        said = " ".join(str(self._secrets.clean(f"{code}: {_text(reply, 'error_description')}")).split())
+        description = " ".join(str(self._secrets.clean(f"{code}: {_text(reply, 'error_description')}")).split())
         fix = {
             "invalid_grant": f"the login is no longer valid: `adderclaw login {self.name}`",
             "access_denied": "the access was denied",
             "invalid_client": f"check client_id in auth.oauth.{self.name}",
-            "expired_token": f"`adderclaw login {self.name}` begins anew",
+            "expired_token": f"run `adderclaw login {self.name}` again",
         }.get(code, f"check auth.oauth.{self.name}")
-        return OAuthError(code, f"{what} ({said[:SHOWN].rstrip(': ')}); {fix}")
+        return OAuthError(code, f"{what} ({description[:SHOWN].rstrip(': ')}); {fix}")
 
     def _tokens(self, reply: Json, refresh_before: str) -> Tokens:
         access, refresh = _text(reply, "access_token"), _text(reply, "refresh_token") or refresh_before
         for value in (access, refresh, _text(reply, "id_token")):
             self._secrets.add(value)
-        place = _origin(self.settings.token_url)
+        origin = _origin(self.settings.token_url)
         if not access or not access.isascii() or not access.isprintable() or " " in access:
-            raise OAuthError("malformed", f"{place} sent no access token; check token_url")
+            raise OAuthError("malformed", f"{origin} sent no access token; check token_url")
         if (_text(reply, "token_type") or "bearer").lower() != "bearer":
-            raise OAuthError("malformed", f"{place} sent a token that is no bearer token; it cannot be used")
+            raise OAuthError("malformed", f"{origin} sent a token that is not a bearer token, so it cannot be used")
         lifetime = _seconds(reply.get("expires_in"))
         expires_at = self._clock.now() + lifetime if lifetime else None
         return Tokens(access, refresh, expires_at, self.settings.client_id, self.settings.token_url)
 
     def _check_id_token(self, token: Any, nonce: str) -> None:
-        """It came from the token endpoint itself, so that TLS stands for its signature; its claims must be ours."""
+        """Check the claims. The token came from the token endpoint, so TLS replaces checking its signature."""
         try:
             middle = str(token).split(".")[1]
             claims: Any = json.loads(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))
@@ -269,12 +269,12 @@ def challenge(verifier: str) -> str:
 
 
 def check_address(url: str, key: str) -> None:
-    """Tokens travel over https, or stay on this machine."""
+    """Requires https, except on this machine."""
     try:
         parts = urlsplit(url)
         host, _port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise OAuthError("refused", f"{key} is no address: {error}") from None
+        raise OAuthError("refused", f"{key} is not a valid address: {error}") from None
     local = host in ("localhost", "127.0.0.1", "::1")
     if parts.username is not None or not host or not (parts.scheme == "https" or (parts.scheme == "http" and local)):
         raise OAuthError(
@@ -298,16 +298,16 @@ async def _exchanged(url: str, form: Mapping[str, str]) -> tuple[int, bytes]:
         "user-agent": "adderclaw",
     }
     try:
-        place = parse(url, "POST")
+        target = parse(url, "POST")
         answer = await client.request(
-            place,
+            target,
             headers=headers,
             content=urlencode(form).encode(),
-            hosts=Hosts.named_by_operator(place),
+            hosts=Hosts.named_by_operator(target),
             seconds=REQUEST_SECONDS,
             limit=REPLY_BYTES,
         )
-    except Refused as error:
+    except PathRefused as error:
         raise OAuthError("refused", f"{_origin(url)} may not be reached: {error}") from None
     except client.Failed as error:
         raise OAuthError("network", f"{_origin(url)} cannot be reached ({error}); try again") from None

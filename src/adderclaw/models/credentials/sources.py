@@ -1,4 +1,4 @@
-"""Where the credential of a provider comes from: a variable, the operator's helper, or a login; in a fixed order."""
+"""Finds the credential of a provider in a fixed order: a variable, the operator's helper, a stored key or a login."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 API_KEY, AUTH_TOKEN = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"
 OAUTH_TOKEN, OAUTH_DESCRIPTOR = "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN_FILE_DESCRIPTOR"
 LM_STUDIO_NAME, LM_STUDIO_KEY = "lm_studio_local", "lm-studio"
-"""LM Studio takes any key; this one is its own default, and no secret."""
+"""LM Studio accepts any key; this is its default and not a secret."""
 OPENAI_NAME, OPENAI_URL = "openai_compatible", "OPENAI_BASE_URL"
 
 DESCRIPTOR_BYTES = 65_536
@@ -39,7 +39,7 @@ type SourceKind = Literal[
 
 
 class Place(NamedTuple):
-    """One place in which a credential may be."""
+    """A possible source of a credential."""
 
     kind: SourceKind
     name: str = ""
@@ -58,7 +58,7 @@ class Status(NamedTuple):
 
 
 class Entry(Protocol):
-    """What is asked of a provider's entry in the configuration."""
+    """The part of a provider's configuration entry that is used here."""
 
     @property
     def kind(self) -> str: ...
@@ -144,10 +144,10 @@ class Sources:
         """The credential for the next request; None where the server wants none. Raises ProviderError with the fix."""
         if self.socket(entry):
             return None  # the proxy behind the socket adds it
-        for place in self._order(name, entry, default_env):
-            value = await self._value(name, place)
+        for source in self._order(name, entry, default_env):
+            value = await self._value(name, source)
             if value:
-                return self._registered(name, value, place)
+                return self._registered(name, value, source)
         if name == LM_STUDIO_NAME:
             return Credential(LM_STUDIO_KEY, "bearer", "default")
         if self._optional(name, entry, default_env):
@@ -165,7 +165,7 @@ class Sources:
             self._kept_logins.distrust(name)
 
     def register(self, entries: Mapping[str, Entry]) -> None:
-        """Tell the redaction every key that the environment holds, before the first text is stored."""
+        """Register every key in the environment for redaction, before the first text is stored."""
         named = {entry.api_key_env or KEY_VARIABLES.get(entry.kind, "") for entry in entries.values()}
         if self._auth is not None:
             named |= {
@@ -178,29 +178,29 @@ class Sources:
                 self._register(value)
 
     async def status(self, name: str, entry: Entry, default_env: tuple[str, ...] = ()) -> Status:
-        """Which source would be used. Neither is the helper run nor a token refreshed."""
+        """Which source would be used. Does not run the helper or refresh a token."""
         if path := self.socket(entry):
-            there = os.path.exists(path)
-            return Status(there, "socket", SOCKET_VARIABLE, note="" if there else f"there is no socket {path}")
+            exists = os.path.exists(path)
+            return Status(exists, "socket", SOCKET_VARIABLE, note="" if exists else f"there is no socket {path}")
         problem = ""
-        for place in self._order(name, entry, default_env):
-            match place.kind:
-                case "environment variable" | "file descriptor" if os.environ.get(place.name, "").strip():
-                    return Status(True, place.kind, place.name)
+        for source in self._order(name, entry, default_env):
+            match source.kind:
+                case "environment variable" | "file descriptor" if os.environ.get(source.name, "").strip():
+                    return Status(True, source.kind, source.name)
                 case "helper":
                     return Status(True, "helper", note="it runs before the first model call")
                 case "stored key":
                     try:
-                        if await self.logins().text(place.name):
+                        if await self.logins().text(source.name):
                             return Status(True, "stored key")
                         problem = "no key is stored for it; `adderclaw onboard` stores one"
                     except AdderClawError as error:
                         problem = str(error)
                 case "login":
-                    found = await self._login_status(name)
-                    if found.usable:
-                        return found
-                    problem = found.note
+                    login = await self._login_status(name)
+                    if login.usable:
+                        return login
+                    problem = login.note
                 case _:
                     pass
         if name == LM_STUDIO_NAME or self._optional(name, entry, default_env):
@@ -210,7 +210,7 @@ class Sources:
     # ------------------------------------------------------------------ the order
 
     def _order(self, name: str, entry: Entry, default_env: tuple[str, ...]) -> Iterator[Place]:
-        """X-28; for Anthropic's own variables, the order of seed 003 §2.7.4."""
+        """The sources in order. Anthropic's variables have the order that its own tools use."""
         helper = self._helper(name, entry)
         if _is_anthropic(entry):
             if not self._bare:
@@ -232,12 +232,12 @@ class Sources:
             yield Place("login", name, "bearer")
 
     def _is_operators(self, name: str) -> bool:
-        """Whether the operator said where a stored key goes: a project's address is never shown it."""
+        """Whether the operator configured where a stored key is sent. It is never sent to an address from a project."""
         keys = ("api_key_stored", "base_url", "kind")
         return self._auth is not None and all(self._operators_own(f"providers.models.{name}.{key}") for key in keys)
 
     def _helper(self, name: str, entry: Entry) -> str:
-        """The entry's own helper; the one for all is Anthropic's: no other server is ever shown its key."""
+        """The entry's own helper. The global helper is only for Anthropic, so its key is sent to no other server."""
         if self._auth is None:
             return ""
         if entry.api_key_helper:
@@ -247,14 +247,14 @@ class Sources:
             command = self._auth.api_key_helper if entry.kind == ANTHROPIC else None
         return command if command and (not self._bare or self._operators_own(key)) else ""
 
-    async def _value(self, name: str, place: Place) -> str:
-        match place.kind:
+    async def _value(self, name: str, source: Place) -> str:
+        match source.kind:
             case "environment variable":
-                return os.environ.get(place.name, "").strip()
+                return os.environ.get(source.name, "").strip()
             case "helper":
-                return await self._from_helper(name, place.name)
+                return await self._from_helper(name, source.name)
             case "stored key":
-                return await self._from_store(name, place.name)
+                return await self._from_store(name, source.name)
             case "file descriptor":
                 return self._from_descriptor(name)
             case "login":
@@ -265,7 +265,7 @@ class Sources:
     # ------------------------------------------------------------------ one source each
 
     async def _from_helper(self, name: str, command: str) -> str:
-        """Run once for all who ask at the same time, then kept in memory for a while."""
+        """Run the helper once for concurrent requests and cache its key in memory for a while."""
         assert self._auth is not None
         async with self._turn:
             value, until = self._helped.get(command, ("", 0.0))
@@ -294,7 +294,7 @@ class Sources:
             raise self._fault("authentication_failed", name, str(error)) from None
 
     def _from_descriptor(self, name: str) -> str:
-        """Whoever started us handed a token over in an open descriptor: read once, then closed."""
+        """A token passed by the parent process in an open descriptor, which is read once and closed."""
         if self._handed is None:
             text = os.environ.get(OAUTH_DESCRIPTOR, "").strip()
             if not text:
@@ -302,7 +302,7 @@ class Sources:
             try:
                 self._handed = _read_descriptor(int(text))
             except (ValueError, OSError):
-                message = f"{OAUTH_DESCRIPTOR} names no open descriptor that a token could be read from; unset it"
+                message = f"{OAUTH_DESCRIPTOR} is not an open descriptor from which a token can be read; unset it"
                 raise self._fault("authentication_failed", name, message) from None
         return self._handed
 
@@ -327,7 +327,7 @@ class Sources:
         expired = tokens.expires_at is not None and tokens.expires_at <= self._clock.now()
         if expired and not tokens.refresh:
             return Status(False, "none", note=f"the login has expired; `adderclaw login {name}` renews it")
-        return Status(True, "login", name, tokens.expires_at, "it is renewed by itself" if tokens.refresh else "")
+        return Status(True, "login", name, tokens.expires_at, "it is renewed automatically" if tokens.refresh else "")
 
     def logins(self) -> "Logins":
         """The stored logins; opened when they are first needed."""
@@ -344,29 +344,33 @@ class Sources:
         if BY_NAME[entry.kind].always_keyed:
             return False
         if name == OPENAI_NAME and os.environ.get(OPENAI_URL, "").strip():
-            return False  # seed 003: whoever gives its address by the environment gives its key there too
+            return False  # an address from the environment also needs a key from there
         return not _variables(entry, default_env) or _local(entry)
 
     def _missing(self, name: str, entry: Entry, default_env: tuple[str, ...]) -> str:
-        wanted = [place.name for place in self._order(name, entry, default_env) if place.kind == "environment variable"]
+        variables = [
+            source.name for source in self._order(name, entry, default_env) if source.kind == "environment variable"
+        ]
         if _is_anthropic(entry):
-            wanted = [API_KEY] if self._bare else [API_KEY, AUTH_TOKEN]
-        first = wanted[0] if wanted else KEY_VARIABLES.get(entry.kind, "")
-        is_not = "which is not set" if len(wanted) < 2 else "neither of which is set"
-        named = f" in the variable {' or '.join(wanted)}, {is_not}" if wanted else ""
+            variables = [API_KEY] if self._bare else [API_KEY, AUTH_TOKEN]
+        first = variables[0] if variables else KEY_VARIABLES.get(entry.kind, "")
+        is_not = "which is not set" if len(variables) < 2 else "neither of which is set"
+        named = f" in the variable {' or '.join(variables)}, {is_not}" if variables else ""
         fixes = [f"set it with `export {first}=…` before you start adderclaw"] if first else []
         if not self._bare and self._auth is not None and name in self._auth.oauth:
             fixes.append(f"log in with `adderclaw login {name}`")
         return f"needs its key{named}; {' or '.join(fixes) or 'name its variable in api_key_env'}"
 
-    def _registered(self, name: str, value: str, place: Place) -> Credential:
+    def _registered(self, name: str, value: str, source: Place) -> Credential:
         sources = {"helper": "apiKeyHelper", "login": "login", "stored key": "stored key"}
-        source = sources.get(place.kind) or f"environment {place.name}"
+        described = sources.get(source.kind) or f"environment {source.name}"
         if not value.isascii() or not value.isprintable() or " " in value:
-            message = f"the value of {source} cannot be a key: it holds a space, a line break or letters outside ASCII"
+            message = (
+                f"the value of {described} cannot be a key: it contains a space, a line break or non-ASCII characters"
+            )
             raise self._fault("authentication_failed", name, message)
         self._register(value)
-        return Credential(value, place.scheme, source)
+        return Credential(value, source.scheme, described)
 
     def _register(self, value: str) -> None:
         if value not in self._known and value != LM_STUDIO_KEY:
@@ -379,7 +383,7 @@ class Sources:
 
 
 def stored_name(name: str) -> str:
-    """What a provider's stored key is called in the vault: no login has such a name."""
+    """The name of a provider's stored key in the vault, which no login can have."""
     return f"key:{name}"
 
 
@@ -397,7 +401,7 @@ def _variables(entry: Entry, default_env: tuple[str, ...]) -> tuple[str, ...]:
 def _local(entry: Entry) -> bool:
     """Whether the server is on this machine."""
     if not entry.base_url:
-        return BY_NAME[entry.kind].is_free and not BY_NAME[entry.kind].asks_nobody
+        return BY_NAME[entry.kind].is_free and not BY_NAME[entry.kind].has_no_server
     from urllib.parse import urlsplit
 
     host = urlsplit(entry.base_url).hostname or ""

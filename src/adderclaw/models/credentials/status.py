@@ -10,21 +10,21 @@ from adderclaw.models.credentials.sources import Sources, Status
 
 async def credential_rows(sources: Sources, now: Config, names: list[str]) -> list[Json]:
     """One row per provider: whether its credential can be used, its kind and where it comes from."""
-    made: list[Json] = []
+    rows: list[Json] = []
     for name in names:
-        found = await _status(sources, now, name)
+        status = await _status(sources, now, name)
         row = {
             "provider": name,
             "kind": now.providers.models[name].kind,
             "default": name == now.default_provider,
-            "usable": found.usable,
-            "class": found.kind,
-            "source": found.name,
-            "expires_at": found.expires_at,
-            "note": found.note,
+            "usable": status.usable,
+            "class": status.kind,
+            "source": status.name,
+            "expires_at": status.expires_at,
+            "note": status.note,
         }
-        made.append(row)
-    return made
+        rows.append(row)
+    return rows
 
 
 async def _status(sources: Sources, now: Config, name: str) -> Status:
@@ -32,9 +32,9 @@ async def _status(sources: Sources, now: Config, name: str) -> Status:
     kind = BY_NAME[entry.kind]
     if kind.combines:
         inner = [await _status(sources, now, other) for other in _members(entry) if other in now.providers.models]
-        usable = any(one.usable for one in inner)
+        usable = any(status.usable for status in inner)
         return Status(usable, "not needed" if usable else "none", note="as the entries that it is made of")
-    if kind.asks_nobody:
+    if kind.has_no_server:
         return Status(True, "not needed")
     return await sources.status(name, entry, (kind.key_variable,) if kind.key_variable else ())
 

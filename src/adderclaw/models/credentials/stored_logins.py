@@ -1,4 +1,4 @@
-"""The stored logins: read, renewed before they expire, by one process at a time, and forgotten."""
+"""The stored logins: reads them, renews them before they expire (one process at a time) and deletes them."""
 
 import asyncio
 import hashlib
@@ -17,7 +17,7 @@ from adderclaw.models.credentials.sources import AuthSettings
 from adderclaw.models.credentials.vault import Vault, open_vault
 
 EARLY_SECONDS = 60.0
-"""A token that expires sooner than this is renewed first: the request takes its time too."""
+"""A token that expires sooner than this is renewed first, because the request takes time too."""
 LOCK_SECONDS = 90.0
 
 
@@ -64,7 +64,7 @@ class Logins:
         return tokens
 
     def distrust(self, name: str) -> None:
-        """The server refused the access token, whatever its time: it is renewed before it is used again."""
+        """Renew the access token before its next use, because the server refused it."""
         if name in self._kept:
             del self._kept[name]
             self._distrusted.add(name)

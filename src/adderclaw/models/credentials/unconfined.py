@@ -79,17 +79,17 @@ class Unconfined:
 
     async def head(self, most: int) -> bytes:
         """The first of its stdout; the rest is read and dropped, so that it does not block."""
-        kept = b""
+        head = b""
         while chunk := await _read(self._process.stdout):
-            kept = (kept + chunk)[:most]
-        return kept
+            head = (head + chunk)[:most]
+        return head
 
     async def complaint(self, most: int) -> bytes:
         """The last of its stderr."""
-        kept = b""
+        tail = b""
         while chunk := await _read(self._process.stderr):
-            kept = (kept + chunk)[-most:]
-        return kept
+            tail = (tail + chunk)[-most:]
+        return tail
 
     async def wait(self) -> int:
         """Its exit code; a negative one is the signal that ended it."""

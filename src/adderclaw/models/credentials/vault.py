@@ -1,4 +1,4 @@
-"""Where logins are kept: the system's keyring where there is a real one, else our own encrypted file."""
+"""Stores logins in the system's keyring if there is a real one, otherwise in the encrypted file."""
 
 import hashlib
 import json
@@ -17,11 +17,11 @@ BACK_ENDS: tuple[tuple[str, str], ...] = (
     ("keyring.backends.libsecret", "Keyring"),
     ("keyring.backends.kwallet", "DBusKeyring"),
 )
-"""The real ones, by name. What keyring itself would choose may be a plug-in, a plain file or one that keeps nothing."""
+"""The real keyrings. The `keyring` package's own choice might be a plug-in, a plain file or a dummy."""
 
 
 class Vault(Protocol):
-    """Named texts, kept where others cannot read them."""
+    """Named texts, stored where others cannot read them."""
 
     @property
     def place(self) -> str:
@@ -43,17 +43,17 @@ def open_vault(storage: Literal["auto", "keyring", "file"], home: str, passphras
         if ring is None:
             raise VaultError('auth.storage is "keyring", but no keyring answers here; unlock it, or set it to "file"')
         return ring
-    return Both(ring, sealed) if ring is not None else sealed
+    return KeyringAndFile(ring, sealed) if ring is not None else sealed
 
 
 def names_in(home: str) -> list[str]:
     """The names of what this home has ever stored in the keyring."""
     try:
         with open(os.path.join(home, home_names.KEYRING_NAMES), encoding="utf-8") as file:
-            found = [json.loads(line) for line in file if line.strip()]
+            names = [json.loads(line) for line in file if line.strip()]
     except (OSError, ValueError):
         return []
-    return [name for name in dict.fromkeys(found) if isinstance(name, str)]
+    return [name for name in dict.fromkeys(names) if isinstance(name, str)]
 
 
 class Ring:
@@ -76,11 +76,11 @@ class Ring:
         return self._asked("get_password", name)
 
     def put(self, name: str, text: str) -> None:
-        self._note(name)  # first: what is stored and not noted, nobody would find again
+        self._note(name)  # first, because an entry without a recorded name could not be found again
         self._asked("set_password", name, text)
 
     def _note(self, name: str) -> None:
-        """A keyring cannot be asked what is in it: the names, and nothing secret, are kept in the home."""
+        """Record a name in the home folder, because a keyring cannot be listed."""
         if name not in names_in(self._home):
             os.makedirs(self._home, mode=0o700, exist_ok=True)
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -103,8 +103,8 @@ class Ring:
             raise VaultError(f"{self.place} refused ({why}); unlock it, or set auth.storage to file") from None
 
 
-class Both:
-    """Writes to the keyring, and finds what was written to the file before there was one."""
+class KeyringAndFile:
+    """Writes to the keyring, and also reads entries that were written to the file before a keyring was available."""
 
     def __init__(self, ring: Ring, sealed: SealedFile) -> None:
         self._ring, self._sealed = ring, sealed
@@ -114,8 +114,8 @@ class Both:
         return self._ring.place
 
     def get(self, name: str) -> str | None:
-        found = self._ring.get(name)
-        return found if found is not None or not self._sealed.exists else self._sealed.get(name)
+        text = self._ring.get(name)
+        return text if text is not None or not self._sealed.exists else self._sealed.get(name)
 
     def put(self, name: str, text: str) -> None:
         self._ring.put(name, text)

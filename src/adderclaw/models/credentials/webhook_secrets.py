@@ -32,7 +32,7 @@ def place(home: str) -> str:
 
 def known(home: str, door: str, now: float) -> list[str]:
     """The secrets that count at a door now, the latest first; none where it has none."""
-    return [one.text for one in listed(home, door) if one.until is None or one.until > now]
+    return [secret.text for secret in listed(home, door) if secret.until is None or secret.until > now]
 
 
 def listed(home: str, door: str) -> list[Secret]:
@@ -41,15 +41,22 @@ def listed(home: str, door: str) -> list[Secret]:
 
 def make(home: str, door: str, now: float, *, grace: float = GRACE, text: str | None = None) -> str:
     """A new secret of a door, or the one that a sender gave us; the one before counts for `grace` seconds more."""
-    made = text if text is not None else signing.new_secret()
-    signing.key_of(made)  # UsageError for one that is weak or damaged
+    new_text = text if text is not None else signing.new_secret()
+    signing.key_of(new_text)  # UsageError for one that is weak or damaged
     with _locked(home):
         table = _read(home)
-        before = [one for one in table.get(door, []) if one.text != made and (one.until is None or one.until > now)]
-        late = [one._replace(until=min(one.until or now + grace, now + grace)) for one in before]
-        table[door] = [Secret(made, now), *(one for one in late if one.until is not None and one.until > now)]
+        before = [
+            secret
+            for secret in table.get(door, [])
+            if secret.text != new_text and (secret.until is None or secret.until > now)
+        ]
+        late = [secret._replace(until=min(secret.until or now + grace, now + grace)) for secret in before]
+        table[door] = [
+            Secret(new_text, now),
+            *(secret for secret in late if secret.until is not None and secret.until > now),
+        ]
         _write(home, table)
-    return made
+    return new_text
 
 
 def forget(home: str, door: str) -> bool:
@@ -58,9 +65,9 @@ def forget(home: str, door: str) -> bool:
         return False
     with _locked(home):
         table = _read(home)
-        found = table.pop(door, None) is not None
+        existed = table.pop(door, None) is not None
         _write(home, table)
-    return found
+    return existed
 
 
 def _read(home: str) -> dict[str, list[Secret]]:
@@ -80,15 +87,15 @@ def _read(home: str) -> dict[str, list[Secret]]:
 
 def _secret(row: Any) -> Secret | None:
     match row:
-        case {"secret": str(text), "made_at": float() | int() as made, "until": None | float() | int() as until}:
-            return Secret(text, made, until)
+        case {"secret": str(text), "made_at": float() | int() as made_at, "until": None | float() | int() as until}:
+            return Secret(text, made_at, until)
         case _:
             return None
 
 
 def _write(home: str, table: dict[str, list[Secret]]) -> None:
     rows = {
-        door: [{"secret": one.text, "made_at": one.made_at, "until": one.until} for one in secrets]
+        door: [{"secret": secret.text, "made_at": secret.made_at, "until": secret.until} for secret in secrets]
         for door, secrets in table.items()
     }
     replace_private(place(home), json.dumps(rows, indent=2, sort_keys=True).encode() + b"\n")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import httpcore2
 import httpx2
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.types import HostFact
 from adderclaw.models.http import own_network, own_server, upstream
 from adderclaw.models.http.addresses import is_named
@@ -60,7 +60,7 @@ class Checked(httpcore2.AsyncNetworkBackend):
             return await self._tunnel(above, host, port, timeout)
         addresses = await _resolve(host, port)
         if why := own_server.refusal(port, addresses):
-            raise Refused(why)
+            raise PathRefused(why)
         self._hosts.check(host, port, addresses)
         failure: Exception = Failed(f"{host} has no address")
         for address in addresses[:ADDRESSES]:
@@ -85,24 +85,24 @@ class Checked(httpcore2.AsyncNetworkBackend):
             addresses = await _resolve(host, port)
         except Failed:
             if not named:
-                raise Refused(upstream.UNRESOLVED.format(host=host, place=host)) from None
+                raise PathRefused(upstream.UNRESOLVED.format(host=host, place=host)) from None
             addresses = []
         if why := own_server.refusal(port, addresses):
-            raise Refused(why)
+            raise PathRefused(why)
         self._hosts.check(host, port, addresses)
-        there = host if named else addresses[0]
+        target = host if named else addresses[0]
         try:
             stream, head = await self._sockets.connect_tcp(above.host, above.port, timeout), b""
         except httpcore2.ConnectError as error:
             raise Failed(f"the proxy {above.host}:{above.port} is not reached ({error})") from None
         try:
-            await stream.write(above.request(there, port), timeout)
+            await stream.write(above.request(target, port), timeout)
             while not head.endswith(b"\r\n\r\n"):  # one byte at a time: what follows is the host's
                 part = await stream.read(1, timeout)
                 if not part or len(head) > upstream.HEAD_BYTES:
                     break
                 head += part
-            above.check(head, upstream.described(host, port, there))
+            above.check(head, upstream.described(host, port, target))
         except BaseException as error:
             await stream.aclose()
             if isinstance(error, upstream.Unusable):
@@ -119,10 +119,10 @@ def trusted() -> ssl.SSLContext:
 async def _resolve(host: str, port: int) -> list[str]:
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     except (OSError, UnicodeError) as error:
         raise Failed(f"the name {host} cannot be resolved ({error})") from None
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 class Transport(httpx2.AsyncBaseTransport):

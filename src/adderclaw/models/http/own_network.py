@@ -46,26 +46,26 @@ def system() -> str:
 
 def context() -> ssl.SSLContext:
     """The system's authorities and the operator's own. Reads a few hundred certificates, so it runs in a thread."""
-    made = ssl.create_default_context()
+    tls = ssl.create_default_context()
     paths = ssl.get_default_verify_paths()
     if not paths.cafile and not (paths.capath and os.listdir(paths.capath)) and system():
-        made.load_verify_locations(system())
-    return extended(made)
+        tls.load_verify_locations(system())
+    return extended(tls)
 
 
-def extended(made: ssl.SSLContext) -> ssl.SSLContext:
+def extended(tls: ssl.SSLContext) -> ssl.SSLContext:
     """The same with the operator's own authorities."""
     for text in _own(()).values():
         if isinstance(text, bytes):
-            made.load_verify_locations(cadata=text.decode("ascii"))
-    return made
+            tls.load_verify_locations(cadata=text.decode("ascii"))
+    return tls
 
 
 def bundle(outside: Sequence[str]) -> Bundle:
     """What commands are to trust. Files within the folders `outside` do not count: a command could write them."""
-    found = _own(outside)
-    own = [text for text in found.values() if isinstance(text, bytes)]
-    problems = tuple(text for text in found.values() if isinstance(text, str))
+    files = _own(outside)
+    own = [text for text in files.values() if isinstance(text, bytes)]
+    problems = tuple(text for text in files.values() if isinstance(text, str))
     if not own and not _has_local():
         return Bundle(b"", problems)
     texts = [_bytes(system())] if system() else []
@@ -89,20 +89,20 @@ def _has_local() -> bool:
 
 def _own(outside: Sequence[str]) -> Mapping[str, bytes | str]:
     """File → its authorities, or why it is not used; none that is the system's own file."""
-    found: dict[str, bytes | str] = {}
+    files: dict[str, bytes | str] = {}
     for where, path in _named_files(outside):
         path = os.path.expanduser(path)
         real = os.path.realpath(path)
-        if real in map(os.path.realpath, SYSTEMS) or real in found:
+        if real in map(os.path.realpath, SYSTEMS) or real in files:
             continue
         why = refusal(path, outside)
         # certificates alone: a private key that lies beside them is never copied
         text = b"" if why else b"".join(block + b"\n" for block in CERTIFICATE.findall(_bytes(path)))
         why = why or _fault(text)
-        found[real] = (
+        files[real] = (
             f"{where} names {path} as a file of certificate authorities; it is not used: {why}" if why else text
         )
-    return found
+    return files
 
 
 def _fault(text: bytes) -> str:
@@ -152,9 +152,9 @@ class Indexes(NamedTuple):
 
         more = (re.sub(r"^[\w.-]+=", "", url) for url in self.uv_more)
         urls = (*self.npm.values(), self.pip, *self.pip_more, self.uv, *more)
-        found = (urlsplit(url) for url in urls if url)
+        parts = (urlsplit(url) for url in urls if url)
         ports = {"https": 443, "http": 80}
-        return tuple(dict.fromkeys(f"{one.hostname}:{one.port or ports[one.scheme]}" for one in found))
+        return tuple(dict.fromkeys(f"{part.hostname}:{part.port or ports[part.scheme]}" for part in parts))
 
 
 def refusal(path: str, outside: Sequence[str]) -> str:
@@ -187,46 +187,46 @@ def _variable(*names: str) -> str:
 def _npm(outside: Sequence[str]) -> dict[str, str]:
     """The operator's .npmrc over the system's, without any line that holds a login or is filled in from variables."""
     own = _variable("NPM_CONFIG_USERCONFIG") or "~/.npmrc"
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for path in ("/etc/npmrc", own):
         for line in _read(path, outside).splitlines():
             key, equals, value = line.partition("=")
             key, value = key.strip(), value.strip().strip("\"'")
             if equals and not key.startswith((";", "#", "//")) and "${" not in value:
-                found[key] = value
-    return found
+                settings[key] = value
+    return settings
 
 
 def _pip(outside: Sequence[str]) -> dict[str, str]:
     config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for path in ("/etc/pip.conf", "~/.pip/pip.conf", f"{config}/pip/pip.conf", _variable("PIP_CONFIG_FILE")):
         section = key = ""
         for line in _read(path, outside).splitlines():
             if line[:1] in (" ", "\t") and key:  # a value goes on
-                found[key] += f" {line.strip()}"
+                settings[key] += f" {line.strip()}"
             elif head := re.fullmatch(r"\[(.*)\]\s*", line):
                 section, key = head[1], ""
             elif (entry := re.match(r"([\w-]+)\s*[=:]\s*(.*)", line)) and section in ("global", "install"):
                 key = entry[1]
-                found[key] = entry[2].strip()
+                settings[key] = entry[2].strip()
             else:
                 key = ""
-    return found
+    return settings
 
 
 def _uv(outside: Sequence[str]) -> dict[str, Any]:
     config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for path in ("/etc/uv/uv.toml", _variable("UV_CONFIG_FILE") or f"{config}/uv/uv.toml"):
         if text := _read(path, outside):
             import tomllib
 
             try:
-                found |= tomllib.loads(text)
+                settings |= tomllib.loads(text)
             except tomllib.TOMLDecodeError:
                 continue
-    return found
+    return settings
 
 
 def _named_by_managers(outside: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -244,8 +244,8 @@ def indexes(outside: Sequence[str]) -> Indexes:
         npm["registry"] = registry
     pip, uv = _pip(outside), _uv(outside)
     listed = [*_tables(uv.get("index")), *(_entry(text) for text in _variable("UV_INDEX").split())]
-    default = next((one for one in listed if one.get("default") is True), dict[str, Any]())
-    more = [one for one in listed if one.get("default") is not True]
+    default = next((index for index in listed if index.get("default") is True), dict[str, Any]())
+    more = [index for index in listed if index.get("default") is not True]
     more += [{"url": url} for url in _texts(_variable("UV_EXTRA_INDEX_URL").split() or uv.get("extra-index-url"))]
     plain = _variable("UV_DEFAULT_INDEX", "UV_INDEX_URL") or default.get("url") or uv.get("index-url")
     extra = (_variable("PIP_EXTRA_INDEX_URL") or pip.get("extra-index-url", "")).split()
@@ -254,13 +254,13 @@ def indexes(outside: Sequence[str]) -> Indexes:
         address(_variable("PIP_INDEX_URL") or pip.get("index-url", "")),
         tuple(url for text in extra if (url := address(text))),
         address(plain),
-        tuple(dict.fromkeys(_named(one, url) for one in more if (url := address(one.get("url"))))),
+        tuple(dict.fromkeys(_named(index, url) for index in more if (url := address(index.get("url"))))),
     )
 
 
 def _entry(text: str) -> dict[str, Any]:
-    found = re.fullmatch(r"([\w.-]+)=(https?://.*)", text)
-    return {"name": found[1], "url": found[2]} if found else {"url": text}
+    match = re.fullmatch(r"([\w.-]+)=(https?://.*)", text)
+    return {"name": match[1], "url": match[2]} if match else {"url": text}
 
 
 def _named(entry: Mapping[str, Any], url: str) -> str:
@@ -270,12 +270,12 @@ def _named(entry: Mapping[str, Any], url: str) -> str:
 
 def _tables(value: object) -> Iterable[dict[str, Any]]:
     listed = cast(list[object], value) if isinstance(value, list) else []
-    return [cast(dict[str, Any], one) for one in listed if isinstance(one, dict)]
+    return [cast(dict[str, Any], item) for item in listed if isinstance(item, dict)]
 
 
 def _texts(value: object) -> Iterable[str]:
     listed = cast(list[object], value) if isinstance(value, list) else [value]
-    return [one for one in listed if isinstance(one, str)]
+    return [item for item in listed if isinstance(item, str)]
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""Where the server of this home listens; nothing that a session starts or fetches is connected with it.
+"""Where the server of this home listens. Sessions may not connect to it.
 
 A server writes down where it is, so that the operator's next command finds it. Every connection that we make for a
 model (the web tools, MCP over http, hooks of kind http) or for a command (the sandbox's proxy, git's broker) asks here
@@ -16,8 +16,8 @@ from adderclaw.core.record import NamedTuple
 
 MOST_BYTES = 4_096
 NEVER = (
-    "port {port} of this machine is AdderClaw's own server: no session reaches it, whatever security.allowed_domains "
-    "says"
+    "port {port} of this machine is AdderClaw's own server, which sessions may not reach, whatever "
+    "security.allowed_domains says"
 )
 
 
@@ -63,13 +63,13 @@ def found() -> Running | None:
     """Where the server of this home is, or was when it was killed."""
     try:
         with open(_place(), encoding="utf-8") as file:
-            held: Any = json.loads(file.read(MOST_BYTES))
+            table: Any = json.loads(file.read(MOST_BYTES))
     except (OSError, ValueError):
         return None
-    if not isinstance(held, dict):
+    if not isinstance(table, dict):
         return None
-    given = cast(dict[str, Any], held)
-    address, port, path, pid = (given.get(name) for name in Running._fields)
+    fields = cast(dict[str, Any], table)
+    address, port, path, pid = (fields.get(name) for name in Running._fields)
     if not isinstance(address, str) or not isinstance(port, int) or not isinstance(pid, int):
         return None
     return Running(address, port, path if isinstance(path, str) else "", pid)

@@ -27,7 +27,7 @@ IDS = r"[!-\-/-~]{1,128}"
 
 
 class Unverified(Exception):
-    """A request that was not signed as it must be. The words are for our own log, never for who sent it."""
+    """A request without a valid signature. The message is for our log, never for the sender."""
 
 
 class Signed(NamedTuple):
@@ -51,7 +51,9 @@ def key_of(secret: str) -> bytes:
         try:
             key = b64decode(secret[len(PREFIX) :], validate=True)
         except ValueError:
-            raise UsageError(f"a secret that begins with {PREFIX} must go on in base64; this one is damaged") from None
+            raise UsageError(
+                f"a secret that begins with {PREFIX} must continue in base64; this one is damaged"
+            ) from None
         if len(key) < SHORTEST:
             raise UsageError(f"the secret has {len(key)} bytes; at least {SHORTEST} are needed")
         return key
@@ -68,12 +70,14 @@ def headers(secrets: Sequence[str], body: bytes, *, id: str, now: float) -> dict
     if not secrets:
         raise UsageError("there is no secret to sign with")
     if re.fullmatch(IDS, id) is None:
-        raise UsageError(f"{id[:140]!r} is no id of a request: 1 to 128 printable ASCII characters without a full stop")
+        raise UsageError(
+            f"{id[:140]!r} is not a valid request id: use 1 to 128 printable ASCII characters without a full stop"
+        )
     timestamp = int(now)
     return {
         "webhook-id": id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": " ".join(signature(one, id, timestamp, body) for one in secrets),
+        "webhook-signature": " ".join(signature(secret, id, timestamp, body) for secret in secrets),
     }
 
 
@@ -85,25 +89,25 @@ def signature(secret: str, id: str, timestamp: int, body: bytes) -> str:
 # ------------------------------------------------------------------ incoming
 
 
-def verified(secrets: Sequence[str], given: Iterable[tuple[str, str]], body: bytes, *, now: float) -> Signed:
+def verify_signed(secrets: Sequence[str], received: Iterable[tuple[str, str]], body: bytes, *, now: float) -> Signed:
     """What was signed by the Standard Webhooks scheme with one of the secrets; raises Unverified.
 
     `given`: the headers as they came, doubles and all. With no secret nothing is verified, and it takes as long.
     """
-    said = _single(given, ("webhook-id", "webhook-timestamp", "webhook-signature"))
-    id, time, signatures = said
+    values = _single(received, ("webhook-id", "webhook-timestamp", "webhook-signature"))
+    id, time, signatures = values
     if re.fullmatch(IDS, id) is None:
         raise Unverified("the id is empty, too long or has characters that no id has")
     if re.fullmatch("[0-9]{1,12}", time) is None:
         raise Unverified("the time is not a number of seconds")
-    offered = [one[3:] for one in signatures.split(" ") if one.startswith("v1,")]
+    offered = [offer[3:] for offer in signatures.split(" ") if offer.startswith("v1,")]
     if not 1 <= len(offered) <= MOST_SIGNATURES:
         raise Unverified("there is no signature of a kind that is known, or too many")
     fits = False
     for secret in secrets or (_NOBODY,):
         expected = signature(secret, id, int(time), body)[3:].encode()
-        for one in offered:  # all of them, whatever fits: it takes as long
-            fits |= hmac.compare_digest(expected, one.encode("utf-8", "surrogatepass"))
+        for offer in offered:  # all of them, whatever fits: it takes as long
+            fits |= hmac.compare_digest(expected, offer.encode("utf-8", "surrogatepass"))
     if not fits or not secrets:
         raise Unverified("the signature does not fit")
     if abs(now - int(time)) > TOLERANCE:
@@ -111,13 +115,13 @@ def verified(secrets: Sequence[str], given: Iterable[tuple[str, str]], body: byt
     return Signed(id, int(time))
 
 
-def verified_github(secrets: Sequence[str], given: Iterable[tuple[str, str]], body: bytes) -> Signed:
+def verify_github(secrets: Sequence[str], received: Iterable[tuple[str, str]], body: bytes) -> Signed:
     """What GitHub signed (`X-Hub-Signature-256`); raises Unverified.
 
     GitHub signs neither its delivery id nor a time. So the id is of the body itself: who has seen one request can send
     it again under another delivery id, and it is the same all the same.
     """
-    delivery, signed = _single(given, ("x-github-delivery", "x-hub-signature-256"))
+    delivery, signed = _single(received, ("x-github-delivery", "x-hub-signature-256"))
     if re.fullmatch(IDS, delivery) is None:
         raise Unverified("the delivery id is empty, too long or has characters that no id has")
     fits = False
@@ -135,18 +139,18 @@ def _github_key(secret: str) -> bytes:
     return secret.encode("utf-8", "surrogatepass")
 
 
-def _single(given: Iterable[tuple[str, str]], names: Sequence[str]) -> list[str]:
+def _single(received: Iterable[tuple[str, str]], names: Sequence[str]) -> list[str]:
     """The values of headers that must be there once: of two, one program reads the first and another the last."""
-    found: dict[str, list[str]] = {name: [] for name in names}
-    for name, value in given:
-        if (kept := found.get(name.lower())) is not None:
-            kept.append(value)
-    for name, values in found.items():
+    values_by_name: dict[str, list[str]] = {name: [] for name in names}
+    for name, value in received:
+        if (values_of_name := values_by_name.get(name.lower())) is not None:
+            values_of_name.append(value)
+    for name, values in values_by_name.items():
         if len(values) != 1:
             raise Unverified(f"{name} is missing" if not values else f"{name} is there {len(values)} times")
         if len(values[0]) > LONGEST_HEADER:
             raise Unverified(f"{name} is too long")
-    return [values[0] for values in found.values()]
+    return [values[0] for values in values_by_name.values()]
 
 
 _NOBODY = PREFIX + b64encode(b"\0" * 32).decode()

@@ -24,7 +24,7 @@ UNRESOLVED = (
 
 
 class Unusable(OSError):
-    """The proxy cannot be used, or does not let a connection through; the text is the reason."""
+    """The proxy cannot be used or refuses a connection; the text is the reason."""
 
 
 class Upstream(NamedTuple):
@@ -34,22 +34,22 @@ class Upstream(NamedTuple):
     """As it stands in a `Proxy-Authorization` header; empty: none."""
 
     def request(self, host: str, port: int) -> bytes:
-        """What asks it for a connection to a host."""
-        place = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode("ascii")
+        """The CONNECT request for a host."""
+        target = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode("ascii")
         login = [b"Proxy-Authorization: Basic " + self.login.encode()] if self.login else []
-        return b"\r\n".join([b"CONNECT " + place + b" HTTP/1.1", b"Host: " + place, *login, b"", b""])
+        return b"\r\n".join([b"CONNECT " + target + b" HTTP/1.1", b"Host: " + target, *login, b"", b""])
 
-    def check(self, head: bytes, place: str) -> None:
+    def check(self, head: bytes, target: str) -> None:
         """Raises Unusable where the proxy did not connect."""
-        found = re.match(rb"HTTP/1\.[01] (\d{3})(?: ([^\r\n]{0,100}))?", head)
-        if found is not None and found[1].startswith(b"2"):
+        match = re.match(rb"HTTP/1\.[01] (\d{3})(?: ([^\r\n]{0,100}))?", head)
+        if match is not None and match[1].startswith(b"2"):
             return
         proxy = f"the proxy {self.host}:{self.port}"
-        if found is None:
+        if match is None:
             raise Unusable(f"{proxy} does not answer as a proxy for HTTP does")
-        said = (found[2] or b"").decode("latin-1")
-        fix = ": correct the login in HTTPS_PROXY" if found[1] == b"407" else ""
-        raise Unusable(f"{proxy} answered {found[1].decode()} {said} for {place}{fix}".replace("  ", " "))
+        reason = (match[2] or b"").decode("latin-1")
+        fix = ": correct the login in HTTPS_PROXY" if match[1] == b"407" else ""
+        raise Unusable(f"{proxy} answered {match[1].decode()} {reason} for {target}{fix}".replace("  ", " "))
 
 
 def of(scheme: str, host: str, port: int) -> Upstream | None:
@@ -105,9 +105,9 @@ def _is_here(host: str) -> bool:
 
 def _is_excepted(host: str, port: int) -> bool:
     """Whether NO_PROXY names it: a host with all below it, an address, a network, each with or without a port."""
-    given = next((os.environ[name] for name in EXCEPTIONS if os.environ.get(name)), "")
+    exceptions = next((os.environ[name] for name in EXCEPTIONS if os.environ.get(name)), "")
     host = host.strip("[]").rstrip(".").lower()
-    for entry in re.split(r"[\s,]+", given.strip().lower()):
+    for entry in re.split(r"[\s,]+", exceptions.strip().lower()):
         name, _, number = entry.rpartition(":") if re.search(r"[^:]:\d+$", entry) else (entry, "", "")
         if number and int(number) != port:
             continue
@@ -129,47 +129,47 @@ def _covers(name: str, host: str) -> bool:
         return False
 
 
-def described(host: str, port: int, there: str) -> str:
-    """A host in a message, and why the proxy was asked for something else."""
-    if host == there:
+def described(host: str, port: int, target: str) -> str:
+    """A host for a message, with the reason if the proxy was given an address instead."""
+    if host == target:
         return f"{host}:{port}"
-    return f"{host}:{port} at {there} (by its name it is asked only for a host that [security] allowed_domains names)"
+    return f"{host}:{port} at {target} (by its name it is asked only for a host that [security] allowed_domains names)"
 
 
-async def tunnel(upstream: Upstream, host: str, port: int, there: str) -> socket.socket:
+async def tunnel(upstream: Upstream, host: str, port: int, target: str) -> socket.socket:
     """A connection to a host, through the proxy, which is asked for `there`: its name, or its address."""
-    one, loop, head = await _connected(upstream), asyncio.get_running_loop(), bytearray()
+    connection, loop, head = await _connected(upstream), asyncio.get_running_loop(), bytearray()
     try:
-        await loop.sock_sendall(one, upstream.request(there, port))
+        await loop.sock_sendall(connection, upstream.request(target, port))
         while not head.endswith(b"\r\n\r\n"):  # one byte at a time: what follows is the host's
-            part = await loop.sock_recv(one, 1)
+            part = await loop.sock_recv(connection, 1)
             if not part or len(head) > HEAD_BYTES:
                 break
             head += part
-        upstream.check(bytes(head), described(host, port, there))
+        upstream.check(bytes(head), described(host, port, target))
     except BaseException:
-        one.close()
+        connection.close()
         raise
-    return one
+    return connection
 
 
 async def _connected(upstream: Upstream) -> socket.socket:
     """A connection to the proxy itself."""
     loop, failure = asyncio.get_running_loop(), Unusable(f"the proxy {upstream.host} has no address")
     try:
-        found = await loop.getaddrinfo(upstream.host, upstream.port, type=socket.SOCK_STREAM)
+        addresses = await loop.getaddrinfo(upstream.host, upstream.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise Unusable(f"the proxy {upstream.host} cannot be resolved ({error.strerror})") from None
-    for family, kind, protocol, _, address in found[:4]:
-        one = socket.socket(family, kind, protocol)
-        one.setblocking(False)
+    for family, kind, protocol, _, address in addresses[:4]:
+        connection = socket.socket(family, kind, protocol)
+        connection.setblocking(False)
         try:
-            await loop.sock_connect(one, address)
+            await loop.sock_connect(connection, address)
         except BaseException as error:
-            one.close()
+            connection.close()
             if not isinstance(error, OSError):
                 raise
             failure = Unusable(f"the proxy {upstream.host}:{upstream.port} is not reached ({error.strerror})")
         else:
-            return one
+            return connection
     raise failure

@@ -1,10 +1,10 @@
-"""An address, read once and strictly: what two parsers could read differently is refused."""
+"""Parses URLs strictly and refuses those that two parsers could read differently."""
 
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.types import HostFact
 from adderclaw.models.http.addresses import Unlisted, connection
 
@@ -14,22 +14,22 @@ HOST = r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?"
 
 
 def parse(url: str, method: str = "GET") -> HostFact:
-    """Read an address once, strictly: what two parsers could read differently is refused."""
+    """Parse a URL strictly; raises PathRefused if two parsers could read it differently."""
     from urllib.parse import quote, urlsplit
 
     if len(url) > MAX_URL:
-        raise Refused(f"the URL has {len(url)} characters; at most {MAX_URL} are allowed")
+        raise PathRefused(f"the URL has {len(url)} characters; at most {MAX_URL} are allowed")
     if not url.isprintable() or " " in url or "\\" in url:
-        raise Refused(f"the URL {url[:200]!a} holds a space, a backslash or a control character")
+        raise PathRefused(f"the URL {url[:200]!a} contains a space, a backslash or a control character")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Refused(f"the URL {url[:200]!r} cannot be read: {error}") from None
+        raise PathRefused(f"the URL {url[:200]!r} cannot be read: {error}") from None
     if parts.scheme not in PORTS:
-        raise Refused(f"the URL {url[:200]!r} must begin with http:// or https://")
+        raise PathRefused(f"the URL {url[:200]!r} must begin with http:// or https://")
     if "@" in parts.netloc:
-        raise Refused(f"the URL {url[:200]!r} holds a user name or password: leave it out")
+        raise PathRefused(f"the URL {url[:200]!r} contains a user name or password; remove it")
     host = _host(parts.hostname or "", url)
     port = PORTS[parts.scheme] if port is None else port
     written = f"[{host}]" if ":" in host else host
@@ -49,14 +49,14 @@ def _host(host: str, url: str) -> str:
     if address is not None and "%" not in host:
         return str(address)
     if not re.fullmatch(HOST, host):
-        raise Refused(f"the URL {url[:200]!r} has no usable host; write international names as xn--…")
+        raise PathRefused(f"the URL {url[:200]!r} has no usable host; write international names as xn--…")
     host = host.removesuffix(".")
     if re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rpartition(".")[2]):
-        raise Refused(f"the host {host!r} is a number in disguise: write the address as a.b.c.d")
+        raise PathRefused(f"the host {host!r} is a number in disguise: write the address as a.b.c.d")
     return host
 
 
-class NotListed(Refused):
+class NotListed(PathRefused):
     """A host that is reached only if the operator lists it."""
 
     def __init__(self, unlisted: Unlisted) -> None:
@@ -74,9 +74,11 @@ class Hosts(NamedTuple):
         return cls(frozenset(name.lower().removesuffix(".") for name in names))
 
     @classmethod
-    def named_by_operator(cls, place: HostFact) -> "Hosts":
+    def named_by_operator(cls, target: HostFact) -> "Hosts":
         """For a service whose URL stands in the operator's own configuration: that one host, wherever it is."""
-        return cls(frozenset({f"[{place.host}]:{place.port}" if ":" in place.host else f"{place.host}:{place.port}"}))
+        return cls(
+            frozenset({f"[{target.host}]:{target.port}" if ":" in target.host else f"{target.host}:{target.port}"})
+        )
 
     def check(self, host: str, port: int, addresses: list[str]) -> None:
         """Raises Refused unless every address that the name stands for may be connected to."""

@@ -1,4 +1,4 @@
-"""The providers by kind, and how one is made from its entry in the configuration."""
+"""Creates providers by kind from their entries in the configuration."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from adderclaw.config.model_facts.catalogue import model_of, without_alias
 from adderclaw.config.schema.settings import Config, ProviderEntry
 from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.events import Body
-from adderclaw.core.json_text import no_constant
+from adderclaw.core.json_text import reject_constant
 from adderclaw.core.provider_kinds import BY_NAME
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets
@@ -18,11 +18,11 @@ from adderclaw.core.types import Clock, Json, Provider
 from adderclaw.models.credentials.sources import Sources
 
 FROM_ENVIRONMENT = ("openai_compatible", "lm_studio_local")
-"""Entries of seed 003 that need more of the environment than a key."""
+"""Entries of `model_config` that need more than a key from the environment."""
 
 
 class Parts(NamedTuple):
-    """What a provider is made of."""
+    """The arguments for creating a provider."""
 
     name: str
     entry: ProviderEntry
@@ -89,7 +89,7 @@ class Choice(NamedTuple):
 
 
 def choice(text: str, config: Config, current: str) -> Choice:
-    """What a person means by a model's name: an entry, `entry/model`, or another model of the current entry."""
+    """Parse a person's choice of model: an entry, `entry/model`, or another model of the current entry."""
     entry, _, model = text.partition("/")
     if text in config.providers.models:
         return Choice(text, model_of(text, config))
@@ -105,7 +105,8 @@ def choice_at(name: str, model: str, config: Config) -> Choice:
 
 
 ALIASES = frozenset({"inherit", "sonnet", "opus", "haiku", "fable"})
-"""What files of other programs call a model: where it is neither an entry nor known to the provider, the run's own."""
+"""Model names in files of other programs. If one is neither an entry nor known to the provider, the run's model is
+used."""
 
 
 def wanted(name: str, config: Config, otherwise: Choice) -> Choice:
@@ -122,12 +123,12 @@ def misconfigured(name: str, key: str, message: str) -> Never:
 
 
 def arguments_of(raw: str) -> Json | None:
-    """A model's tool arguments, or None when they are no JSON object that could be stored and sent back."""
+    """A model's tool arguments, or None if they are not a JSON object that can be stored and sent back."""
     if not raw.strip():
         return {}
     try:
-        value: Any = json.loads(raw, parse_constant=no_constant)
-        json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair fails here
+        value: Any = json.loads(raw, parse_constant=reject_constant)
+        json.dumps(value, ensure_ascii=False).encode()  # rejects half of a surrogate pair
     except (ValueError, RecursionError):
         return None
     return cast(Json, value) if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""What the adapters share: an entry's address, connections and key, and all of a request but its messages."""
+"""The common base of the adapters: an entry's address, connections and key, and a request without its messages."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
@@ -10,7 +10,7 @@ from adderclaw.core.errors import ProviderError
 from adderclaw.core.history import History
 from adderclaw.core.json_text import json_writer
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.redaction import secret_name
+from adderclaw.core.redaction import is_secret_name
 from adderclaw.core.types import (
     ChatRequest,
     ChatResponse,
@@ -25,25 +25,25 @@ from adderclaw.core.types import (
 )
 from adderclaw.models.credentials.sources import Credential
 from adderclaw.models.providers import Parts, misconfigured
-from adderclaw.models.providers.faults import kind_of, said_by, status_in
+from adderclaw.models.providers.faults import error_message_of, kind_of, status_in
 from adderclaw.models.providers.reading import Ids, read_object
 from adderclaw.models.providers.wire import Endpoint, Reply, Wire, endpoint
 
 ACCEPTED = (("accept", "text/event-stream, application/json"), ("user-agent", "adderclaw"))
 THINKING_SECONDS = 600.0
-"""How long an answer may take to begin while its model thinks."""
+"""Seconds that a thinking model may take to begin its answer."""
 REFUSALS = (400, 422)
-"""How a server answers to a setting that it does not know."""
+"""Status codes for a setting that the server does not know."""
 NO_COUNTING = (404, 405, 501)
-"""How a server without a counting of tokens answers."""
+"""Status codes of a server without token counting."""
 type Detail = Literal["full", "plain", "nothing"]
-"""What a server is told of thinking. plain: no summaries, and only levels that every model has."""
+"""How much of the thinking settings is sent. plain: no summaries, and only levels that every model has."""
 DETAILS: tuple[Detail, ...] = ("full", "plain", "nothing")
 _text = json_writer()
 
 
 class AdapterRequest(NamedTuple):
-    """All of a request but its messages, completed by the provider's entry."""
+    """A request without its messages, completed from the provider's entry."""
 
     model: str
     system: str
@@ -57,19 +57,20 @@ class AdapterRequest(NamedTuple):
     """What of `thinking` the server is told."""
 
 
-class Way(NamedTuple):
-    """How a model is asked: what it is told of thinking, and how many messages go without their thoughts."""
+class RequestVariant(NamedTuple):
+    """A variant of a request: how much of the thinking settings it has, and how many messages are sent without
+    thoughts."""
 
     detail: Detail = "full"
     forgotten: int = 0
 
 
-ONE_WAY = Way()
-"""With all that there is to say."""
+FULL_VARIANT = RequestVariant()
+"""The variant with all settings and thoughts."""
 
 
 class Answer(Protocol):
-    """An answer that was read to its end."""
+    """A completely read answer."""
 
     model: str
 
@@ -82,11 +83,11 @@ class Answer(Protocol):
 
 
 class Adapter:
-    """One entry's connections to its server, whatever API that speaks."""
+    """An entry's connections to its server, for any API."""
 
-    def __init__(self, parts: Parts, place: Endpoint, variables: tuple[str, ...]) -> None:
-        self._parts, self._entry, self._place, self._variables = parts, parts.entry, place, variables
-        self.wire = _wire_of(parts, place)
+    def __init__(self, parts: Parts, target: Endpoint, variables: tuple[str, ...]) -> None:
+        self._parts, self._entry, self._place, self._variables = parts, parts.entry, target, variables
+        self.wire = _wire_of(parts, target)
         self._ids = Ids()
         self._head: tuple[AdapterRequest, bytes] | None = None
         self._details: dict[str, Detail] = {}
@@ -99,7 +100,7 @@ class Adapter:
         return self._parts.name
 
     async def credential(self) -> Credential | None:
-        """What the next request is made with; raises ProviderError where it is missing."""
+        """The credential for the next request; raises ProviderError if it is missing."""
         return await self._parts.credentials.get(self.name, self._entry, self._variables)
 
     async def ready(self) -> None:
@@ -117,54 +118,64 @@ class Adapter:
                 self._parts.credentials.refused(self.name)
             raise
 
-    async def _asked(
-        self, request: ChatRequest, model: str, body: Callable[[Way], bytes], post: Callable[[bytes], Awaitable[Reply]]
+    async def _post_adapting(
+        self,
+        request: ChatRequest,
+        model: str,
+        body: Callable[[RequestVariant], bytes],
+        post: Callable[[bytes], Awaitable[Reply]],
     ) -> Reply:
-        """Post a request. Where the server refuses how the model is to think, or the thoughts of earlier answers, it is
-        asked again without, and from then on."""
-        self._be_patient(self._wanted(request, model).thinking, model)
-        way = Way(self._details.get(model, "full"), self._forgotten.get(request.messages, 0))
+        """Post a request. If the server refuses the thinking settings or earlier thoughts, retry without them and omit
+        them from then on."""
+        self._extend_timeouts(self._wanted(request, model).thinking, model)
+        way = RequestVariant(self._details.get(model, "full"), self._forgotten.get(request.messages, 0))
         sent, refused = body(way), list[ProviderError]()
         while True:
             try:
                 reply = await post(sent)
                 break
             except ProviderError as error:
-                found = self._other_way(request, way, body, sent, error)
-                if found is None:
+                variant = self._next_variant(request, way, body, sent, error)
+                if variant is None:
                     raise refused[0] if refused and error.status in REFUSALS else error from None
                 refused.append(error)
-                way, sent = found
+                way, sent = variant
         if refused:
             self._details[model], self._forgotten[request.messages] = way
             sent_now = "fewer thinking options" if way.detail != "full" else "none of its earlier thoughts"
-            message = f"{model} is sent {sent_now} from now on, since its server refused the request: {refused[0]}"
+            message = f"{model} is sent {sent_now} from now on, because its server refused the request: {refused[0]}"
             self._parts.tell({"event_type": "warning", "message": message})
         return reply
 
-    def _be_patient(self, chosen: Thinking, model: str) -> None:
-        """Wait longer for a model that thinks, unless the entry says how long: servers are silent meanwhile."""
+    def _extend_timeouts(self, chosen: Thinking, model: str) -> None:
+        """Extend the timeouts for a thinking model, unless the entry sets them, because servers are silent
+        meanwhile."""
         if chosen.is_off or self._entry.timeout_seconds != ProviderEntry.timeout_seconds:
             return
-        if not chosen.is_open or facts(model, self._parts.config).thinking:
+        if not chosen.is_unset or facts(model, self._parts.config).thinking:
             self.wire.first_seconds = THINKING_SECONDS
             if self._entry.idle_timeout_seconds is None:
                 self.wire.between_seconds = THINKING_SECONDS / 2
 
-    def _other_way(
-        self, request: ChatRequest, way: Way, body: Callable[[Way], bytes], sent: bytes, error: ProviderError
-    ) -> tuple[Way, bytes] | None:
-        """Another way to ask after such an error, with the request that it makes."""
+    def _next_variant(
+        self,
+        request: ChatRequest,
+        way: RequestVariant,
+        body: Callable[[RequestVariant], bytes],
+        sent: bytes,
+        error: ProviderError,
+    ) -> tuple[RequestVariant, bytes] | None:
+        """The next variant to try after such an error, with its request body; None if there is none."""
         if error.status not in REFUSALS or error.kind != "invalid_request":
             return None
         from adderclaw.models.providers.thinking import REFUSED_SETTINGS, REFUSED_THOUGHTS
 
-        said, ways = str(error), list[Way]()
-        if REFUSED_THOUGHTS.search(said):
+        message, ways = str(error), list[RequestVariant]()
+        if REFUSED_THOUGHTS.search(message):
             ways.append(way._replace(forgotten=len(request.messages.messages)))
-        if REFUSED_SETTINGS.search(said):
+        if REFUSED_SETTINGS.search(message):
             ways += [way._replace(detail=detail) for detail in DETAILS[DETAILS.index(way.detail) + 1 :]]
-        return next(((one, made) for one in ways if (made := body(one)) != sent), None)
+        return next(((candidate, changed) for candidate in ways if (changed := body(candidate)) != sent), None)
 
     def _model_of(self, request: ChatRequest) -> str:
         return request.model or self._entry.model or self._parts.config.default_model
@@ -177,7 +188,7 @@ class Adapter:
             request.tools,
             request.tool_choice,
             request.response_schema,
-            request.thinking.over(Thinking(entry.effort, entry.thinking, entry.thinking_tokens)),
+            request.thinking.with_fallback(Thinking(entry.effort, entry.thinking, entry.thinking_tokens)),
             request.max_tokens if request.max_tokens is not None else entry.max_tokens,
             request.temperature if request.temperature is not None else entry.temperature,
             detail,
@@ -187,10 +198,10 @@ class Adapter:
         """A request with what the entry adds to it: objects are joined, anything else is replaced."""
         return _joined(head, self._entry.extra_body)
 
-    def _head_of(self, wanted: AdapterRequest, make: Callable[[AdapterRequest], bytes]) -> bytes:
-        """What stands before the messages: made once for requests that differ only in those."""
-        if self._head is None or self._head[0] != wanted:
-            self._head = (wanted, make(wanted))
+    def _head_of(self, options: AdapterRequest, make: Callable[[AdapterRequest], bytes]) -> bytes:
+        """The part before the messages, cached for requests that differ only in their messages."""
+        if self._head is None or self._head[0] != options:
+            self._head = (options, make(options))
         return self._head[1]
 
     def _response(
@@ -200,18 +211,18 @@ class Adapter:
         return ChatResponse(answer.text, calls, answer.usage, answer.stop_reason, model, self.name, opaque, raw)
 
 
-def _wire_of(parts: Parts, place: Endpoint) -> Wire:
+def _wire_of(parts: Parts, target: Endpoint) -> Wire:
     """An entry's connections; the secrets among its headers are kept out of everything that is shown."""
     limit, timeout = parts.config.runtime.max_response_bytes, parts.entry.timeout_seconds
     for header, value in parts.entry.headers.items():
-        if secret_name(header):
+        if is_secret_name(header):
             parts.secrets.add(value)
     between = parts.entry.idle_timeout_seconds
-    return Wire(parts.name, place, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit, between=between)
+    return Wire(parts.name, target, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit, between=between)
 
 
-def place_of(parts: Parts, base_url: str, tail: str) -> Endpoint:
-    """Where an entry's requests go; a configuration error where its address is none."""
+def endpoint_of(parts: Parts, base_url: str, tail: str) -> Endpoint:
+    """The endpoint of an entry; raises ConfigError if its address is invalid."""
     try:
         return endpoint(base_url, tail)
     except ValueError as error:
@@ -225,9 +236,9 @@ def require_model(parts: Parts) -> str:
     return model
 
 
-def warn_unencrypted(parts: Parts, place: Endpoint) -> None:
-    if place.scheme == "http" and not place.loopback:
-        warning = f"provider {parts.name!r} sends its key without encryption to {place.origin}; use https if you can"
+def warn_unencrypted(parts: Parts, target: Endpoint) -> None:
+    if target.scheme == "http" and not target.loopback:
+        warning = f"provider {parts.name!r} sends its key without encryption to {target.origin}; use https if you can"
         parts.tell({"event_type": "warning", "message": warning})
 
 
@@ -246,12 +257,12 @@ async def counted(reply: Reply, wire: Wire, key: str) -> int | None:
     return tokens if isinstance(tokens, int) else None
 
 
-def broke_off(wire: Wire, event: Json, *, status: int | None = None, wait: float | None = None) -> ProviderError:
+def stream_error(wire: Wire, event: Json, *, status: int | None = None, wait: float | None = None) -> ProviderError:
     """An error that came inside an answer with the status 200."""
-    said, words = said_by(event)
+    description, words = error_message_of(event)
     status = status or status_in(event.get("error"))
     kind = kind_of(status, words)
-    quoted = wire.excerpt(said, 300) or "unnamed"
+    quoted = wire.excerpt(description, 300) or "unnamed"
     message = f"{wire.place.origin} broke off with an error: {quoted}; {wire.advise(kind, status, words)}"
     return wire.fault(kind, message, status=status, retry_after=wait if kind in ProviderError.RETRYABLE else None)
 
@@ -267,13 +278,13 @@ def compact(value: Any) -> bytes:
 
 
 def _joined(base: Json, over: Json) -> Json:
-    made = dict(base)
+    merged = dict(base)
     for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(made.get(key), dict)
-        made[key] = _joined(made[key], value) if both else value  # pyright: ignore[reportUnknownArgumentType]
-    return made
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _joined(merged[key], value) if both else value  # pyright: ignore[reportUnknownArgumentType]
+    return merged
 
 
-def thoughtless(history: History, forgotten: int) -> frozenset[int]:
+def ids_without_thoughts(history: History, forgotten: int) -> frozenset[int]:
     """The identities of the messages that go without their thoughts."""
     return frozenset(id(message) for message in history.messages[:forgotten])

@@ -33,14 +33,14 @@ from adderclaw.models.providers.adapter import (
     NO_COUNTING,
     Adapter,
     AdapterRequest,
-    Way,
+    RequestVariant,
     beside,
     compact,
     counted,
+    endpoint_of,
+    ids_without_thoughts,
     left_out,
-    place_of,
     require_model,
-    thoughtless,
     warn_unencrypted,
 )
 from adderclaw.models.providers.anthropic_reply import AFTER, WIRE, Answer, shape_of
@@ -71,12 +71,12 @@ def make(parts: Parts) -> "Anthropic":
     model = require_model(parts)
     base_url = base_url_of(entry.base_url)
     versioned = base_url.rstrip("/").endswith("/v1")  # both spellings are about
-    place = place_of(parts, base_url, "/messages" if versioned else "/v1/messages")
-    warn_unencrypted(parts, place)
+    target = endpoint_of(parts, base_url, "/messages" if versioned else "/v1/messages")
+    warn_unencrypted(parts, target)
     if entry.temperature is not None and not _takes_temperature(model):
         warning = f"provider {parts.name!r}: {model} takes no temperature, so it is not sent; remove it from the entry"
         parts.tell({"event_type": "warning", "message": warning})
-    return Anthropic(parts, place)
+    return Anthropic(parts, target)
 
 
 def base_url_of(base_url: str | None) -> str:
@@ -97,8 +97,8 @@ def _authorization(credential: Credential | None) -> dict[str, str]:
 
 
 class Anthropic(Adapter):
-    def __init__(self, parts: Parts, place: Endpoint) -> None:
-        super().__init__(parts, place, (API_KEY,))
+    def __init__(self, parts: Parts, target: Endpoint) -> None:
+        super().__init__(parts, target, (API_KEY,))
         self.wire.advise = self._advise
         self._source = ""
         self._known: dict[str, ModelFacts] = {}
@@ -119,18 +119,18 @@ class Anthropic(Adapter):
         answer = Answer(self.wire, on_delta, shape_of(self.wire, model))
         claude = Claude(model)
 
-        def body(way: Way) -> bytes:
-            wanted = self._wanted(request, model, way.detail)
+        def body(way: RequestVariant) -> bytes:
+            options = self._wanted(request, model, way.detail)
             if not claude.forces_tools:
-                wanted = wanted._replace(tool_choice=None)
+                options = options._replace(tool_choice=None)
             elif not claude.is_adaptive and _goes_on_thoughtless(request, way.forgotten, self._ours(model)):
-                wanted = wanted._replace(thinking=_NO_THOUGHTS)
-            head = self._head_of(wanted, lambda wanted: self._make_head(wanted, self._entry.stream))
+                options = options._replace(thinking=_NO_THOUGHTS)
+            head = self._head_of(options, lambda options: self._make_head(options, self._entry.stream))
             return self._with_messages(request, head, way.forgotten)
 
         try:
             headers = await self._headers()
-            reply = await self._asked(request, model, body, lambda sent: self.wire.post(headers, sent))
+            reply = await self._post_adapting(request, model, body, lambda sent: self.wire.post(headers, sent))
             await read(reply, answer, self.wire)
         except ProviderError as error:
             if error.status == 401:
@@ -148,8 +148,8 @@ class Anthropic(Adapter):
     async def count(self, request: ChatRequest) -> int | None:
         """By the API's own counting; None from a server that has none."""
         model = self._model_of(request)
-        wanted = self._wanted(request, model, self._details.get(model, "full"))
-        head, forgotten = self._make_head(wanted, None), self._forgotten.get(request.messages, 0)
+        options = self._wanted(request, model, self._details.get(model, "full"))
+        head, forgotten = self._make_head(options, None), self._forgotten.get(request.messages, 0)
         target = beside(self._place.target, "count_tokens")
         try:
             reply = await self.wire.post(
@@ -174,26 +174,28 @@ class Anthropic(Adapter):
             headers[same] = f"{headers[same]},{value}" if both else value
         return list(headers.items())
 
-    def _make_head(self, wanted: AdapterRequest, stream: bool | None) -> bytes:
+    def _make_head(self, options: AdapterRequest, stream: bool | None) -> bytes:
         """Where neither request nor entry says it, what is known of the model decides."""
-        model, longest, claude = wanted.model, wanted.max_tokens, Claude(wanted.model)
-        takes_temperature = wanted.temperature is not None and _takes_temperature(model)
+        model, longest, claude = options.model, options.max_tokens, Claude(options.model)
+        takes_temperature = options.temperature is not None and _takes_temperature(model)
         thinks = thinking.can_think(model, self._parts.config, by_name=claude.has_thinking)
-        if takes_temperature and wanted.thinking.is_open:
+        if takes_temperature and options.thinking.is_unset:
             thinks = False  # who chooses a temperature gets it: no Claude takes one while it thinks
         if longest is None:
-            longest = _longest(self._facts(model), thinking.room_wanted(model, wanted.thinking, thinks=thinks))
-        told, effort = thinking.anthropic(
+            longest = _longest(self._facts(model), thinking.thinking_tokens(model, options.thinking, thinks=thinks))
+        thinking_setting, effort = thinking.anthropic(
             model,
-            wanted.thinking,
+            options.thinking,
             longest - ROOM_TO_ANSWER,
             thinks=thinks,
-            forced=wanted.tool_choice is not None,
-            detail=wanted.detail,
+            forced=options.tool_choice is not None,
+            detail=options.detail,
         )
-        silent = told is None or told["type"] not in ("adaptive", "enabled")
-        temperature = min(1.0, wanted.temperature or 0.0) if takes_temperature and silent else None
-        head = _head(wanted._replace(max_tokens=longest, temperature=temperature), told, effort, stream=stream)
+        silent = thinking_setting is None or thinking_setting["type"] not in ("adaptive", "enabled")
+        temperature = min(1.0, options.temperature or 0.0) if takes_temperature and silent else None
+        head = _head(
+            options._replace(max_tokens=longest, temperature=temperature), thinking_setting, effort, stream=stream
+        )
         if stream is not None:
             head = self._with_extra(head)
         return compact(head)[:-1] + b',"messages":['
@@ -206,7 +208,7 @@ class Anthropic(Adapter):
         """The mark of the cache moves along with the last message, so it is never part of what is kept encoded."""
         known, model = self._facts(request.model), self._model_of(request)
         shape = f"{shape_of(self.wire, model)} images={known.vision} pdf={known.pdf} without={forgotten}"
-        ours, without = self._ours(model), thoughtless(request.messages, forgotten)
+        ours, without = self._ours(model), ids_without_thoughts(request.messages, forgotten)
         messages = request.messages.encoded(
             shape, lambda message: _encoded(message, known, () if id(message) in without else ours)
         )
@@ -255,12 +257,12 @@ def _takes_temperature(model: str) -> bool:
 def _goes_on_thoughtless(request: ChatRequest, forgotten: int, ours: tuple[str, ...]) -> bool:
     """Whether a turn goes on that began with no thought to send back: an older Claude may not begin to think then."""
     first: Message | None = None
-    for place, message in reversed(list(enumerate(request.messages.messages))):
+    for index, message in reversed(list(enumerate(request.messages.messages))):
         if message.role == "assistant":
-            first = message if place >= forgotten else Message("assistant", ())
+            first = message if index >= forgotten else Message("assistant", ())
         elif not any(isinstance(block, ToolResultBlock) for block in message.blocks):
             break
-    return first is not None and not any(isinstance(one, OpaqueBlock) and one.wire in ours for one in first.blocks)
+    return first is not None and not any(isinstance(part, OpaqueBlock) and part.wire in ours for part in first.blocks)
 
 
 def _longest(known: ModelFacts, thinking: int) -> int:
@@ -272,27 +274,29 @@ def _longest(known: ModelFacts, thinking: int) -> int:
 # ---------------------------------------------------------------------- what stands before the messages
 
 
-def _head(wanted: AdapterRequest, told: Json | None, effort: Effort | None, *, stream: bool | None) -> Json:
+def _head(
+    options: AdapterRequest, thinking_setting: Json | None, effort: Effort | None, *, stream: bool | None
+) -> Json:
     """Everything but the messages. `stream` is None when tokens are only counted: that takes fewer settings."""
-    head: Json = {"model": wanted.model}
+    head: Json = {"model": options.model}
     if stream is not None:
-        head |= {"max_tokens": wanted.max_tokens, "stream": stream}
-        if wanted.temperature is not None:
-            head["temperature"] = wanted.temperature
-    if told:
-        head["thinking"] = told
+        head |= {"max_tokens": options.max_tokens, "stream": stream}
+        if options.temperature is not None:
+            head["temperature"] = options.temperature
+    if thinking_setting:
+        head["thinking"] = thinking_setting
     if effort is not None:
         head["output_config"] = {"effort": effort}
-    if wanted.schema is not None:
-        form = {"type": "json_schema", "schema": strict(wanted.schema)}
+    if options.schema is not None:
+        form = {"type": "json_schema", "schema": strict(options.schema)}
         head["output_config"] = {**head.get("output_config", {}), "format": form}
-    if wanted.tool_choice:
-        head["tool_choice"] = {"type": "tool", "name": wanted.tool_choice}
-    if wanted.tools:
-        head["tools"] = [_tool(tool) for tool in wanted.tools]
+    if options.tool_choice:
+        head["tool_choice"] = {"type": "tool", "name": options.tool_choice}
+    if options.tools:
+        head["tools"] = [_tool(tool) for tool in options.tools]
         head["tools"][-1]["cache_control"] = _MARK
-    if wanted.system.strip():
-        head["system"] = [{"type": "text", "text": wanted.system, "cache_control": _MARK}]
+    if options.system.strip():
+        head["system"] = [{"type": "text", "text": options.system, "cache_control": _MARK}]
     return head
 
 
@@ -309,27 +313,27 @@ _KEPT_VALUES: dict[str, tuple[object, ...]] = {
 
 def strict(schema: Json) -> Json:
     """A schema as structured output takes it: closed objects; limits that it cannot enforce go into the description."""
-    made: Json = {}
-    said: list[str] = []
+    supported: Json = {}
+    unsupported: list[str] = []
     for key, value in schema.items():
         match key:
             case "properties" | "$defs":
-                made[key] = {name: strict(inner) for name, inner in value.items()}
+                supported[key] = {name: strict(inner) for name, inner in value.items()}
             case "items":
-                made[key] = strict(value)
+                supported[key] = strict(value)
             case "anyOf" | "oneOf" | "allOf":
-                made["anyOf" if key == "oneOf" else key] = [strict(inner) for inner in value]
+                supported["anyOf" if key == "oneOf" else key] = [strict(inner) for inner in value]
             case "additionalProperties":
                 pass
             case _ if key in _KEPT or value in _KEPT_VALUES.get(key, ()):
-                made[key] = value
+                supported[key] = value
             case _:
-                said.append(f"{key}: {json.dumps(value)}")
-    if made.get("type") == "object":
-        made["additionalProperties"] = False
-    if said:
-        made["description"] = f"{made.get('description', '')} ({', '.join(said)})".strip()
-    return made
+                unsupported.append(f"{key}: {json.dumps(value)}")
+    if supported.get("type") == "object":
+        supported["additionalProperties"] = False
+    if unsupported:
+        supported["description"] = f"{supported.get('description', '')} ({', '.join(unsupported)})".strip()
+    return supported
 
 
 # ---------------------------------------------------------------------- messages
@@ -350,11 +354,11 @@ def _user(message: Message, known: ModelFacts) -> list[Json]:
 
 
 def _result(block: ToolResultBlock, known: ModelFacts) -> Json:
-    result: Json = {"type": "tool_result", "tool_use_id": _id(block.tool_use_id), "content": block.told}
+    result: Json = {"type": "tool_result", "tool_use_id": _id(block.tool_use_id), "content": block.model_text}
     if block.is_error:  # which must say something
-        result |= {"content": block.told or "failed without a word", "is_error": True}
+        result |= {"content": block.model_text or "failed without a word", "is_error": True}
     if block.media:
-        shown = [part for one in block.media for part in _given(one, known)]
+        shown = [part for media in block.media for part in _given(media, known)]
         result["content"] = [*_said(result["content"]), *shown]
     return result
 
@@ -385,13 +389,13 @@ def _assistant(message: Message, ours: tuple[str, ...]) -> list[Json]:
     text = message.text
     calls = [_call(block.call) for block in message.blocks if isinstance(block, ToolUseBlock)]
     content: list[Json] = []
-    spoken = made = 0
+    spoken = encoded_calls = 0
     for thought in thoughts:
         characters, count = thought.get(AFTER, (0, 0))
-        content += [*_said(text[spoken:characters]), *calls[made:count]]
-        spoken, made = max(spoken, characters), max(made, count)
+        content += [*_said(text[spoken:characters]), *calls[encoded_calls:count]]
+        spoken, encoded_calls = max(spoken, characters), max(encoded_calls, count)
         content.append({key: value for key, value in thought.items() if key != AFTER})
-    content += [*_said(text[spoken:]), *calls[made:]]
+    content += [*_said(text[spoken:]), *calls[encoded_calls:]]
     while content and content[-1]["type"] in ("thinking", "redacted_thinking"):
         content.pop()  # a message may not end with a thought
     return content

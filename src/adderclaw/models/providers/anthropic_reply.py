@@ -6,7 +6,7 @@ from typing import Any
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
 from adderclaw.models.providers import arguments_of
-from adderclaw.models.providers.adapter import broke_off
+from adderclaw.models.providers.adapter import stream_error
 from adderclaw.models.providers.reading import Growing, object_in, objects_in, text_in, whole_characters
 from adderclaw.models.providers.thinking import vendor_of
 from adderclaw.models.providers.wire import Wire
@@ -143,8 +143,8 @@ class Answer(Growing):
         self._count(message.get("usage"))
 
     def _begin(self, index: Any, began: Json) -> None:
-        place = index if isinstance(index, int) else len(self._blocks)
-        block = self._blocks[place] = _Block(text_in(began.get("type")), began)
+        position = index if isinstance(index, int) else len(self._blocks)
+        block = self._blocks[position] = _Block(text_in(began.get("type")), began)
         match block.kind:
             case "text":
                 self._grow(block, "text", text_in(began.get("text")))
@@ -176,10 +176,10 @@ class Answer(Growing):
             if kind != "tool_use":
                 self._on_delta(Delta("text" if kind == "text" else "thinking", whole_characters(text)))
 
-    def _ends(self, said: Json) -> None:
-        if reason := text_in(said.get("stop_reason")):
+    def _ends(self, delta: Json) -> None:
+        if reason := text_in(delta.get("stop_reason")):
             self.stop, self.ended = reason, True
-            self._explanation = text_in(object_in(said.get("stop_details")).get("explanation"))
+            self._explanation = text_in(object_in(delta.get("stop_details")).get("explanation"))
 
     def _count(self, usage: Any) -> None:
         """Later counts replace earlier ones: they are totals, and those that did not change are left out."""
@@ -195,10 +195,10 @@ class Answer(Growing):
 
     @property
     def text(self) -> str:
-        said = whole_characters("".join(block.text for block in self._in_order if block.kind == "text"))
-        if self.stop_reason == "refusal" and not said.strip():
+        text = whole_characters("".join(block.text for block in self._in_order if block.kind == "text"))
+        if self.stop_reason == "refusal" and not text.strip():
             return whole_characters(self._explanation) or _REFUSED
-        return said
+        return text
 
     def calls(self, taken: set[str]) -> tuple[ToolCall, ...]:
         """None of a refused answer: its provider took it back while it was being written.
@@ -209,16 +209,16 @@ class Answer(Growing):
             return ()
         blocks = self._in_order
         cut = self.stop_reason == "max_tokens"
-        made: list[ToolCall] = []
-        for place, block in enumerate(blocks):
+        calls: list[ToolCall] = []
+        for position, block in enumerate(blocks):
             if block.kind == "tool_use":
-                made.append(block.call(f"call_{self.id}_{place}", taken, cut=cut and block is blocks[-1]))
-                taken.add(made[-1].id)
-        return tuple(made)
+                calls.append(block.call(f"call_{self.id}_{position}", taken, cut=cut and block is blocks[-1]))
+                taken.add(calls[-1].id)
+        return tuple(calls)
 
     @property
     def opaque(self) -> tuple[OpaqueBlock, ...]:
-        kept: list[OpaqueBlock] = []
+        thoughts: list[OpaqueBlock] = []
         characters = calls = 0
         for block in self._in_order:
             if block.kind == "text":
@@ -226,9 +226,9 @@ class Answer(Growing):
             elif block.kind == "tool_use":
                 calls += 1
             elif thought := block.thought():
-                place: Json = {AFTER: [characters, calls]} if characters or calls else {}
-                kept.append(OpaqueBlock(self._shape, thought | place))
-        return tuple(kept)
+                position: Json = {AFTER: [characters, calls]} if characters or calls else {}
+                thoughts.append(OpaqueBlock(self._shape, thought | position))
+        return tuple(thoughts)
 
     @property
     def stop_reason(self) -> StopReason:
@@ -248,4 +248,4 @@ class Answer(Growing):
 
     def error(self, event: Json) -> ProviderError:
         status = _STATUS_OF.get(text_in(object_in(event.get("error")).get("type")))
-        return broke_off(self._wire, event, status=status)
+        return stream_error(self._wire, event, status=status)

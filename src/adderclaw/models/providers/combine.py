@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from adderclaw.config.model_facts.catalogue import ModelFacts, facts_of, first_of, own_model
+from adderclaw.config.model_facts.catalogue import ModelFacts, facts_of, first_answering, own_model
 from adderclaw.core.deltas import DeltaRelay
 from adderclaw.core.errors import ProviderError, ProviderErrorKind
 from adderclaw.core.types import ChatRequest, ChatResponse, Clock, OnDelta, Provider, ProviderCapabilities
@@ -43,7 +43,7 @@ class Member(NamedTuple):
 
 def _member(parts: Parts, name: str) -> Member:
     provider = parts.another(name)
-    served = first_of(name, model_of(name, parts.config), parts.config)
+    served = first_answering(name, model_of(name, parts.config), parts.config)
     return Member(provider, own_model(name, parts.config), facts_of(*served, parts.config))
 
 
@@ -113,12 +113,12 @@ class Reliable:
         each = [member.provider.capabilities() for member in self._members]
         windows = [window for member in self._members if (window := member.window) is not None]
         return ProviderCapabilities(
-            streaming=all(one.streaming for one in each),
-            tools=all(one.tools for one in each),
-            tool_choice=all(one.tool_choice for one in each),
-            images=all(one.images for one in each),
+            streaming=all(capabilities.streaming for capabilities in each),
+            tools=all(capabilities.tools for capabilities in each),
+            tool_choice=all(capabilities.tool_choice for capabilities in each),
+            images=all(capabilities.images for capabilities in each),
             context_tokens=min(windows, default=None),
-            structured="json" if all(one.structured == "json" for one in each) else "tool",
+            structured="json" if all(capabilities.structured == "json" for capabilities in each) else "tool",
         )
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
@@ -131,7 +131,7 @@ class Reliable:
             try:
                 response = await member.provider.chat(member.of(request), relay)
             except ProviderError as error:
-                waiting = _who_may_mend(error, member, waiting)
+                waiting = _next_members(error, member, waiting)
                 failures.append(error)
                 self._failed(member, error, waiting)
                 if waiting:
@@ -207,11 +207,11 @@ class Reliable:
         )
 
 
-def _who_may_mend(error: ProviderError, failed: Member, others: list[Member]) -> list[Member]:
+def _next_members(error: ProviderError, failed: Member, others: list[Member]) -> list[Member]:
     """Who is asked next. A request that is too long goes only to a larger window; what is nobody's fault, to none."""
     if error.kind == "context_overflow":
         window = failed.window
-        others = [one for one in others if window is not None and (one.window or 0) > window]
+        others = [member for member in others if window is not None and (member.window or 0) > window]
         if not others:
             raise error
     elif error.kind not in ProviderError.FALLBACK:
@@ -253,12 +253,12 @@ class Router:
         long = self._routes.get(LONG_CONTEXT, self._default)
         windows = [window for member in (self._default, long) if (window := member.window) is not None]
         return ProviderCapabilities(
-            streaming=all(one.streaming for one in each),
-            tools=all(one.tools for one in each),
-            tool_choice=all(one.tool_choice for one in each),
+            streaming=all(capabilities.streaming for capabilities in each),
+            tools=all(capabilities.tools for capabilities in each),
+            tool_choice=all(capabilities.tool_choice for capabilities in each),
             images=default.images or vision.provider.capabilities().images,
             context_tokens=max(windows, default=None),
-            structured="json" if all(one.structured == "json" for one in each) else "tool",
+            structured="json" if all(capabilities.structured == "json" for capabilities in each) else "tool",
         )
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:

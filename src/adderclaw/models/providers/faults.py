@@ -45,11 +45,11 @@ _KIND_WORDS: tuple[tuple[ProviderErrorKind, tuple[str, ...]], ...] = (
 
 _ADVICE: dict[ProviderErrorKind, str] = {
     "authentication_failed": "check the key in the variable that api_key_env names",
-    "billing_error": "the account has no credit left: top it up or use another provider",
+    "billing_error": "the account has no credit left; top it up or use another provider",
     "rate_limit": 'wait, or add a second provider with kind = "reliable"',
     "invalid_request": "check model and settings of this provider",
-    "context_overflow": "the conversation is longer than the model can read: begin a new one",
-    "server_error": "the fault is the server's: try again later",
+    "context_overflow": "the conversation exceeds the model's context window; start a new one",
+    "server_error": "this is a problem of the server; try again later",
     "network": "check base_url and the network",
     "timeout": "check the server, or raise timeout_seconds or idle_timeout_seconds of this provider",
     "malformed": "is base_url a chat completions server? `stream = false` helps with some",
@@ -103,17 +103,17 @@ def kind_of(status: int | None, words: str) -> ProviderErrorKind:
             return "server_error"
 
 
-def said_in(body: bytes) -> tuple[str, str]:
+def error_message_in(body: bytes) -> tuple[str, str]:
     """The server's message, and all its words in lower case, out of whatever it sent as the body of an error."""
     text = body.decode("utf-8", "replace").strip()
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):
         return ("" if text.startswith("<") else text), text.lower()
-    return said_by(value)
+    return error_message_of(value)
 
 
-def said_by(value: Any) -> tuple[str, str]:
+def error_message_of(value: Any) -> tuple[str, str]:
     value = _unwrapped(value)
     if not isinstance(value, dict):
         return "", ""
@@ -123,10 +123,10 @@ def said_by(value: Any) -> tuple[str, str]:
         return str(inner), str(inner).lower()
     fields = cast(Json, inner)
     message = fields.get("message") or fields.get("detail") or ""
-    said = message if isinstance(message, str) else json.dumps(message)
-    said = f"{said}{_behind(fields)}"
+    description = message if isinstance(message, str) else json.dumps(message)
+    description = f"{description}{_behind(fields)}"
     more = " ".join(_reasons(fields))
-    return said, f"{fields.get('type')} {fields.get('code')} {fields.get('status')} {more} {said}".lower()
+    return description, f"{fields.get('type')} {fields.get('code')} {fields.get('status')} {more} {description}".lower()
 
 
 def _behind(fields: Json) -> str:
@@ -134,9 +134,9 @@ def _behind(fields: Json) -> str:
     metadata = fields.get("metadata")
     if not isinstance(metadata, dict):
         return ""
-    given = cast(Json, metadata)
-    said = [str(given[key]) for key in ("provider_name", "raw") if isinstance(given.get(key), (str, dict))]
-    return f" ({': '.join(said)})" if said else ""
+    text = cast(Json, metadata)
+    words = [str(text[key]) for key in ("provider_name", "raw") if isinstance(text.get(key), (str, dict))]
+    return f" ({': '.join(words)})" if words else ""
 
 
 def _unwrapped(value: Any) -> Any:

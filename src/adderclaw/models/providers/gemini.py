@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from adderclaw.core.errors import ProviderErrorKind
 from adderclaw.core.history import History
 from adderclaw.core.provider_kinds import BY_NAME
-from adderclaw.core.redaction import secret_name
+from adderclaw.core.redaction import is_secret_name
 from adderclaw.core.types import (
     ChatRequest,
     ChatResponse,
@@ -30,13 +30,13 @@ from adderclaw.models.providers import Parts, misconfigured, thinking
 from adderclaw.models.providers.adapter import (
     Adapter,
     AdapterRequest,
-    Way,
+    RequestVariant,
     compact,
     counted,
+    endpoint_of,
+    ids_without_thoughts,
     left_out,
-    place_of,
     require_model,
-    thoughtless,
     warn_unencrypted,
 )
 from adderclaw.models.providers.faults import advice
@@ -57,20 +57,20 @@ _MEDIA = re.compile(r"image/(?:png|jpeg|webp|heic|heif)|application/pdf|text/pla
 
 
 def make(parts: Parts) -> "Gemini":
-    place, query = _place(parts)
+    target, query = _place(parts)
     require_model(parts)
-    warn_unencrypted(parts, place)
-    return Gemini(parts, place, query)
+    warn_unencrypted(parts, target)
+    return Gemini(parts, target, query)
 
 
 def _place(parts: Parts) -> tuple[Endpoint, str]:
     """The address up to its version, and what the operator wants in the query."""
-    place = place_of(parts, parts.entry.base_url or os.environ.get(_KIND.url_variable) or _KIND.base_url, "")
-    path, _, query = place.target.partition("?")
-    if any(name.lower() == "key" or secret_name(name) for name, _ in parse_qsl(query, keep_blank_values=True)):
+    target = endpoint_of(parts, parts.entry.base_url or os.environ.get(_KIND.url_variable) or _KIND.base_url, "")
+    path, _, query = target.target.partition("?")
+    if any(name.lower() == "key" or is_secret_name(name) for name, _ in parse_qsl(query, keep_blank_values=True)):
         fix = "name the key's variable in api_key_env instead: addresses end up in logs"
         misconfigured(parts.name, "base_url", f"has a key in its query; {fix}")
-    return place._replace(target=path if _VERSION.search(path) else f"{path}/v1beta"), query
+    return target._replace(target=path if _VERSION.search(path) else f"{path}/v1beta"), query
 
 
 def _advise(kind: ProviderErrorKind, status: int | None, _words: str) -> str:
@@ -82,8 +82,8 @@ def _advise(kind: ProviderErrorKind, status: int | None, _words: str) -> str:
 
 
 class Gemini(Adapter):
-    def __init__(self, parts: Parts, place: Endpoint, query: str) -> None:
-        super().__init__(parts, place, KEY_VARIABLES)
+    def __init__(self, parts: Parts, target: Endpoint, query: str) -> None:
+        super().__init__(parts, target, KEY_VARIABLES)
         self._query = query
         self.wire.advise = _advise
 
@@ -96,7 +96,7 @@ class Gemini(Adapter):
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         model = self._model_path(request)
         method = "streamGenerateContent?alt=sse" if self._entry.stream else "generateContent"
-        reply = await self._asked(
+        reply = await self._post_adapting(
             request,
             model,
             lambda way: b"{" + self._inner(request, model, way) + b"}",
@@ -113,7 +113,7 @@ class Gemini(Adapter):
         """Of everything that a chat would send: instructions, tools and contents."""
         model = self._model_path(request)
         named = json.dumps(model).encode()
-        way = Way(self._details.get(model, "full"), self._forgotten.get(request.messages, 0))
+        way = RequestVariant(self._details.get(model, "full"), self._forgotten.get(request.messages, 0))
         body = b'{"generateContentRequest":{"model":%s,%s}}' % (named, self._inner(request, model, way))
         reply = await self._call(model, "countTokens", body)
         total = await counted(reply, self.wire, "totalTokens")
@@ -144,36 +144,36 @@ class Gemini(Adapter):
 
     # ------------------------------------------------------------------ the request
 
-    def _inner(self, request: ChatRequest, model: str, way: Way) -> bytes:
+    def _inner(self, request: ChatRequest, model: str, way: RequestVariant) -> bytes:
         """The members of the request's object, contents last, so that a longer one begins with a shorter one."""
         signed = bool(_SIGNED.match(model))
         head = self._head_of(self._wanted(request, model, way.detail), self._make_head)
         shape = f"{WIRE}{'/signed' if signed else ''} without={way.forgotten}"
-        without = thoughtless(request.messages, way.forgotten)
+        without = ids_without_thoughts(request.messages, way.forgotten)
         contents = request.messages.encoded(shape, _encoder(request.messages, without, signed=signed))
         return b"".join((head, b'"contents":[', contents, b"]"))
 
-    def _make_head(self, wanted: AdapterRequest) -> bytes:
-        model = wanted.model.rpartition("/")[2]
+    def _make_head(self, options: AdapterRequest) -> bytes:
+        model = options.model.rpartition("/")[2]
         able = thinking.can_think(model, self._parts.config, by_name=thinking.gemini_version(model) > (2, 0))
-        head = _head(wanted, thinking.gemini(model, wanted.thinking, thinks=able, detail=wanted.detail))
+        head = _head(options, thinking.gemini(model, options.thinking, thinks=able, detail=options.detail))
         head = self._with_extra(head)
         return compact(head)[1:-1] + b"," if head else b""
 
 
-def _head(wanted: AdapterRequest, told: Json | None) -> Json:
+def _head(options: AdapterRequest, thinking_setting: Json | None) -> Json:
     head: Json = {}
-    if wanted.system:
-        head["systemInstruction"] = {"parts": [{"text": wanted.system}]}
-    if wanted.tools:
-        head["tools"] = [{"functionDeclarations": [_tool(tool) for tool in wanted.tools]}]
-    if wanted.tool_choice:
-        forced = {"mode": "ANY", "allowedFunctionNames": [wanted.tool_choice]}
+    if options.system:
+        head["systemInstruction"] = {"parts": [{"text": options.system}]}
+    if options.tools:
+        head["tools"] = [{"functionDeclarations": [_tool(tool) for tool in options.tools]}]
+    if options.tool_choice:
+        forced = {"mode": "ANY", "allowedFunctionNames": [options.tool_choice]}
         head["toolConfig"] = {"functionCallingConfig": forced}
-    if settings := _settings(wanted):
+    if settings := _settings(options):
         head["generationConfig"] = settings
-    if told:
-        head["generationConfig"] = {**settings, "thinkingConfig": told}
+    if thinking_setting:
+        head["generationConfig"] = {**settings, "thinkingConfig": thinking_setting}
     return head
 
 
@@ -181,15 +181,15 @@ def _tool(tool: ToolSpec) -> Json:
     return {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters}
 
 
-def _settings(wanted: AdapterRequest) -> Json:
+def _settings(options: AdapterRequest) -> Json:
     settings: Json = {}
-    if wanted.temperature is not None:
-        settings["temperature"] = wanted.temperature
-    if wanted.max_tokens is not None:
-        settings["maxOutputTokens"] = wanted.max_tokens
-    if wanted.schema is not None:
+    if options.temperature is not None:
+        settings["temperature"] = options.temperature
+    if options.max_tokens is not None:
+        settings["maxOutputTokens"] = options.max_tokens
+    if options.schema is not None:
         settings["responseMimeType"] = "application/json"
-        settings["responseJsonSchema"] = wanted.schema
+        settings["responseJsonSchema"] = options.schema
     return settings
 
 
@@ -211,7 +211,9 @@ def _encoder(history: History, without: frozenset[int], *, signed: bool) -> Call
             return _user(message, known, signed=signed)
         calls.update(_names(message))
         if id(message) in without:
-            message = replace(message, blocks=tuple(one for one in message.blocks if not isinstance(one, OpaqueBlock)))
+            message = replace(
+                message, blocks=tuple(block for block in message.blocks if not isinstance(block, OpaqueBlock))
+            )
         parts = _model_parts(message, signed=signed)
         return [compact({"role": "model", "parts": parts})] if parts else []
 
@@ -229,18 +231,20 @@ def _user(message: Message, known: Callable[[Iterable[str]], dict[str, str]], *,
     """
     results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
     names = known(block.tool_use_id for block in results)
-    places = {call_id: place for place, call_id in enumerate(names)} if len(results) > 1 else {}
-    results.sort(key=lambda block: places.get(block.tool_use_id, len(places)))
+    positions = {call_id: position for position, call_id in enumerate(names)} if len(results) > 1 else {}
+    results.sort(key=lambda block: positions.get(block.tool_use_id, len(positions)))
     responses: list[Json] = []
     parts: list[Json] = []
     for block in results:
         name = names.get(block.tool_use_id)
         if name is None:  # its call is no longer part of the conversation
-            parts.append({"text": f"Result of an earlier call: {block.told}"})
+            parts.append({"text": f"Result of an earlier call: {block.model_text}"})
         else:
-            inside = [part for one in block.media if signed and (part := _inline(one)) is not None]
+            inside = [part for media in block.media if signed and (part := _inline(media)) is not None]
             responses.append({"functionResponse": _response(block, name) | ({"parts": inside} if inside else {})})
-        parts += [_user_part(one) or {} for one in block.media if name is None or not signed or _inline(one) is None]
+        parts += [
+            _user_part(media) or {} for media in block.media if name is None or not signed or _inline(media) is None
+        ]
     parts += [part for block in message.blocks if (part := _user_part(block)) is not None]
     if not parts and not responses:
         parts.append({"text": " "})  # an empty text is refused
@@ -248,7 +252,7 @@ def _user(message: Message, known: Callable[[Iterable[str]], dict[str, str]], *,
 
 
 def _response(block: ToolResultBlock, name: str) -> Json:
-    response: Json = {"name": _name(name), "response": {"error" if block.is_error else "output": block.told}}
+    response: Json = {"name": _name(name), "response": {"error" if block.is_error else "output": block.model_text}}
     return response if block.tool_use_id.startswith(MADE_ID) else {"id": block.tool_use_id, **response}
 
 

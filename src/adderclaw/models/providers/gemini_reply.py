@@ -8,7 +8,7 @@ from typing import Any, cast
 from adderclaw.core.deltas import GrowingText
 from adderclaw.core.history import History
 from adderclaw.core.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, ToolUseBlock, Usage
-from adderclaw.models.providers.adapter import broke_off
+from adderclaw.models.providers.adapter import stream_error
 from adderclaw.models.providers.faults import delay_in
 from adderclaw.models.providers.reading import call_of, count_in, object_in, objects_in, text_in, whole_characters
 from adderclaw.models.providers.wire import Wire
@@ -71,7 +71,7 @@ class Answer:
     def add(self, chunk: Json) -> None:
         """A chunk or a whole answer: both have the same form."""
         if chunk.get("error"):
-            raise broke_off(self._wire, {"error": chunk["error"]}, wait=delay_in(chunk))
+            raise stream_error(self._wire, {"error": chunk["error"]}, wait=delay_in(chunk))
         self.model = text_in(chunk.get("modelVersion")) or self.model
         self._response_id = text_in(chunk.get("responseId")) or self._response_id
         self._usage |= object_in(chunk.get("usageMetadata"))
@@ -87,9 +87,9 @@ class Answer:
     def end(self) -> None:
         """Nothing more comes: was that an answer?"""
         if self.finish in _BROKEN:
-            said = self._wire.excerpt(self._why, 200)
-            told = f"the model wrote a call that is none ({self.finish}{f': {said}' if said else ''})"
-            raise self._wire.fault("malformed", f"{told}; asking again may help, and so may another model")
+            reason = self._wire.excerpt(self._why, 200)
+            message = f"the model wrote a call that is none ({self.finish}{f': {reason}' if reason else ''})"
+            raise self._wire.fault("malformed", f"{message}; asking again may help, and so may another model")
         if not self.finish and not self.blocked:
             raise ValueError("ended before the answer was whole")
 
@@ -151,24 +151,24 @@ class Answer:
         blocks = (block for message in history.messages for block in message.blocks)
         taken = {block.call.id for block in blocks if isinstance(block, ToolUseBlock)}
         unique = self._response_id if _PLAIN_ID.fullmatch(self._response_id) else str(len(history.messages))
-        made: list[ToolCall] = []
-        for place, call in enumerate(self._calls):
+        calls: list[ToolCall] = []
+        for index, call in enumerate(self._calls):
             call_id = text_in(call.get("id"))
             if not _PLAIN_ID.fullmatch(call_id) or call_id in taken:
-                call_id = f"{MADE_ID}{unique}_{place}"
+                call_id = f"{MADE_ID}{unique}_{index}"
                 while call_id in taken:
                     call_id += "x"
             taken.add(call_id)
             raw = json.dumps(call["args"]) if call.get("args") is not None else "{}"
-            made.append(call_of(call_id, text_in(call.get("name")), raw))
-        return tuple(made)
+            calls.append(call_of(call_id, text_in(call.get("name")), raw))
+        return tuple(calls)
 
     def opaque(self, calls: tuple[ToolCall, ...]) -> tuple[OpaqueBlock, ...]:
         """What the model wants to see again: thoughts and signatures, each at its place among the parts."""
         if not any("part" in item or "signature" in item for item in self._parts):
             return ()
-        for place, thought in self._thoughts.items():
-            self._parts[place]["part"]["text"] = str(thought)
+        for index, thought in self._thoughts.items():
+            self._parts[index]["part"]["text"] = str(thought)
         return (OpaqueBlock(WIRE, {"parts": [_account(item, calls) for item in self._parts]}),)
 
     @property

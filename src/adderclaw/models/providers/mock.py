@@ -82,8 +82,8 @@ class _Place:
 def make(parts: Parts) -> "Mock":
     from adderclaw.config import expand
 
-    given = parts.entry.fixture or os.environ.get(FIXTURE_VARIABLE) or ""
-    file = expand(given) if given else ""
+    path = parts.entry.fixture or os.environ.get(FIXTURE_VARIABLE) or ""
+    file = expand(path) if path else ""
     return Mock(parts.name, load(file) if file else None, parts.clock)
 
 
@@ -136,14 +136,14 @@ class Mock:
 
     async def _next(self, script: Script, history: History) -> Step:
         steps = script.steps
-        place = self._places.setdefault(history, _Place())
+        position = self._places.setdefault(history, _Place())
         answered = _answers_in(history)
-        if place.answered != answered:
-            place.answered, place.next = answered, _after(steps, answered)
-        while place.next < len(steps):
-            step = steps[place.next]
-            place.next += 1
-            self._furthest = max(self._furthest, place.next)
+        if position.answered != answered:
+            position.answered, position.next = answered, _after(steps, answered)
+        while position.next < len(steps):
+            step = steps[position.next]
+            position.next += 1
+            self._furthest = max(self._furthest, position.next)
             if step.delay:
                 await self._clock.sleep(step.delay)
             if step.error:
@@ -169,8 +169,8 @@ def _after(steps: list[Step], answered: int) -> int:
 
 
 def _filled(text: str, history: History) -> str:
-    said = {"last_result": ToolResultBlock, "last_user": TextBlock}
-    return re.sub(r"{{(last_result|last_user)}}", lambda found: _last(history, said[found[1]]), text)
+    kinds = {"last_result": ToolResultBlock, "last_user": TextBlock}
+    return re.sub(r"{{(last_result|last_user)}}", lambda match: _last(history, kinds[match[1]]), text)
 
 
 def _last(history: History, kind: type[ToolResultBlock] | type[TextBlock]) -> str:

@@ -19,7 +19,14 @@ from adderclaw.core.types import (
     ToolUseBlock,
 )
 from adderclaw.models.providers import Parts
-from adderclaw.models.providers.adapter import ONE_WAY, AdapterRequest, Way, compact, left_out, thoughtless
+from adderclaw.models.providers.adapter import (
+    FULL_VARIANT,
+    AdapterRequest,
+    RequestVariant,
+    compact,
+    ids_without_thoughts,
+    left_out,
+)
 from adderclaw.models.providers.faults import advice
 from adderclaw.models.providers.openai_reply import Answer
 from adderclaw.models.providers.openai_server import (
@@ -27,14 +34,14 @@ from adderclaw.models.providers.openai_server import (
     arguments,
     base_url_of,
     data_url,
-    from_user,
     function_name,
     key_variable,
-    openai_place,
-    shown_by,
+    media_of_results,
+    openai_endpoint,
     strict,
     thinks,
     told,
+    user_items,
 )
 from adderclaw.models.providers.reading import read
 from adderclaw.models.providers.wire import Endpoint
@@ -43,7 +50,7 @@ __all__ = ["OpenAIChat", "base_url_of", "key_variable", "make"]
 
 
 def make(parts: Parts) -> "OpenAIChat":
-    return OpenAIChat(parts, openai_place(parts, "/chat/completions"))
+    return OpenAIChat(parts, openai_endpoint(parts, "/chat/completions"))
 
 
 def _advice(kind: ProviderErrorKind, status: int | None, words: str) -> str:
@@ -53,15 +60,15 @@ def _advice(kind: ProviderErrorKind, status: int | None, words: str) -> str:
 
 
 class OpenAIChat(Server):
-    def __init__(self, parts: Parts, place: Endpoint) -> None:
-        super().__init__(parts, place)
+    def __init__(self, parts: Parts, target: Endpoint) -> None:
+        super().__init__(parts, target)
         self.wire.advise = _advice
-        self._shape = f"openai-chat/{place.authority}"
+        self._shape = f"openai-chat/{target.authority}"
         """Names this server's form of the messages: another server's opaque blocks are not for it."""
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         model = self._model_of(request)
-        reply = await self._asked(request, model, lambda way: self.body(request, way), self._post_with_key)
+        reply = await self._post_adapting(request, model, lambda way: self.body(request, way), self._post_with_key)
         text_tools = frozenset(tool.name for tool in request.tools if self._entry.text_tool_calls)
         answer = Answer(self.wire, on_delta, text_tools)
         await read(reply, answer, self.wire)
@@ -81,10 +88,10 @@ class OpenAIChat(Server):
 
         return f"{self._shape} {vendor_of(model)}".strip()
 
-    def body(self, request: ChatRequest, way: Way = ONE_WAY) -> bytes:
+    def body(self, request: ChatRequest, way: RequestVariant = FULL_VARIANT) -> bytes:
         """The request as it goes out."""
         model = self._model_of(request)
-        without = thoughtless(request.messages, way.forgotten)
+        without = ids_without_thoughts(request.messages, way.forgotten)
         # What a model takes decides on the form of images, so that each model has its own.
         messages = request.messages.encoded(
             f"{self._shape} {model} without={way.forgotten}",
@@ -94,27 +101,27 @@ class OpenAIChat(Server):
         head = self._head_of(self._wanted(request, model, way.detail), self._make_head)
         return b"".join((head, b"," if messages else b"", messages, b"]}"))
 
-    def _make_head(self, wanted: AdapterRequest) -> bytes:
-        head: Json = {"model": wanted.model} if wanted.model else {}
+    def _make_head(self, options: AdapterRequest) -> bytes:
+        head: Json = {"model": options.model} if options.model else {}
         head["stream"] = self._entry.stream
         if self._entry.stream:
             head["stream_options"] = {"include_usage": True}
-        if wanted.tools:
-            head["tools"] = [_tool(tool) for tool in wanted.tools]
-        if wanted.tool_choice:
-            head["tool_choice"] = {"type": "function", "function": {"name": wanted.tool_choice}}
-        if wanted.max_tokens is not None:
-            head[self._limit_key(wanted.model)] = wanted.max_tokens
-        if wanted.temperature is not None:
-            head["temperature"] = wanted.temperature
-        if (schema := wanted.schema) is not None:
+        if options.tools:
+            head["tools"] = [_tool(tool) for tool in options.tools]
+        if options.tool_choice:
+            head["tool_choice"] = {"type": "function", "function": {"name": options.tool_choice}}
+        if options.max_tokens is not None:
+            head[self._limit_key(options.model)] = options.max_tokens
+        if options.temperature is not None:
+            head["temperature"] = options.temperature
+        if (schema := options.schema) is not None:
             described = {"name": "answer", "schema": schema, "strict": strict(schema)}
             head["response_format"] = {"type": "json_schema", "json_schema": described}
-        head |= self._thinking(wanted)
+        head |= self._thinking(options)
         if head.get("reasoning_effort", "none") != "none":
             head.pop("temperature", None)  # refused of a model that reasons
         head = self._with_extra(head)
-        first = compact({"role": "system", "content": wanted.system})
+        first = compact({"role": "system", "content": options.system})
         return compact(head)[:-1] + b',"messages":[' + first
 
     def _limit_key(self, model: str) -> str:
@@ -122,19 +129,19 @@ class OpenAIChat(Server):
         new = self._owned_by_openai or ("/" not in model and thinks(model))
         return "max_completion_tokens" if new else "max_tokens"
 
-    def _thinking(self, wanted: AdapterRequest) -> Json:
+    def _thinking(self, options: AdapterRequest) -> Json:
         if self._entry.kind == OPENROUTER:
             from adderclaw.models.providers.thinking import can_think, openrouter
 
-            able = can_think(wanted.model, self._parts.config, by_name=thinks(wanted.model))
-            reasoning = openrouter(wanted.thinking, thinks=able, detail=wanted.detail)
+            able = can_think(options.model, self._parts.config, by_name=thinks(options.model))
+            reasoning = openrouter(options.thinking, thinks=able, detail=options.detail)
             return {} if reasoning is None else {"reasoning": reasoning}
-        effort = self._effort(wanted)
-        if wanted.tools and thinks(wanted.model) and (self._owned_by_openai or wanted.detail == "nothing"):
+        effort = self._effort(options)
+        if options.tools and thinks(options.model) and (self._owned_by_openai or options.detail == "nothing"):
             from adderclaw.models.providers.thinking import gpt_version, level, levels
 
             # OpenAI's own chat completions take tools from newer models only where those do not reason
-            effort = level("none", levels(wanted.model)) if gpt_version(wanted.model) >= (5, 4) else effort
+            effort = level("none", levels(options.model)) if gpt_version(options.model) >= (5, 4) else effort
         return {} if effort is None else {"reasoning_effort": effort}
 
     def _encode(self, message: Message, model: str, *, thinks: bool) -> list[bytes]:
@@ -145,8 +152,11 @@ class OpenAIChat(Server):
 
     def _user(self, message: Message, model: str) -> Iterator[Json]:
         results = [_result(block) for block in message.blocks if isinstance(block, ToolResultBlock)]
-        said = [*shown_by(message), *(block for block in message.blocks if isinstance(block, (TextBlock, MediaBlock)))]
-        return from_user(results, said, lambda block: self._part(block, model))
+        blocks = [
+            *media_of_results(message),
+            *(block for block in message.blocks if isinstance(block, (TextBlock, MediaBlock))),
+        ]
+        return user_items(results, blocks, lambda block: self._part(block, model))
 
     def _part(self, block: TextBlock | MediaBlock, model: str) -> Json:
         if isinstance(block, TextBlock):

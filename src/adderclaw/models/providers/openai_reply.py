@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw.core.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
-from adderclaw.models.providers.adapter import broke_off
+from adderclaw.models.providers.adapter import stream_error
 from adderclaw.models.providers.reading import (
     Growing,
     call_of,
@@ -19,7 +19,7 @@ from adderclaw.models.providers.reading import (
 from adderclaw.models.providers.wire import Wire
 
 if TYPE_CHECKING:
-    from adderclaw.models.providers.text_calls import Curtain
+    from adderclaw.models.providers.text_calls import TextCallFilter
 
 _STOP_REASONS: dict[str, StopReason] = {
     "stop": "end",
@@ -77,7 +77,7 @@ class Answer(Growing):
     def _add(self, chunk: Json, part: str) -> None:
         """A chunk (its choices hold a `delta`) or a whole completion (its choices hold a `message`)."""
         if chunk.get("error"):
-            raise broke_off(self._wire, {"error": chunk["error"]})
+            raise stream_error(self._wire, {"error": chunk["error"]})
         self.model = text_in(chunk.get("model")) or self.model
         if isinstance(chunk.get("provider"), str):
             self.extra["provider"] = chunk["provider"]
@@ -92,7 +92,7 @@ class Answer(Growing):
     def _choice(self, choice: Json, part: str) -> None:
         finish = text_in(choice.get("finish_reason"))
         if choice.get("error") or finish == "error":
-            raise broke_off(self._wire, {"error": choice.get("error") or "the model's server failed"})
+            raise stream_error(self._wire, {"error": choice.get("error") or "the model's server failed"})
         message = object_in(choice.get(part))
         if not message and not self._text and not self._calls:
             part, message = "message", object_in(choice.get("message"))  # a whole completion, sent as an event
@@ -121,10 +121,10 @@ class Answer(Growing):
             # in a whole message each element is a call, whatever ids a server gives them
             self._piece_of_call(piece | {"index": len(self._calls)} if whole else piece)
 
-    def _say(self, kind: Any, text: str, kept: list[str]) -> None:
+    def _say(self, kind: Any, text: str, pieces: list[str]) -> None:
         if not text:
             return
-        kept.append(text)
+        pieces.append(text)
         self._size += len(text)
         shown = self._curtain.show(text) if self._curtain and kind == "text" else text
         if shown:
@@ -165,15 +165,15 @@ class Answer(Growing):
 
     def _call_of(self, index: Any, call_id: str, name: str) -> _Call:
         """The call that a piece belongs to. Servers leave out the index, or give every call the same one."""
-        place = self._places.get(index, index) if isinstance(index, int) else self._last
-        if place not in self._calls:
-            place = place if isinstance(index, int) else 0
-        elif self._begins(self._calls[place], call_id, name, indexed=isinstance(index, int)):
-            place = max(self._calls) + 1
+        position = self._places.get(index, index) if isinstance(index, int) else self._last
+        if position not in self._calls:
+            position = position if isinstance(index, int) else 0
+        elif self._begins(self._calls[position], call_id, name, indexed=isinstance(index, int)):
+            position = max(self._calls) + 1
         if isinstance(index, int):
-            self._places[index] = place
-        self._last = place
-        call = self._calls.setdefault(place, _Call(call_id))
+            self._places[index] = position
+        self._last = position
+        call = self._calls.setdefault(position, _Call(call_id))
         call.id = call.id or call_id
         return call
 
@@ -199,29 +199,31 @@ class Answer(Growing):
         if not self._calls and not self._refused:
             from adderclaw.models.providers.text_calls import split
 
-            self._remains, found = split(self.text, self._text_tools, results)
-            for place, call in enumerate(found):
-                self._calls[place] = _Call("", call.name, call.arguments)
+            self._remains, text_calls = split(self.text, self._text_tools, results)
+            for position, call in enumerate(text_calls):
+                self._calls[position] = _Call("", call.name, call.arguments)
                 self._on_delta(Delta("tool", call.name))
         if rest := self._curtain.rest(self.text):
             self._on_delta(Delta("text", whole_characters(rest)))
 
     def calls(self, step: int, taken: set[str]) -> tuple[ToolCall, ...]:
         """The calls in their order. One without an id, or with an id that is taken, gets one made of step and place."""
-        made: list[ToolCall] = []
-        for place, (_, call) in enumerate(sorted(self._calls.items())):
+        calls: list[ToolCall] = []
+        for position, (_, call) in enumerate(sorted(self._calls.items())):
             if not call.id or call.id in taken:
-                call.id = f"call_{step}_{place}"
+                call.id = f"call_{step}_{position}"
             taken.add(call.id)
-            made.append(call_of(call.id, call.name, whole_characters("".join(call.pieces))))
-        return tuple(made)
+            calls.append(call_of(call.id, call.name, whole_characters("".join(call.pieces))))
+        return tuple(calls)
 
     def opaque(self, wire: str) -> tuple[OpaqueBlock, ...]:
         """What the server wants to see again with the next request: its own account of the reasoning."""
         payload: Json = {}
         if self._details:
-            texts = ({key: "".join(pieces) for key, pieces in one.items()} for one in self._detail_texts)
-            payload["reasoning_details"] = [{**one, **text} for one, text in zip(self._details, texts, strict=True)]
+            texts = ({key: "".join(pieces) for key, pieces in detail.items()} for detail in self._detail_texts)
+            payload["reasoning_details"] = [
+                {**detail, **text} for detail, text in zip(self._details, texts, strict=True)
+            ]
         elif self._thinking and self._calls:
             payload[self._thinking_key] = whole_characters("".join(self._thinking))
         if extra := {call.id: call.extra for call in self._calls.values() if call.extra}:
@@ -236,10 +238,10 @@ class Answer(Growing):
         return "tool_use" if reason == "end" and self._calls else reason
 
 
-def _curtain() -> "Curtain":
-    from adderclaw.models.providers.text_calls import Curtain  # few entries allow it
+def _curtain() -> "TextCallFilter":
+    from adderclaw.models.providers.text_calls import TextCallFilter  # few entries allow it
 
-    return Curtain()
+    return TextCallFilter()
 
 
 def _usage(usage: Json) -> Usage:

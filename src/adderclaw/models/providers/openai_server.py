@@ -22,7 +22,7 @@ from adderclaw.models.providers.adapter import (
     Adapter,
     AdapterRequest,
     compact,
-    place_of,
+    endpoint_of,
     require_model,
     warn_unencrypted,
 )
@@ -42,7 +42,7 @@ def base_url_of(kind: str, base_url: str | None) -> str | None:
     return base_url or os.environ.get(BY_NAME[kind].url_variable) or BY_NAME[kind].base_url or None
 
 
-def openai_place(parts: Parts, tail: str) -> Endpoint:
+def openai_endpoint(parts: Parts, tail: str) -> Endpoint:
     """Where this provider's requests go; a configuration error when the entry does not say so."""
     entry = parts.entry
     if not BY_NAME[entry.kind].routes:
@@ -51,18 +51,18 @@ def openai_place(parts: Parts, tail: str) -> Endpoint:
     if not base_url:
         fix = "set it to the server's address, such as http://127.0.0.1:8080/v1, or set OPENAI_BASE_URL"
         misconfigured(parts.name, "base_url", f"missing; {fix}")
-    place = place_of(parts, base_url, tail)
+    target = endpoint_of(parts, base_url, tail)
     if key_variable(entry.kind, entry.api_key_env):
-        warn_unencrypted(parts, place)
-    return place
+        warn_unencrypted(parts, target)
+    return target
 
 
 class Server(Adapter):
     """What both adapters have in common: key, capabilities, and the model that is meant."""
 
-    def __init__(self, parts: Parts, place: Endpoint) -> None:
+    def __init__(self, parts: Parts, target: Endpoint) -> None:
         variable = KEY_VARIABLES.get(parts.entry.kind)
-        super().__init__(parts, place, (variable,) if variable else ())
+        super().__init__(parts, target, (variable,) if variable else ())
 
     @property
     def _owned_by_openai(self) -> bool:
@@ -84,22 +84,22 @@ class Server(Adapter):
             streaming=self._entry.stream, images=known.vision, context_tokens=known.context_tokens
         )
 
-    def _effort(self, wanted: AdapterRequest) -> Effort | None:
+    def _effort(self, options: AdapterRequest) -> Effort | None:
         """What the model is told. One of which nothing is known is told what the operator says, and nothing else."""
-        said, model = wanted.thinking, wanted.model
-        if said.is_open and not thinks(model):
+        chosen, model = options.thinking, options.model
+        if chosen.is_unset and not thinks(model):
             return None
         from adderclaw.models.providers import (
             thinking,  # most servers are told nothing: not on the way to the first request
         )
 
         if thinks(model):
-            able = not said.is_open or thinking.can_think(model, self._parts.config, by_name=True)
-            return thinking.openai(model, said, wanted.detail) if able else None
-        if never_thinks(model) or wanted.detail == "nothing":
+            able = not chosen.is_unset or thinking.can_think(model, self._parts.config, by_name=True)
+            return thinking.openai(model, chosen, options.detail) if able else None
+        if never_thinks(model) or options.detail == "nothing":
             return None
-        effort = None if said.mode == "disabled" and said.effort != "none" else thinking.effort_in(said)
-        return thinking.level(effort, thinking.PLAIN) if effort and wanted.detail == "plain" else effort
+        effort = None if chosen.mode == "disabled" and chosen.effort != "none" else thinking.effort_in(chosen)
+        return thinking.level(effort, thinking.PLAIN) if effort and options.detail == "plain" else effort
 
     def _takes(self, media: MediaBlock, model: str) -> bool:
         """Whether the model takes an image or a document, as far as the list of models knows it."""
@@ -157,7 +157,7 @@ def _strict(schema: Any) -> bool:
     inner = [*properties.values(), *object_in(node.get("$defs")).values(), *objects_in(node.get("anyOf"))]
     if "items" in node:
         inner.append(node["items"])
-    return (closed or not is_object) and all(_strict(one) for one in inner)
+    return (closed or not is_object) and all(_strict(subschema) for subschema in inner)
 
 
 def function_name(name: str) -> str:
@@ -172,7 +172,7 @@ def data_url(media: MediaBlock) -> str:
 def told(block: ToolResultBlock) -> str:
     """A result's text, for a wire that does not say what failed."""
     marked = block.is_error and not block.content.startswith("Error: ")
-    return f"Error: {block.told}" if marked else block.told
+    return f"Error: {block.model_text}" if marked else block.model_text
 
 
 def arguments(call: ToolCall) -> str:
@@ -180,18 +180,18 @@ def arguments(call: ToolCall) -> str:
     return compact(call.arguments or {}).decode()
 
 
-def from_user(
-    results: list[Json], said: list[TextBlock | MediaBlock], part: Callable[[TextBlock | MediaBlock], Json]
+def user_items(
+    results: list[Json], blocks: list[TextBlock | MediaBlock], part: Callable[[TextBlock | MediaBlock], Json]
 ) -> Iterator[Json]:
     """Results first: they must follow the calls that they answer. Then what the user said, in parts if it must be."""
     yield from results
-    if any(isinstance(block, MediaBlock) for block in said):
-        yield {"role": "user", "content": [part(block) for block in said]}
-    elif said or not results:
-        yield {"role": "user", "content": "\n".join(block.text for block in said if isinstance(block, TextBlock))}
+    if any(isinstance(block, MediaBlock) for block in blocks):
+        yield {"role": "user", "content": [part(block) for block in blocks]}
+    elif blocks or not results:
+        yield {"role": "user", "content": "\n".join(block.text for block in blocks if isinstance(block, TextBlock))}
 
 
-def shown_by(message: Message) -> list[TextBlock | MediaBlock]:
+def media_of_results(message: Message) -> list[TextBlock | MediaBlock]:
     """What tools showed beside their text, for a wire whose results are text: it follows them, with its origin."""
     shown: list[TextBlock | MediaBlock] = []
     for block in message.blocks:

@@ -15,11 +15,11 @@ STREAM_OVERHEAD = 32
 
 
 MOST_EMPTY = 16
-"""Events without content after which it is waited anew: an answer has some at its beginning and between its parts."""
+"""Maximum events without content that extend the deadline. An answer has some at its start and between parts."""
 
 
 class Answering(Protocol):
-    """An answer while it arrives. What it cannot be, it says by a ValueError."""
+    """An answer while it arrives. Raises ValueError for invalid content."""
 
     @property
     def over(self) -> bool:
@@ -68,9 +68,9 @@ class Growing:
         if not self.ended:
             raise ValueError("ended the stream before the answer was whole")
 
-    def _say(self, kind: Literal["text", "thinking"], text: str, kept: list[str]) -> None:
+    def _say(self, kind: Literal["text", "thinking"], text: str, pieces: list[str]) -> None:
         if text:
-            kept.append(text)
+            pieces.append(text)
             self._size += len(text)
             self._on_delta(Delta(kind, whole_characters(text)))
 
@@ -132,17 +132,17 @@ async def _read_stream(reply: Reply, piece: bytes, answer: Answering, wire: Wire
                 answer.take(event)
                 empty += answer.size == before
                 if answer.size != before or (empty <= MOST_EMPTY and event.get("type") != "ping"):
-                    reply.went_on()
+                    reply.extend_deadline()
                 if answer.over:
-                    reply.last_read()
+                    reply.mark_finished()
                     return
             piece = await reply.read()
         for data in events.end():
             answer.take(_event(data))
     except (ValueError, RecursionError):
         if _has_begun(answer):
-            raise wire.broken_off("sent an event that is no JSON object in the middle of its answer") from None
-        raise wire.malformed("sent an event that is no JSON object", reply.content_type, start) from None
+            raise wire.broken_off("sent an event that is not a JSON object in the middle of its answer") from None
+        raise wire.malformed("sent an event that is not a JSON object", reply.content_type, start) from None
     try:
         answer.end()
     except ValueError as error:
@@ -178,7 +178,7 @@ async def _json(reply: Reply, piece: bytes, wire: Wire) -> tuple[Any, bytes]:
     while piece:
         body += piece
         if not piece.isspace():
-            reply.went_on()
+            reply.extend_deadline()
         if len(body) > reply.max_bytes:
             raise wire.too_large()
         piece = await reply.read()
@@ -206,10 +206,10 @@ def object_in(value: Any) -> Json:
 
 def object_with(value: Any, key: str) -> Json:
     """An object that has the key, or an `error`; ValueError when it is not one."""
-    found = object_in(value)
-    if key not in found and "error" not in found:
+    table = object_in(value)
+    if key not in table and "error" not in table:
         raise ValueError(f"answered without `{key}`")
-    return found
+    return table
 
 
 def objects_in(value: Any) -> list[Json]:

@@ -22,25 +22,25 @@ from adderclaw.models.providers import Parts
 from adderclaw.models.providers.adapter import (
     AdapterRequest,
     Detail,
-    Way,
+    RequestVariant,
     beside,
     compact,
     counted,
+    ids_without_thoughts,
     left_out,
-    thoughtless,
 )
 from adderclaw.models.providers.faults import advice
 from adderclaw.models.providers.openai_server import (
     Server,
     arguments,
     data_url,
-    from_user,
     function_name,
     never_thinks,
-    openai_place,
+    openai_endpoint,
     strict,
     thinks,
     told,
+    user_items,
 )
 from adderclaw.models.providers.reading import read
 from adderclaw.models.providers.responses_reply import TEXT, Answer
@@ -52,7 +52,7 @@ _NOT_THERE = (400, 404, 405, 501)
 
 
 def make(parts: Parts) -> "OpenAIResponses":
-    return OpenAIResponses(parts, openai_place(parts, "/responses"))
+    return OpenAIResponses(parts, openai_endpoint(parts, "/responses"))
 
 
 def _advice(kind: ProviderErrorKind, status: int | None, _words: str) -> str:
@@ -62,22 +62,22 @@ def _advice(kind: ProviderErrorKind, status: int | None, _words: str) -> str:
 
 
 class OpenAIResponses(Server):
-    def __init__(self, parts: Parts, place: Endpoint) -> None:
-        super().__init__(parts, place)
+    def __init__(self, parts: Parts, target: Endpoint) -> None:
+        super().__init__(parts, target)
         self.wire.advise = _advice
-        self._shape = f"openai-responses/{place.authority}"
+        self._shape = f"openai-responses/{target.authority}"
         """Names this server's form of the messages: another server could not decrypt the reasoning."""
         self._counts = True
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         model = self._model_of(request)
 
-        def body(way: Way) -> bytes:
-            wanted = self._wanted(request, model, way.detail)
-            head = self._head_of(wanted, lambda wanted: compact(self._with_extra(self._settings(wanted))))
+        def body(way: RequestVariant) -> bytes:
+            options = self._wanted(request, model, way.detail)
+            head = self._head_of(options, lambda options: compact(self._with_extra(self._settings(options))))
             return self._body(head, request, model, way.forgotten)
 
-        reply = await self._asked(request, model, body, self._post_with_key)
+        reply = await self._post_adapting(request, model, body, self._post_with_key)
         answer = Answer(self.wire, on_delta)
         await read(reply, answer, self.wire)
         calls = answer.calls(*self._ids.of(request.messages))
@@ -89,9 +89,9 @@ class OpenAIResponses(Server):
         if not self._counts:
             return None
         model = self._model_of(request)
-        wanted = self._wanted(request, model, self._details.get(model, "full"))
+        options = self._wanted(request, model, self._details.get(model, "full"))
         forgotten = self._forgotten.get(request.messages, 0)
-        body = self._body(compact(self._counted(wanted)), request, model, forgotten)
+        body = self._body(compact(self._counted(options)), request, model, forgotten)
         try:
             reply = await self._post_with_key(body, target=beside(self._place.target, "input_tokens"))
         except ProviderError as error:
@@ -110,29 +110,29 @@ class OpenAIResponses(Server):
 
     def _body(self, head: bytes, request: ChatRequest, model: str, forgotten: int) -> bytes:
         # What a model takes decides on the form of images and reasoning, so that each model has its own.
-        without, shape = thoughtless(request.messages, forgotten), self._shape_of(model)
+        without, shape = ids_without_thoughts(request.messages, forgotten), self._shape_of(model)
         items = request.messages.encoded(
             f"{self._shape} {model} without={forgotten}",
             lambda message: self._encode(message, model, "" if id(message) in without else shape),
         )
         return b"".join((head[:-1], b',"input":[', items, b"]}"))
 
-    def _settings(self, wanted: AdapterRequest) -> Json:
-        settings: Json = {"model": wanted.model, "stream": self._entry.stream, "store": False}
-        if thinks(wanted.model):
+    def _settings(self, options: AdapterRequest) -> Json:
+        settings: Json = {"model": options.model, "stream": self._entry.stream, "store": False}
+        if thinks(options.model):
             settings["include"] = ["reasoning.encrypted_content"]
-        settings |= self._counted(wanted)
-        if wanted.max_tokens is not None:
-            settings["max_output_tokens"] = wanted.max_tokens
-        if wanted.temperature is not None and settings.get("reasoning", {}).get("effort", "none") == "none":
-            settings["temperature"] = wanted.temperature  # refused of a model that reasons
+        settings |= self._counted(options)
+        if options.max_tokens is not None:
+            settings["max_output_tokens"] = options.max_tokens
+        if options.temperature is not None and settings.get("reasoning", {}).get("effort", "none") == "none":
+            settings["temperature"] = options.temperature  # refused of a model that reasons
         return settings
 
-    def _counted(self, wanted: AdapterRequest) -> Json:
+    def _counted(self, options: AdapterRequest) -> Json:
         """The settings that the model reads, and so the tokens that count."""
-        settings = _counted(wanted)
-        if (effort := self._effort(wanted)) is not None:
-            settings["reasoning"] = {"effort": effort} | _summary(effort, wanted.detail)
+        settings = _counted(options)
+        if (effort := self._effort(options)) is not None:
+            settings["reasoning"] = {"effort": effort} | _summary(effort, options.detail)
         return settings
 
     # ------------------------------------------------------------------ messages
@@ -143,15 +143,15 @@ class OpenAIResponses(Server):
 
     def _user(self, message: Message, model: str) -> Iterator[Json]:
         results = [self._result(block, model) for block in message.blocks if isinstance(block, ToolResultBlock)]
-        said = [block for block in message.blocks if isinstance(block, (TextBlock, MediaBlock))]
-        return from_user(results, said, lambda block: self._part(block, model))
+        blocks = [block for block in message.blocks if isinstance(block, (TextBlock, MediaBlock))]
+        return user_items(results, blocks, lambda block: self._part(block, model))
 
     def _result(self, block: ToolResultBlock, model: str) -> Json:
         text = told(block)
         result: Json = {"type": "function_call_output", "call_id": block.tool_use_id, "output": text}
         if block.media:
-            said = [TextBlock(text)] if text else []
-            result["output"] = [self._part(part, model) for part in (*said, *block.media)]
+            texts = [TextBlock(text)] if text else []
+            result["output"] = [self._part(part, model) for part in (*texts, *block.media)]
         return result
 
     def _part(self, block: TextBlock | MediaBlock, model: str) -> Json:
@@ -177,21 +177,21 @@ class OpenAIResponses(Server):
             phase = next((payload["phase"] for payload in ours if "phase" in payload), None)
             yield from thoughts.get(TEXT, ())
             # the type may be left out by OpenAI's own rules, but not every server that speaks this wire knows that
-            said = {"type": "message", "role": "assistant", "content": message.text}
-            yield said | ({"phase": phase} if phase else {})
+            encoded = {"type": "message", "role": "assistant", "content": message.text}
+            yield encoded | ({"phase": phase} if phase else {})
         for call in calls:
             yield from thoughts.get(call.id, ())
             yield _call(call)
 
 
-def _counted(wanted: AdapterRequest) -> Json:
+def _counted(options: AdapterRequest) -> Json:
     """The settings that the model reads, and so the tokens that count."""
-    settings: Json = {"model": wanted.model, "instructions": wanted.system}
-    if wanted.tools:
-        settings["tools"] = [_tool(tool) for tool in wanted.tools]
-    if wanted.tool_choice:
-        settings["tool_choice"] = {"type": "function", "name": wanted.tool_choice}
-    if (schema := wanted.schema) is not None:
+    settings: Json = {"model": options.model, "instructions": options.system}
+    if options.tools:
+        settings["tools"] = [_tool(tool) for tool in options.tools]
+    if options.tool_choice:
+        settings["tool_choice"] = {"type": "function", "name": options.tool_choice}
+    if (schema := options.schema) is not None:
         described = {"type": "json_schema", "name": "answer", "schema": schema, "strict": strict(schema)}
         settings["text"] = {"format": described}
     return settings

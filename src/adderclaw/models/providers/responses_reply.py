@@ -3,7 +3,7 @@
 from typing import Any
 
 from adderclaw.core.types import Delta, Json, OnDelta, OpaqueBlock, StopReason, ToolCall, Usage
-from adderclaw.models.providers.adapter import broke_off
+from adderclaw.models.providers.adapter import stream_error
 from adderclaw.models.providers.reading import (
     Growing,
     call_of,
@@ -58,7 +58,7 @@ class Answer(Growing):
         kind = text_in(event.get("type"))
         delta = text_in(event.get("delta"))
         if kind == "error" or (not kind and event.get("error")):
-            raise broke_off(self._wire, {"error": event.get("error") or event})
+            raise stream_error(self._wire, {"error": event.get("error") or event})
         match kind.removeprefix("response."):
             case "output_item.added":
                 self._begin(object_in(event.get("item")), event.get("output_index"))
@@ -87,27 +87,27 @@ class Answer(Growing):
     def _whole(self, body: Json) -> None:
         self.finish = text_in(body.get("status"))
         if body.get("error") or self.finish in ("failed", "cancelled"):
-            raise broke_off(self._wire, {"error": body.get("error") or f"the response is {self.finish}"})
+            raise stream_error(self._wire, {"error": body.get("error") or f"the response is {self.finish}"})
         self.model = text_in(body.get("model")) or self.model
         self.usage = _usage(object_in(body.get("usage")))
         self._stopped_by = text_in(object_in(body.get("incomplete_details")).get("reason"))
-        for place, item in enumerate(objects_in(body.get("output"))):
+        for index, item in enumerate(objects_in(body.get("output"))):
             known = self._by_id.get(text_in(item.get("id")))
-            if known is None and place < len(self._items):
-                known = self._items[place]
-            self._settle(known or self._begin(item, place), item)
+            if known is None and index < len(self._items):
+                known = self._items[index]
+            self._settle(known or self._begin(item, index), item)
         self._check_size()
         self.ended = self.over = True
 
     # ------------------------------------------------------------------ items
 
-    def _begin(self, fields: Json, place: Any) -> _Item:
+    def _begin(self, fields: Json, index: Any) -> _Item:
         item = _Item(text_in(fields.get("type")))
         self._items.append(item)
         if item_id := text_in(fields.get("id")):
             self._by_id[item_id] = item
-        if isinstance(place, int):
-            self._by_place[place] = item
+        if isinstance(index, int):
+            self._by_place[index] = item
         if item.kind == "function_call" and (name := text_in(fields.get("name"))):
             item.name = name
             self._on_delta(Delta("tool", whole_characters(name)))
@@ -116,11 +116,11 @@ class Answer(Growing):
     def _item_of(self, event: Json, fields: Json | None = None) -> _Item:
         """The item that an event is about. Some servers give each event another id, others every item one place."""
         item_id = text_in(event.get("item_id")) or text_in((fields or {}).get("id"))
-        place: Any = event.get("output_index")
-        found = self._by_id.get(item_id) or (self._by_place.get(place) if isinstance(place, int) else None)
-        if found is None and fields is None and self._items:
-            found = self._items[-1]
-        return found or self._begin(fields or {}, place)
+        index: Any = event.get("output_index")
+        item = self._by_id.get(item_id) or (self._by_place.get(index) if isinstance(index, int) else None)
+        if item is None and fields is None and self._items:
+            item = self._items[-1]
+        return item or self._begin(fields or {}, index)
 
     def _settle(self, item: _Item, fields: Json) -> None:
         """Take an item's last word, and show what of it had not come in pieces."""
@@ -165,31 +165,31 @@ class Answer(Growing):
 
     def calls(self, step: int, taken: set[str]) -> tuple[ToolCall, ...]:
         """The calls in their order. One without an id, or with an id that is taken, gets one made of step and place."""
-        made: list[ToolCall] = []
+        calls: list[ToolCall] = []
         for item in self._items:
             if item.kind != "function_call":
                 continue
             if not item.call_id or item.call_id in taken:
-                item.call_id = f"call_{step}_{len(made)}"
+                item.call_id = f"call_{step}_{len(calls)}"
             item.call_id = whole_characters(item.call_id)
             taken.add(item.call_id)
-            made.append(call_of(item.call_id, item.name, whole_characters("".join(item.arguments))))
-        return tuple(made)
+            calls.append(call_of(item.call_id, item.name, whole_characters("".join(item.arguments))))
+        return tuple(calls)
 
     def opaque(self, wire: str) -> tuple[OpaqueBlock, ...]:
         """The reasoning, each piece with what it led to. What is neither encrypted nor in the open cannot go back."""
-        kept: list[OpaqueBlock] = []
+        blocks: list[OpaqueBlock] = []
         waiting: list[Json] = []
         for item in self._items:
             if item.kind == "reasoning":
                 if item.reasoning.get("encrypted_content") or item.reasoning.get("content"):
                     waiting.append({"summary": [], **item.reasoning})
             elif led_to := item.call_id if item.kind == "function_call" else TEXT * bool(item.text):
-                kept += [OpaqueBlock(wire, {"item": thought, "before": led_to}) for thought in waiting]
+                blocks += [OpaqueBlock(wire, {"item": thought, "before": led_to}) for thought in waiting]
                 waiting.clear()
             if item.phase:
-                kept.append(OpaqueBlock(wire, {"phase": item.phase}))
-        return tuple(kept)
+                blocks.append(OpaqueBlock(wire, {"phase": item.phase}))
+        return tuple(blocks)
 
     @property
     def stop_reason(self) -> StopReason:

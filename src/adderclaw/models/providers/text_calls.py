@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
 from adderclaw.core.deltas import GrowingText
-from adderclaw.core.json_text import no_constant
+from adderclaw.core.json_text import reject_constant
 from adderclaw.core.types import Json
 from adderclaw.models.providers import arguments_of
 
@@ -42,7 +42,7 @@ class _Found(NamedTuple):
     end: int
 
 
-class Curtain:
+class TextCallFilter:
     """Shows text as it arrives, but nothing from the first mark on that a call may follow."""
 
     def __init__(self) -> None:
@@ -79,23 +79,23 @@ def _begun(text: str) -> int:
 
 def split(text: str, tools: frozenset[str], results: Iterable[str]) -> tuple[str, list[TextCall]]:
     """The text that remains, and the calls of these tools in it. `results` is what tools have said so far."""
-    kept: list[str] = []
+    remaining: list[str] = []
     calls: list[TextCall] = []
     known: list[str] | None = None
     kept_to = at = 0
     while opening := _OPENING.search(text, at):
-        found = _found(text, opening, tools)
-        if found is not None and known is None:
-            known = [form for one in results for form in _forms(one)]
-        if found is None or any(_squeezed(found.written) in form for form in known or ()):
-            at = found.end if found else _past(text, opening)
+        candidate = _found(text, opening, tools)
+        if candidate is not None and known is None:
+            known = [form for result in results for form in _forms(result)]
+        if candidate is None or any(_squeezed(candidate.written) in form for form in known or ()):
+            at = candidate.end if candidate else _past(text, opening)
             continue
-        calls.append(found.call)
-        kept.append(text[kept_to : opening.start()])
-        kept_to = at = found.end
+        calls.append(candidate.call)
+        remaining.append(text[kept_to : opening.start()])
+        kept_to = at = candidate.end
     if not calls:
         return text, []
-    return "".join((*kept, text[kept_to:])).strip(), calls
+    return "".join((*remaining, text[kept_to:])).strip(), calls
 
 
 def _forms(result: str) -> Iterator[str]:
@@ -110,7 +110,7 @@ def _forms(result: str) -> Iterator[str]:
 
 def _squeezed(text: str) -> str:
     """Letters and digits alone: white space, quotes and the escapes of JSON change when a text is quoted."""
-    plain = _ESCAPES.sub(lambda found: chr(int(found[1], 16)) if found[1] else "", text)
+    plain = _ESCAPES.sub(lambda match: chr(int(match[1], 16)) if match[1] else "", text)
     return "".join(filter(str.isalnum, plain))
 
 
@@ -146,8 +146,8 @@ def _call_of(value: Any) -> TextCall | None:
         fields = cast(Json, fields["function"])
     if not fields.keys() <= {"id", "type", "name", "arguments", "parameters"}:
         return None
-    name, given = fields.get("name"), fields.get("arguments", fields.get("parameters"))
-    raw = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    name, arguments = fields.get("name"), fields.get("arguments", fields.get("parameters"))
+    raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     if not isinstance(name, str) or arguments_of(raw) is None:
         return None
     return TextCall(name, raw)
@@ -157,12 +157,12 @@ def _past(text: str, opening: re.Match[str]) -> int:
     """Where to go on behind something that is no call."""
     if opening["quiet"]:
         end = f"</{opening['quiet']}>"
-        found = text.find(end, opening.end())
-        return len(text) if found < 0 else found + len(end)
+        position = text.find(end, opening.end())
+        return len(text) if position < 0 else position + len(end)
     if opening["fence"]:
         closing = re.compile(rf"^[ \t]*{opening['fence']}[ \t]*$", re.MULTILINE).search(text, opening.end())
         return closing.end() if closing else len(text)
     return opening.end()
 
 
-_DECODER = json.JSONDecoder(parse_constant=no_constant)
+_DECODER = json.JSONDecoder(parse_constant=reject_constant)

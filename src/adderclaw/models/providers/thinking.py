@@ -1,4 +1,4 @@
-"""How each family of models is told how much to think: the form of its wire, and the levels that it has.
+"""The thinking settings of each model family: their form in a request and the supported levels.
 
 Last compared with the vendors' documentation and SDKs in November 2026. What a server refuses all the same, `adapter`
 leaves out of the next try.
@@ -25,26 +25,26 @@ BUDGETS: dict[Effort, int] = {
 PLAIN: tuple[Effort, ...] = ("low", "medium", "high")
 
 REFUSED_SETTINGS = re.compile(r"think|thought|reasoning|effort|output_config|budget|summary", re.IGNORECASE)
-"""What a server names that refuses how a model is told to think."""
+"""Words in the error of a server that refuses thinking settings."""
 REFUSED_THOUGHTS = re.compile(
     r"signature|encrypted|(?:thinking|reasoning)\W+(?:blocks?|content|items?)\b|expected\W+thinking"
     r"|of type\W+reasoning\b|reasoning_(?:content|details)",
     re.IGNORECASE,
 )
-"""What a server names that refuses thoughts which come back to it."""
+"""Words in the error of a server that refuses returned thoughts."""
 
 
-def level(wanted: Effort, there: tuple[Effort, ...]) -> Effort:
-    """The highest of those that are there and not above the wanted one; else the lowest of them."""
-    found = there[0]
-    for one in there:
-        if EFFORTS.index(one) <= EFFORTS.index(wanted):
-            found = one
-    return found
+def level(limit: Effort, available: tuple[Effort, ...]) -> Effort:
+    """The highest available effort up to the limit, or else the lowest available."""
+    best = available[0]
+    for effort in available:
+        if EFFORTS.index(effort) <= EFFORTS.index(limit):
+            best = effort
+    return best
 
 
-def of_tokens(tokens: int) -> Effort:
-    """A number of tokens in words."""
+def effort_of_tokens(tokens: int) -> Effort:
+    """The effort level for a number of thinking tokens."""
     if tokens <= 0:
         return "none"
     if tokens <= 4096:
@@ -52,11 +52,11 @@ def of_tokens(tokens: int) -> Effort:
     return "medium" if tokens <= 16_384 else "high"
 
 
-def effort_in(wanted: Thinking) -> Effort | None:
-    """The level that is meant, whichever way it is said; None where none is."""
-    if wanted.is_off:
+def effort_in(chosen: Thinking) -> Effort | None:
+    """The chosen effort level, from a level or a number of tokens; None if nothing is chosen."""
+    if chosen.is_off:
         return "none"
-    return wanted.effort or (of_tokens(wanted.tokens) if wanted.tokens is not None else None)
+    return chosen.effort or (effort_of_tokens(chosen.tokens) if chosen.tokens is not None else None)
 
 
 def can_think(model: str, config: Config, *, by_name: bool) -> bool:
@@ -68,23 +68,23 @@ def can_think(model: str, config: Config, *, by_name: bool) -> bool:
     return by_name or facts(model, config).thinking
 
 
-def is_told(kind: str, model: str, wanted: Thinking, config: Config) -> bool:
-    """Whether a request to such an entry says anything of what was chosen; a server may ignore it all the same."""
+def sends_thinking(kind: str, model: str, chosen: Thinking, config: Config) -> bool:
+    """Whether a request to such an entry contains any of the chosen settings. The server may still ignore them."""
     if kind == ANTHROPIC:
         able = can_think(model, config, by_name=Claude(model).has_thinking)
-        said = anthropic(model, wanted, BUDGETS["max"], thinks=able, forced=False, detail="full")
-        return said != (None, None)
-    if BY_NAME[kind].tells_thinking:
+        settings = anthropic(model, chosen, BUDGETS["max"], thinks=able, forced=False, detail="full")
+        return settings != (None, None)
+    if BY_NAME[kind].states_thinking:
         return True
     return kind != MOCK and not never_thinks(model) and not (thinks(model) and not levels(model))
 
 
 def vendor_of(model: str) -> str:
-    """Who made a model, by its name; empty where that says nothing. No vendor's thoughts are for another's model."""
+    """The vendor of a model by its name; empty if unknown. Thoughts are never sent to another vendor's model."""
     name = model.lower()
-    found = _VENDOR.search(name)
-    if found is not None:
-        return _MADE_BY.get(found[0], found[0])
+    match = _VENDOR.search(name)
+    if match is not None:
+        return _MADE_BY.get(match[0], match[0])
     return name.partition("/")[0] if "/" in name else ""
 
 
@@ -129,7 +129,7 @@ class Claude:
 
 
 def anthropic(
-    model: str, wanted: Thinking, room: int, *, thinks: bool, forced: bool, detail: Detail
+    model: str, chosen: Thinking, room: int, *, thinks: bool, forced: bool, detail: Detail
 ) -> tuple[Json | None, Effort | None]:
     """The values of `thinking` and of `output_config.effort`. `room`: the most tokens of thought that fit.
 
@@ -138,23 +138,23 @@ def anthropic(
     claude = Claude(model)
     if detail == "nothing":
         return None, None
-    effort = _effort(claude, wanted, detail)
-    idle = wanted.is_open and not thinks
-    if wanted.is_off or forced or (idle and claude.thinks_unasked):
+    effort = _effort(claude, chosen, detail)
+    idle = chosen.is_unset and not thinks
+    if chosen.is_off or forced or (idle and claude.thinks_unasked):
         return _off(claude, effort)
     if idle:
         return None, None
     if claude.is_adaptive:
         shown = claude.hides_thoughts and detail == "full"
         return {"type": "adaptive", **({"display": "summarized"} if shown else {})}, effort
-    budget = _budget(wanted, room) if thinks or not claude.is_claude or wanted.mode or wanted.tokens else 0
+    budget = _budget(chosen, room) if thinks or not claude.is_claude or chosen.mode or chosen.tokens else 0
     return ({"type": "enabled", "budget_tokens": budget} if budget else None), effort
 
 
-def _effort(claude: Claude, wanted: Thinking, detail: Detail) -> Effort | None:
-    if not claude.levels or wanted.effort is None:
+def _effort(claude: Claude, chosen: Thinking, detail: Detail) -> Effort | None:
+    if not claude.levels or chosen.effort is None:
         return None
-    return level(wanted.effort, PLAIN if detail == "plain" else claude.levels)
+    return level(chosen.effort, PLAIN if detail == "plain" else claude.levels)
 
 
 def _off(claude: Claude, effort: Effort | None) -> tuple[Json | None, Effort | None]:
@@ -165,26 +165,26 @@ def _off(claude: Claude, effort: Effort | None) -> tuple[Json | None, Effort | N
     return ({"type": claude.off} if claude.thinks_unasked else None), effort
 
 
-def _budget(wanted: Thinking, room: int) -> int:
+def _budget(chosen: Thinking, room: int) -> int:
     """Tokens of thought as far as there is room for them; 0 where there is too little."""
-    tokens = wanted.tokens if wanted.tokens is not None else BUDGETS[wanted.effort or "high"]
+    tokens = chosen.tokens if chosen.tokens is not None else BUDGETS[chosen.effort or "high"]
     budget = min(max(tokens, BUDGETS["minimal"]), room)
     return budget if budget >= BUDGETS["minimal"] else 0
 
 
-def room_wanted(model: str, wanted: Thinking, *, thinks: bool) -> int:
+def thinking_tokens(model: str, chosen: Thinking, *, thinks: bool) -> int:
     """The tokens that an answer of this Claude is granted for its thoughts."""
-    if wanted.is_off or (wanted.is_open and not (thinks or Claude(model).thinks_unasked)):
+    if chosen.is_off or (chosen.is_unset and not (thinks or Claude(model).thinks_unasked)):
         return 0
-    return wanted.tokens if wanted.tokens is not None else BUDGETS[wanted.effort or "high"]
+    return chosen.tokens if chosen.tokens is not None else BUDGETS[chosen.effort or "high"]
 
 
 # ---------------------------------------------------------------------- OpenAI
 
 
 def gpt_version(model: str) -> tuple[int, int]:
-    found = re.match(r"gpt-(\d+)(?:\.(\d+))?", bare(model))
-    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+    match = re.match(r"gpt-(\d+)(?:\.(\d+))?", bare(model))
+    return (int(match[1]), int(match[2] or 0)) if match else (0, 0)
 
 
 def levels(model: str) -> tuple[Effort, ...]:
@@ -205,12 +205,12 @@ def levels(model: str) -> tuple[Effort, ...]:
     return (*first, *PLAIN, *(last if version >= (5, 2) or "max" in name else ()))
 
 
-def openai(model: str, wanted: Thinking, detail: Detail) -> Effort | None:
+def openai(model: str, chosen: Thinking, detail: Detail) -> Effort | None:
     """The effort that an OpenAI model is told; None: none. What is open is `medium`, since newer ones begin at none."""
     known = levels(model)
     if detail == "nothing" or not known:
         return None
-    effort = effort_in(wanted)
+    effort = effort_in(chosen)
     if effort is None:
         return "medium" if "medium" in known else None
     return level(effort, PLAIN if detail == "plain" and effort != "none" else known)
@@ -222,21 +222,21 @@ _GEMINI = re.compile(r"(?:models/)?gemini-(\d+)(?:\.(\d+))?")
 
 
 def gemini_version(model: str) -> tuple[int, int]:
-    found = _GEMINI.match(model)
-    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+    match = _GEMINI.match(model)
+    return (int(match[1]), int(match[2] or 0)) if match else (0, 0)
 
 
-def gemini(model: str, wanted: Thinking, *, thinks: bool, detail: Detail) -> Json | None:
+def gemini(model: str, chosen: Thinking, *, thinks: bool, detail: Detail) -> Json | None:
     """The value of `thinkingConfig`: a level from Gemini 3 on, tokens before; -1 lets the model decide."""
-    if detail == "nothing" or (wanted.is_open and not thinks) or (wanted.mode == "disabled" and not thinks):
+    if detail == "nothing" or (chosen.is_unset and not thinks) or (chosen.mode == "disabled" and not thinks):
         return None
-    effort = effort_in(wanted)
+    effort = effort_in(chosen)
     shown: Json = {"includeThoughts": effort != "none"} if detail == "full" else {}
     if gemini_version(model) >= (3, 0):
         if effort is not None:
             shown["thinkingLevel"] = level(effort, PLAIN if detail == "plain" else _levels_of(model)).upper()
         return shown or None
-    return {**shown, "thinkingBudget": _gemini_budget(model, wanted, effort)}
+    return {**shown, "thinkingBudget": _gemini_budget(model, chosen, effort)}
 
 
 def _levels_of(model: str) -> tuple[Effort, ...]:
@@ -245,27 +245,27 @@ def _levels_of(model: str) -> tuple[Effort, ...]:
     return PLAIN if gemini_version(model) >= (3, 1) else ("low", "high")
 
 
-def _gemini_budget(model: str, wanted: Thinking, effort: Effort | None) -> int:
+def _gemini_budget(model: str, chosen: Thinking, effort: Effort | None) -> int:
     """Gemini 2.5: Pro never stops thinking, Flash-Lite thinks 512 tokens at least."""
     least, most = (128, 32_768) if "pro" in model else (512 if "lite" in model else 1, 24_576)
     if effort == "none":
         return 128 if "pro" in model else 0
     if effort is None:
         return -1
-    return min(max(BUDGETS[effort] if wanted.tokens is None else wanted.tokens, least), most)
+    return min(max(BUDGETS[effort] if chosen.tokens is None else chosen.tokens, least), most)
 
 
 # ---------------------------------------------------------------------- OpenRouter
 
 
-def openrouter(wanted: Thinking, *, thinks: bool, detail: Detail) -> Json | None:
+def openrouter(chosen: Thinking, *, thinks: bool, detail: Detail) -> Json | None:
     """The value of `reasoning`, which the router says to each vendor in its own words."""
-    if detail == "nothing" or (wanted.is_open and not thinks):
+    if detail == "nothing" or (chosen.is_unset and not thinks):
         return None
-    if wanted.is_off:
-        return {"enabled": False} if thinks or wanted.effort else None
-    if wanted.tokens is not None:
-        return {"max_tokens": wanted.tokens}
-    if wanted.effort is None:
+    if chosen.is_off:
+        return {"enabled": False} if thinks or chosen.effort else None
+    if chosen.tokens is not None:
+        return {"max_tokens": chosen.tokens}
+    if chosen.effort is None:
         return {"enabled": True}
-    return {"effort": level(wanted.effort, PLAIN) if detail == "plain" else wanted.effort}
+    return {"effort": level(chosen.effort, PLAIN) if detail == "plain" else chosen.effort}

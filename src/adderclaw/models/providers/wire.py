@@ -15,17 +15,17 @@ from adderclaw.core.errors import ProviderError, ProviderErrorKind
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Clock
-from adderclaw.models.providers.faults import BROKE_OFF, advice, kind_of, retry_after, retry_delay, said_in
+from adderclaw.models.providers.faults import BROKE_OFF, advice, error_message_in, kind_of, retry_after, retry_delay
 
 CONNECT_SECONDS = 15.0
 IDLE_SECONDS = 50.0
-"""A connection unused for longer is not trusted: what stands between may have forgotten it without a word."""
+"""Connections idle for longer are not reused, because a proxy in between may have dropped them silently."""
 ERROR_BODY_BYTES = 65_536
 PAUSE_BYTES = 1_048_576
 
 
 class Endpoint(NamedTuple):
-    """Where requests go: fixed for the life of a provider, whatever a server answers."""
+    """The address of requests, fixed for the lifetime of a provider."""
 
     scheme: str
     host: str
@@ -56,7 +56,7 @@ def endpoint(base_url: str, tail: str) -> Endpoint:
     if parts.username is not None or parts.password is not None:
         raise ValueError("has a user name or password in it; name the key's variable in api_key_env instead")
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
-        raise ValueError(f"{base_url!r} is no http:// or https:// address, such as http://127.0.0.1:8080/v1")
+        raise ValueError(f"{base_url!r} is not an http:// or https:// address such as http://127.0.0.1:8080/v1")
     query = f"?{parts.query}" if parts.query else ""
     target = parts.path.rstrip("/") + tail + query
     if parts.fragment or not base_url.isascii() or not base_url.isprintable() or " " in base_url:
@@ -70,7 +70,7 @@ class Wire:
     def __init__(
         self,
         provider: str,
-        place: Endpoint,
+        target: Endpoint,
         secrets: Secrets,
         clock: Clock,
         *,
@@ -78,7 +78,7 @@ class Wire:
         max_bytes: int,
         between: float | None = None,
     ) -> None:
-        self.provider, self.place = provider, place
+        self.provider, self.place = provider, target
         self._secrets, self._clock = secrets, clock
         self.first_seconds = timeout
         # Some servers hold tool arguments back until they are whole: whoever allows more time gets longer gaps too.
@@ -127,8 +127,8 @@ class Wire:
 
     def malformed(self, what: str, content_type: str, start: bytes) -> ProviderError:
         came = self.excerpt(start.decode("utf-8", "replace"), 80)
-        told = f"it sent {content_type or 'no content-type'}, beginning “{came}”" if came else "it sent nothing"
-        return self.fault("malformed", f"{self.place.origin} {what}: {told}; {self.advise('malformed', None, '')}")
+        beginning = f"it sent {content_type or 'no content-type'}, beginning “{came}”" if came else "it sent nothing"
+        return self.fault("malformed", f"{self.place.origin} {what}: {beginning}; {self.advise('malformed', None, '')}")
 
     def broken_off(self, what: str) -> ProviderError:
         """The error for an answer that began correctly and is incomplete."""
@@ -187,26 +187,26 @@ class Wire:
     # ------------------------------------------------------------------ opening
 
     async def _open(self) -> "_Connection":
-        place, loop = self.place, asyncio.get_running_loop()
+        target, loop = self.place, asyncio.get_running_loop()
         try:
             async with asyncio.timeout(min(CONNECT_SECONDS, self.first_seconds)):
                 if self.socket:
                     return (await loop.create_unix_connection(lambda: _Connection(loop), self.socket))[1]
-                tls = await self._context() if place.scheme == "https" else None
-                if tls is not None and (way := await _through_proxy(place)) is not None:
+                tls = await self._context() if target.scheme == "https" else None
+                if tls is not None and (way := await _through_proxy(target)) is not None:
                     opening = loop.create_connection(
-                        lambda: _Connection(loop), sock=way, ssl=tls, server_hostname=place.host
+                        lambda: _Connection(loop), sock=way, ssl=tls, server_hostname=target.host
                     )
                     return (await opening)[1]
                 _, connection = await loop.create_connection(
                     lambda: _Connection(loop),
-                    place.host,
-                    place.port,
+                    target.host,
+                    target.port,
                     ssl=tls,
-                    happy_eyeballs_delay=None if place.loopback else 0.25,
+                    happy_eyeballs_delay=None if target.loopback else 0.25,
                 )
         except UnicodeError:
-            raise self.fault("network", f"{place.host!r} is no host name; correct base_url") from None
+            raise self.fault("network", f"{target.host!r} is not a host name; correct base_url") from None
         except OSError as error:
             self._give_up(error, None)
         return connection
@@ -231,7 +231,10 @@ class Wire:
                 raise self.fault("network", f"the certificate of {where} is not valid ({error.verify_message}); {fix}")
             case OSError() if self.socket and connection is None:
                 why = error.strerror or type(error).__name__
-                raise self.fault("network", f"nothing answers at the socket {self.socket} ({why}); start what it is of")
+                raise self.fault(
+                    "network",
+                    f"nothing answers at the socket {self.socket} ({why}); start the program that provides it",
+                )
             case OSError() if _refused(error):
                 raise self.fault("network", f"nothing listens at {where}; start the server or correct base_url")
             case socket.gaierror():
@@ -248,7 +251,7 @@ class Wire:
     async def _refused(self, reply: "Reply") -> ProviderError:
         """The error that a status other than 2xx stands for; what the server says of it is quoted, cleaned."""
         body = await reply.rest_of_error()
-        said, words = said_in(body)
+        message_of_server, words = error_message_in(body)
         status, headers = reply.status, reply.headers
         if 300 <= status < 400:
             message = (
@@ -256,7 +259,7 @@ class Wire:
             )
             return self.fault("invalid_request", message, status=status)
         kind = kind_of(status, words)
-        quoted = f": {self.excerpt(said, 300)}" if said else ""
+        quoted = f": {self.excerpt(message_of_server, 300)}" if message_of_server else ""
         wait = None
         if kind in ProviderError.RETRYABLE:
             wait = retry_after(headers, self._clock.now())
@@ -275,7 +278,7 @@ class Reply:
         self._wire, self._connection = wire, connection
         self._due, self._bytes, self._open = due, 0, True
         self._seconds = wire.first_seconds
-        """How long it is waited for content, until when: comments, pings and blanks move neither."""
+        """Timeout for content. Comments, pings and blanks do not extend the deadline."""
         self.max_bytes = wire.max_bytes
 
     async def read(self) -> bytes:
@@ -295,8 +298,8 @@ class Reply:
             raise self._wire.too_large()
         return bytes(event.data)
 
-    def went_on(self) -> None:
-        """Something of the answer came: it is waited for more."""
+    def extend_deadline(self) -> None:
+        """Part of the answer arrived, so extend the deadline."""
         self._wait(self._wire.between_seconds)
 
     def _wait(self, seconds: float) -> None:
@@ -316,7 +319,7 @@ class Reply:
         return body[:ERROR_BODY_BYTES]
 
     def close(self) -> None:
-        """Keep the connection if its answer is whole, or will be once what is on its way has come."""
+        """Reuse the connection if the answer is complete or only its end is still arriving; otherwise close it."""
         if self._open:
             self._open = False
             if self._connection.may_finish:
@@ -324,8 +327,8 @@ class Reply:
             else:
                 self._connection.abort()
 
-    def last_read(self) -> None:
-        """All of interest was read; only the end of the message may still be on its way."""
+    def mark_finished(self) -> None:
+        """Everything of interest was read; only the end of the message may still be arriving."""
         self._connection.may_finish = True
 
 
@@ -368,7 +371,7 @@ class _Connection(asyncio.Protocol):
         if self._waiter and not self._waiter.done():
             self._waiter.set_result(None)
 
-    # and we these
+    # used by Wire and Reply
 
     def write(self, head: bytes, body: bytes) -> None:
         self.may_finish = self.heard = False
@@ -445,11 +448,11 @@ def tls_context() -> ssl.SSLContext:
     return context
 
 
-async def _through_proxy(place: Endpoint) -> socket.socket | None:
+async def _through_proxy(target: Endpoint) -> socket.socket | None:
     """A way to a model's server by the operator's own proxy, where their environment names one."""
     if not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
     from adderclaw.models.http import upstream
 
-    above = upstream.of("https", place.host, place.port)
-    return None if above is None else await upstream.tunnel(above, place.host, place.port, place.host)
+    above = upstream.of("https", target.host, target.port)
+    return None if above is None else await upstream.tunnel(above, target.host, target.port, target.host)

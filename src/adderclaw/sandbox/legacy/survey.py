@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from adderclaw.config.denied_names import NOTHING, Shut, covers, in_git
+from adderclaw.config.denied_names import NOTHING, DeniedNames, covers, in_git
 from adderclaw.config.paths import beneath, followed, settled
 from adderclaw.config.run_later_names import INSTALLED_TREES, Names, names
 from adderclaw.core.record import NamedTuple
@@ -101,7 +101,7 @@ class Surveyor:
         return len(self._watches.trusted) if self._watches is not None else 0
 
     def survey(
-        self, roots: Sequence[str], further: Sequence[str] = (), most: int = MOST_FOLDERS, shut: Shut = NOTHING
+        self, roots: Sequence[str], further: Sequence[str] = (), most: int = MOST_FOLDERS, shut: DeniedNames = NOTHING
     ) -> Survey:
         """`further` are places of the workspace that count, too, whatever they are called."""
         if shut != self._shut:
@@ -169,7 +169,7 @@ class _Walk:
         top: int,
         contents: Fingerprints,
         most: int,
-        shut: Shut,
+        shut: DeniedNames,
         roots: Sequence[str],
         *,
         is_first: bool,

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Callable
 
 from adderclaw.config.paths import UNRESOLVED, followed
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox.workspace.place import WorkspacePath, resolved_path
 from adderclaw.sandbox.workspace.reading import exists, status, walk
 
@@ -70,7 +70,7 @@ def _is_endless(path: WorkspacePath, most: int | None = MAX_BYTES) -> bool:
             if os.path.join(real, "").startswith(KERNEL):
                 return True
             stat_result = status(resolved_path(real))
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return False
     if stat.S_ISREG(stat_result.st_mode):
         return most is not None and stat_result.st_size > most

@@ -8,7 +8,7 @@ import os
 import stat
 
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox.workspace.place import resolved_path
 from adderclaw.sandbox.workspace.reading import exists, status
 
@@ -24,7 +24,7 @@ def stat_target(path: str) -> os.stat_result | None:
         pass
     try:
         return status(resolved_path(followed(path)))
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return None
 
 
@@ -51,5 +51,5 @@ def is_named(path: str) -> bool:
     folder, name = os.path.split(normal)
     try:
         return exists(resolved_path(os.path.join(followed(folder), name)))
-    except Refused:
+    except PathRefused:
         return False

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 
 
 class WorkspacePath:
@@ -19,11 +19,11 @@ class WorkspacePath:
     def __init__(self, root: str, relative: str = ".") -> None:
         folded = os.path.normpath(relative)
         if "\0" in root + relative:
-            raise Refused(f"{printable(relative[:80])!r} holds a NUL character, which no file name can")
+            raise PathRefused(f"{printable(relative[:80])!r} holds a NUL character, which no file name can")
         if not root.startswith("/"):
             raise ValueError(f"the root {root!r} is not absolute")
         if folded.startswith(("/", "../")) or folded == "..":
-            raise Refused(f"{printable(relative)} leads out of {printable(root)}")
+            raise PathRefused(f"{printable(relative)} leads out of {printable(root)}")
         self.root, self.relative = root, folded
 
     def __truediv__(self, name: str) -> "WorkspacePath":
@@ -104,7 +104,7 @@ def named_file(path: str, roots: Iterable[str]) -> WorkspacePath:
 
     whole = os.path.abspath(path)
     if strays(whole, roots):
-        raise Refused(f"{printable(path)} is a link that leads out of the workspace, and is not read")
+        raise PathRefused(f"{printable(path)} is a link that leads out of the workspace, and is not read")
     return resolved_path(followed(whole))
 
 
@@ -112,5 +112,5 @@ def require_within_roots(path: str, roots: Sequence[str]) -> WorkspacePath:
     """The same; raises Refused where it lies in none of them."""
     workspace_path = within_roots(path, roots)
     if workspace_path is None:
-        raise Refused(f"{printable(path)} is outside the workspace {printable(roots[0])}")
+        raise PathRefused(f"{printable(path)} is outside the workspace {printable(roots[0])}")
     return workspace_path

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from adderclaw.config.safe_open import ANCHOR, READ, opener
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox.workspace.place import WorkspacePath, printable
 
@@ -53,7 +53,7 @@ def open_path(path: WorkspacePath, flags: int) -> int:
         return opener()(anchor, path.relative, flags)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EXDEV):
-            raise Refused(f"{printable(path.text)} is reached through a link that leads elsewhere") from None
+            raise PathRefused(f"{printable(path.text)} is reached through a link that leads elsewhere") from None
         error.filename = path.text
         raise
     finally:
@@ -72,7 +72,7 @@ def closing_fd(fd: int) -> Generator[int]:
 def parent_of(path: WorkspacePath) -> Generator[int]:
     """The folder that a place lies in."""
     if path.is_root:
-        raise Refused(f"{printable(path.root)} is the root of the workspace itself")
+        raise PathRefused(f"{printable(path.root)} is the root of the workspace itself")
     with closing_fd(open_path(path.parent, FOLDER)) as fd:
         yield fd
 
@@ -97,7 +97,7 @@ def require_regular(status: os.stat_result, path: WorkspacePath) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path.text)
     if not stat.S_ISREG(status.st_mode):
-        raise Refused(f"{printable(path.text)} is not a regular file but {_kind(status.st_mode)}")
+        raise PathRefused(f"{printable(path.text)} is not a regular file but {_kind(status.st_mode)}")
 
 
 def _kind(mode: int) -> str:
@@ -153,10 +153,10 @@ def read_replaceable(path: WorkspacePath, most: int = MAX_BYTES) -> OldFile | No
 def require_replaceable(status: os.stat_result, path: WorkspacePath) -> None:
     """Raises Refused for what must not be written over."""
     if stat.S_ISLNK(status.st_mode):
-        raise Refused(f"{printable(path.text)} is a symbolic link: name the file itself")
+        raise PathRefused(f"{printable(path.text)} is a symbolic link: name the file itself")
     require_regular(status, path)
     if status.st_nlink > 1:
-        raise Refused(
+        raise PathRefused(
             f"{printable(path.text)} has {status.st_nlink} names (hard links), so other files would change too"
         )
 
@@ -176,7 +176,7 @@ def status(path: WorkspacePath) -> os.stat_result:
 def _has(path: WorkspacePath, test: Callable[[int], bool]) -> bool:
     try:
         return test(status(path).st_mode)
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return False
 
 
@@ -232,7 +232,7 @@ def walk(top: WorkspacePath, *, into: Callable[[Entry], bool] = lambda _folder: 
         folder = waiting.pop()
         try:
             fd = open_folder(folder)
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             continue
         with closing_fd(fd):
             for entry in _list_folder(fd, folder):

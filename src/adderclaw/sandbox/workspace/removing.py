@@ -6,7 +6,7 @@ import stat
 from contextlib import suppress
 
 from adderclaw.config.safe_open import READ, opener
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox.workspace.place import WorkspacePath, printable
 from adderclaw.sandbox.workspace.reading import FOLDER, closing_fd, parent_of
 
@@ -124,7 +124,9 @@ def _copy_one(here: int, name: str, there: int, new: str) -> None:
         return
     with closing_fd(os.open(name, READ | os.O_NOFOLLOW, dir_fd=here)) as source:
         if not stat.S_ISREG(os.fstat(source).st_mode):
-            raise Refused(f"{printable(name)} is no file, link or folder: it cannot be moved to another file system")
+            raise PathRefused(
+                f"{printable(name)} is no file, link or folder: it cannot be moved to another file system"
+            )
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with closing_fd(os.open(new, flags, 0o600, dir_fd=there)) as target:
             while part := os.read(source, _STEP):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox.workspace.place import WorkspacePath
 from adderclaw.sandbox.workspace.reading import Entry, entries, read_head
 from adderclaw.sandbox.workspace.writing import write
@@ -26,7 +26,7 @@ def traces(name: str, root: str, *, headless: bool = False) -> tuple[str, ...]:
 def is_ours(folder: WorkspacePath) -> bool:
     try:
         return read_head(folder / IGNORE, len(SIGNATURE))[0] == SIGNATURE
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return False
 
 
@@ -89,7 +89,7 @@ class Traces:
         if known is None:
             try:
                 head = read_head(run / EVENTS, HEAD_BYTES)[0]
-            except (OSError, Refused):
+            except (OSError, PathRefused):
                 head = b""
             known = self._runs[run.text] = b'"run_id":"%s"' % run.name.encode("utf-8", "replace") in head
         return known
@@ -98,7 +98,7 @@ class Traces:
         try:
             listed = entries(folder)
             return 0 < len(listed) <= MAX_ENTRIES and all(self._is_trace_entry(folder, entry) for entry in listed)
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             return False
 
     def _is_trace_entry(self, folder: WorkspacePath, entry: Entry) -> bool:

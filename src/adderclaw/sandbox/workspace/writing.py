@@ -3,7 +3,7 @@
 import os
 from contextlib import suppress
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox.workspace.place import WorkspacePath, printable
 from adderclaw.sandbox.workspace.reading import (
     FOLDER,
@@ -76,7 +76,7 @@ def open_append(path: WorkspacePath) -> int:
 
 def _parent(path: WorkspacePath) -> int:
     if path.is_root:
-        raise Refused(f"{printable(path.root)} is the root of the workspace itself")
+        raise PathRefused(f"{printable(path.root)} is the root of the workspace itself")
     return open_or_make_folder(path.parent)
 
 
@@ -145,7 +145,7 @@ def _require_unchanged(path: WorkspacePath, parent: int, old: os.stat_result | N
     if status is not None:
         require_replaceable(status, path)
     if _fingerprint(status) != _fingerprint(old):
-        raise Refused(f"{printable(path.text)} was changed by somebody else at this moment: read it again")
+        raise PathRefused(f"{printable(path.text)} was changed by somebody else at this moment: read it again")
 
 
 def _fingerprint(status: os.stat_result | None) -> tuple[int, ...] | None:

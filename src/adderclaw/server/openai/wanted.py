@@ -219,7 +219,7 @@ def _told(said: Sequence[Said], where: str) -> CompletionRequest:
     if not last:
         return CompletionRequest(text, Attached())
     record = "\n\n".join(f"[{place}] {one.role}:\n{one.text}" for place, one in enumerate(said[:last], 1))
-    return CompletionRequest(text, Attached((framing.attached(f"{DATA}:\n{framing.framed(token_hex(8), record)}"),)))
+    return CompletionRequest(text, Attached((framing.attachment(f"{DATA}:\n{framing.framed(token_hex(8), record)}"),)))
 
 
 def _chat(where: str, one: ChatMessage) -> Said:
@@ -229,7 +229,7 @@ def _chat(where: str, one: ChatMessage) -> Said:
     if one.refusal:
         words.append(one.refusal)
     calls = one.tool_calls or ([one.function_call] if one.function_call is not None else [])
-    words += [f"call: {framing.cut(compact(call))}" for call in calls]
+    words += [f"call: {framing.shorten(compact(call))}" for call in calls]
     return Said(one.role, "\n".join(filter(None, words)))
 
 
@@ -237,7 +237,7 @@ def _item(where: str, item: Mapping[str, Any]) -> Said:
     kind = item.get("type", "message")
     if kind in ("function_call", "function_call_output", "reasoning"):
         told = item.get("output") if kind == "function_call_output" else {**item}
-        return Said(kind, framing.cut(told if isinstance(told, str) else compact(told)))
+        return Said(kind, framing.shorten(told if isinstance(told, str) else compact(told)))
     role = item.get("role")
     if kind != "message" or role not in ("system", "developer", "user", "assistant"):
         raise unsupported(

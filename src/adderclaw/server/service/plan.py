@@ -117,6 +117,5 @@ def _refuse_program_in(workspaces: Sequence[str], program: str, unit: str) -> No
                 if place in map(followed, units):
                     fix = "name the folder of a project as the workspace, or say --force"
                 raise UsageError(
-                    f"{place} lies in the workspace {folder}: what a session changes there would run outside of its "
-                    f"sandbox at the next start; {fix}"
+                    f"{place} lies in the workspace {folder}: what a session changes there would run outside of its sandbox at the next start; {fix}"
                 )

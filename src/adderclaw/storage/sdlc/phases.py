@@ -7,7 +7,7 @@ from typing import Literal
 from adderclaw.core.errors import DeniedError, StoreError, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.core.types import PHASES, Phase
 from adderclaw.storage import Store
 from adderclaw.storage.sdlc import criteria, plans, proof
@@ -147,7 +147,7 @@ TABLE: dict[tuple[Phase, Phase], Rule] = {
 def phase_named(text: str) -> Phase:
     """A phase by its name, as somebody gives it."""
     if (phase := _known(text)) is None:
-        raise UsageError(f"there is no phase {text[:40]!r}{meant(text, PHASES)}; there are {', '.join(PHASES)}")
+        raise UsageError(f"there is no phase {text[:40]!r}{did_you_mean(text, PHASES)}; there are {', '.join(PHASES)}")
     return phase
 
 

@@ -159,11 +159,11 @@ def converse(channel: Channel, options: Options, again: Resume | None) -> int:
     """Open a conversation for a channel and let it talk."""
     runtime = start_agent(options)
     if isinstance(channel, OneShot) and channel.output_format == "stream-json":
-        runtime.bus.listen("stream", stream)
+        runtime.bus.add_sink("stream", stream)
     else:
         from adderclaw.storage.telemetry.log import show_brief
 
-        runtime.bus.listen("brief", show_brief)
+        runtime.bus.add_sink("brief", show_brief)
     kind = "agent" if isinstance(channel, OneShot) else channel.name
     operator = channel.operator_for(runtime.config) if isinstance(channel, Asks) else Terminal()
     with open_run(runtime, operator, kind=kind, channel=channel.name, again=again) as run:
@@ -237,8 +237,8 @@ class Shown:
         self._is_open = False
         """The line at hand is not ended."""
         if bus is not None:
-            bus.leave("answer")
-            bus.listen("answer", self._hear)
+            bus.remove_sink("answer")
+            bus.add_sink("answer", self._hear)
 
     @property
     def text(self) -> str:
@@ -250,7 +250,7 @@ class Shown:
             self._text.clear()
         elif delta.kind == "text":
             if self._bus is not None:
-                self._bus.catch_up()  # what happened before these words stands above them
+                self._bus.deliver()  # what happened before these words stands above them
             self._text.add(delta.text)
             print(visible(delta.text), end="", flush=True)
             self._is_open = not delta.text.endswith("\n")

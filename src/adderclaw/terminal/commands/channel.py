@@ -15,7 +15,7 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.config.schema.channels import WebhookChannel
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.models.credentials import webhook_secrets
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group
 from adderclaw.terminal.commands.plain import print_json
@@ -164,7 +164,7 @@ def _last_warning(name: str, config: str | None) -> str:
 def _known(name: str, config: str | None) -> WebhookChannel:
     found = webhook_channels.channels(Options(config_file=config))
     if name not in found:
-        hint = meant(name, list(found)) or f"; add [channels.webhook.{name}] to your configuration"
+        hint = did_you_mean(name, list(found)) or f"; add [channels.webhook.{name}] to your configuration"
         raise UsageError(f"there is no channel {name[:100]!r}{hint}")
     if not re.fullmatch(webhook_channels.NAMES, name):
         raise UsageError(f"{name!r} is no name of a channel: use letters, digits, - and _")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from adderclaw.core.errors import AdderClawError, Refused, UsageError
+from adderclaw.core.errors import AdderClawError, PathRefused, UsageError
 from adderclaw.core.types import Json
 
 MOST_ANSWER = 1 << 20
@@ -191,7 +191,7 @@ def _posted(address: str, headers: Mapping[str, str], body: Json) -> Json:
     asking = client.request(place, headers=given, hosts=hosts, seconds=60.0, limit=MOST_ANSWER, content=content)
     try:
         answer = asyncio.run(asking)
-    except (client.Failed, Refused) as error:
+    except (client.Failed, PathRefused) as error:
         raise AdderClawError(f"{address} cannot be reached: {error}") from error
     if answer.status >= 300:
         raise AdderClawError(f"{address} answered {answer.status}: {answer.body[:500].decode('utf-8', 'replace')}")

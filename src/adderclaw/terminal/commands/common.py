@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from adderclaw.core.errors import NeedsInput, UsageError
 from adderclaw.core.redaction import visible
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.terminal.commands.operator_only import guard
 from adderclaw.terminal.commands.plain import (
     CONFIG_FILE,
@@ -123,12 +123,12 @@ def _hinted(error: Any) -> None:
         name, known = error.option_name, _options(command)
         agent = command.commands.get("agent") if isinstance(command, TyperGroup) else None
         of_agent = [] if agent is None else _options(agent)  # which may stand without a command at a terminal
-        hint = "; it is one of `adderclaw agent`" if name in of_agent else meant(name, [*known, *of_agent])
+        hint = "; it is one of `adderclaw agent`" if name in of_agent else did_you_mean(name, [*known, *of_agent])
         error.message = f"No such option: {visible(name)}{hint}"
         error.possibilities = None
     elif isinstance(command, TyperGroup) and (unknown := UNKNOWN.match(error.message)):
         option = OPTIONS.get(unknown[1])
-        hint = f": that is `adderclaw {option}`" if option else meant(unknown[1], command.commands)
+        hint = f": that is `adderclaw {option}`" if option else did_you_mean(unknown[1], command.commands)
         error.message = f"No such command {unknown[1]!r}{hint}"
 
 

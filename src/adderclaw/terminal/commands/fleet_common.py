@@ -15,9 +15,9 @@ try:
     from adderclaw.fleet.database import Database
     from adderclaw.fleet.where import Fleet
 except ModuleNotFoundError as missing:  # an installation without the extra
-    from adderclaw.config.installation import lacking
+    from adderclaw.config.installation import missing_extra
 
-    raise UsageError(lacking("fleet", missing.name)) from missing
+    raise UsageError(missing_extra("fleet", missing.name)) from missing
 
 app = group("Runs on many machines: submit, workers, stop, verify; on PostgreSQL.")
 

@@ -10,9 +10,9 @@ from adderclaw.agent.queries import parts
 from adderclaw.agent.run import Options, Runtime, configured_hooks, start_reading, tool_environment
 from adderclaw.agent.tool_call import session_hooks
 from adderclaw.config.foreign.hooks import EVENTS, NEWER
-from adderclaw.core.decode import nearest
+from adderclaw.core.decode import unknown_key_hint
 from adderclaw.core.errors import EXIT_CODES, UsageError
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.storage.hooks import Invocation
@@ -87,7 +87,7 @@ def try_hooks(
         raise typer.Exit(EXIT_CODES["denied"])
 
 
-async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, list[Invocation]]:
+async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[HookOutcome, list[Invocation]]:
     """What the configured hooks say of an occasion that an operator describes."""
     rows: list[Invocation] = []
 
@@ -107,10 +107,10 @@ def _start(config: str | None, workspace: str | None) -> Runtime:
 
 def _known(event: str) -> None:
     if event not in catalogue.EVENTS:
-        raise UsageError(f"there is no hook event {event!r}{nearest(event, [*EVENTS, *NEWER])}")
+        raise UsageError(f"there is no hook event {event!r}{unknown_key_hint(event, [*EVENTS, *NEWER])}")
 
 
-def _show(merged: Merged, rows: list[Invocation]) -> None:
+def _show(merged: HookOutcome, rows: list[Invocation]) -> None:
     for row in rows:
         end = f"skipped: {row.skipped_reason}" if row.skipped_reason else f"exit {row.exit_code}"
         print(visible(f"[{row.hook_ordinal}] {row.command}  {end}", keep_newlines=False))

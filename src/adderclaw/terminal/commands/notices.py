@@ -9,7 +9,7 @@ from adderclaw.agent.queries import loaded, looking, notices
 from adderclaw.config import home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.notice_targets import STORED
-from adderclaw.core.decode import nearest
+from adderclaw.core.decode import unknown_key_hint
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
 from adderclaw.terminal.commands.plain import print_json
@@ -131,7 +131,7 @@ def secret(
 
 def _check(known: "dict[str, notices.NoticeTarget]", name: str, part: str) -> None:
     if name not in known:
-        raise UsageError(f"there is no target {name!r} under [notices.targets]{nearest(name, list(known))}")
+        raise UsageError(f"there is no target {name!r} under [notices.targets]{unknown_key_hint(name, list(known))}")
     parts = STORED[known[name].kind]
     if part not in parts:
         there = ", ".join(parts) or "no secret"

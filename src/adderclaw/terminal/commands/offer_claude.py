@@ -18,7 +18,7 @@ def offer(wanted: bool | None) -> None:
     if wanted is None:
         wanted = sys.stdin.isatty() and _asked(folders[0])
     if wanted:
-        print(f"{operator_file.count_foreign(home())}: {folders[0]} counts here, too (docs/compatibility.md)")
+        print(f"{operator_file.enable_foreign_settings(home())}: {folders[0]} counts here, too (docs/compatibility.md)")
     else:
         print(f"{folders[0]} does not count here; `[compat] claude = true` in your configuration would change that")
 

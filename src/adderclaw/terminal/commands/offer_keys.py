@@ -22,7 +22,7 @@ def offer(found: list[Found]) -> Found | None:
         answer = answer.strip()
         if not answer:
             os.makedirs(home(), mode=0o700, exist_ok=True)
-            found_keys.decline(home(), found)
+            found_keys.store_declined(home(), found)
             print("None; you are not asked again. `adderclaw onboard` chooses a model.", file=sys.stderr)
             return None
         if answer.isdecimal() and 0 < int(answer) <= len(found):

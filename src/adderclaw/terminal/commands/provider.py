@@ -12,7 +12,7 @@ from adderclaw.agent.loop.tokens import count_tokens
 from adderclaw.agent.queries.model_answer import probe_request
 from adderclaw.agent.run.start import helpers_path
 from adderclaw.agent.session.clock import SystemClock
-from adderclaw.config.model_facts.catalogue import ModelFacts, cost, facts_of, first_of
+from adderclaw.config.model_facts.catalogue import ModelFacts, cost, facts_of, first_answering
 from adderclaw.config.schema.settings import Config, ProviderEntry
 from adderclaw.core.errors import ConfigError, ProviderError, Stopped
 from adderclaw.core.provider_kinds import BY_NAME, ROUTER
@@ -74,7 +74,7 @@ async def _described(name: str, entry: ProviderEntry, now: Config, sources: Sour
     from adderclaw.models.providers.openai import base_url_of, key_variable
 
     variable = key_variable(entry.kind, entry.api_key_env)
-    served = first_of(name, providers.model_of(name, now), now)
+    served = first_answering(name, providers.model_of(name, now), now)
     known = facts_of(*served, now)
     return {
         "name": name,
@@ -98,7 +98,7 @@ async def _described(name: str, entry: ProviderEntry, now: Config, sources: Sour
 
 async def _key(name: str, entry: ProviderEntry, sources: Sources) -> str | None:
     """Where its key would come from; None when there is none."""
-    if BY_NAME[entry.kind].asks_nobody:
+    if BY_NAME[entry.kind].has_no_server:
         return "not needed"
     status = await sources.status(name, entry)
     return " ".join(filter(None, (status.kind, status.name))) if status.usable else None
@@ -206,7 +206,7 @@ async def _tried(runtime: "Runtime", name: str) -> Json:
         name,
         now,
         secrets=runtime.secrets,
-        tell=runtime.bus.tell,
+        tell=runtime.bus.publish,
         clock=clock,
         credentials=runtime.credentials,
     )

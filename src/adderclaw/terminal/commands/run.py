@@ -17,7 +17,7 @@ from adderclaw.agent.run.driver import Driver, Opening
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.tool_call.approvals import NoOperator
 from adderclaw.config.legacy.options import overrides
-from adderclaw.core.errors import Completed, UsageError
+from adderclaw.core.errors import AlreadyCompleted, UsageError
 from adderclaw.core.questions import Operator
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, Thinking
@@ -199,7 +199,7 @@ def run(
 
     try:
         made = make(options, spec)
-    except Completed as ended:
+    except AlreadyCompleted as ended:
         show_again(ended, output_format)
         return
     kind = made.opening.kind
@@ -258,7 +258,7 @@ def _fits(kind: str, inputs: dict[str, str], *, of_task: bool, has_rounds: bool)
         raise UsageError(f"--limit rounds is for the LOOPs of an Agentfile; {fix}")
 
 
-def show_again(ended: Completed, output_format: StreamFormat) -> None:
+def show_again(ended: AlreadyCompleted, output_format: StreamFormat) -> None:
     """What a run that is to go on had answered: it has nothing left to do."""
     if output_format == "text":
         print(visible(ended.answer))
@@ -397,7 +397,7 @@ def execute(made: Driver, output_format: StreamFormat, page: str | None = None) 
     runtime = start(replace(opening.options, live=watched))
     again = run_again(runtime, opening.again) if opening.again is not None else None
     if output_format == "stream-json":
-        runtime.bus.listen("stream", stream)
+        runtime.bus.add_sink("stream", stream)
     who = _operator(runtime)
     with open_run(
         runtime, who, kind=opening.kind, channel="run", again=again, task=opening.task, more=opening.rows
@@ -431,7 +431,7 @@ def _write_page(report: Report, path: str) -> None:
     run, result = report.run, report.result
     session, root = run.session, run.session.environment.context.workspace.root
     summary = f"{result.outcome}: {result.answer} {result.reason}".strip()
-    rows = Rows(session.store, session.secrets.shown_all, root)
+    rows = Rows(session.store, session.secrets.redact_all, root)
     made = pages.report(session.store, rows, run.run_id, run.runtime.runs_folder / run.run_id, summary)
     print(f"adderclaw: the report is in {visible(pages.write(made, path, root))}", file=sys.stderr)
 

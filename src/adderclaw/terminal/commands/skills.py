@@ -10,7 +10,7 @@ from adderclaw.agent.queries import parts
 from adderclaw.agent.run import Options, start
 from adderclaw.agent.run.skills import located
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import EXIT_CODES, Refused, UsageError
+from adderclaw.core.errors import EXIT_CODES, PathRefused, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group
@@ -126,9 +126,9 @@ def _loaded(skills_dir: str | None, config: str | None, workspace: str | None) -
 def _named(found: Catalogue, name: str) -> Skill:
     skill = found.find(name) or next((one for one in found.invalid if one.name == name), None)
     if skill is None:
-        from adderclaw.core.decode import nearest
+        from adderclaw.core.decode import unknown_key_hint
 
-        hint = nearest(name, [one.name for one in (*found.skills, *found.invalid)])
+        hint = unknown_key_hint(name, [one.name for one in (*found.skills, *found.invalid)])
         raise UsageError(f"there is no skill {name[:100]!r}{hint}; `adderclaw skills list` shows all")
     return skill
 
@@ -162,14 +162,14 @@ def _files(skill: Skill) -> Json:
 def _outward(skill: Skill) -> tuple[str, ...]:
     try:
         return scripts.outside_scripts(Disclosure(skill, max_bytes=0, max_tokens=0).body())
-    except Refused:
+    except PathRefused:
         return ()
 
 
 def _sections(skill: Skill) -> list[Json]:
     try:
         body = Disclosure(skill, max_bytes=0, max_tokens=0).body()
-    except Refused:
+    except PathRefused:
         return []
     return [
         {"level": one.level, "title": _plain(one.title), "characters": len(one.own)}

@@ -11,7 +11,7 @@ from adderclaw.agent.run.driver import Driver
 from adderclaw.agent.tool_call.approvals import displayed_request as whole
 from adderclaw.config import load
 from adderclaw.config.legacy.options import Options, overrides
-from adderclaw.core.errors import Completed, InUse, UsageError
+from adderclaw.core.errors import AlreadyCompleted, SessionInUse, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.flows.queries import sops
@@ -222,14 +222,14 @@ def approve(
     print(f"adderclaw: {answered.id}: {answered.answer}", file=sys.stderr)
     try:
         _go_on(options, run.run_id, output_format)
-    except InUse:
+    except SessionInUse:
         print(f"adderclaw: run {run.run_id} goes on in another process", file=sys.stderr)
 
 
 def _go_on(options: Options, run_id: str, output_format: StreamFormat) -> None:
     try:
         made: Driver = resume_driver(options, run_id)
-    except Completed as ended:
+    except AlreadyCompleted as ended:
         show_again(ended, output_format)
         return
     if made.opening.kind != "sop":

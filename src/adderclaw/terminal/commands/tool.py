@@ -17,7 +17,7 @@ from adderclaw.agent.session.session import ToolEnvironment, TurnResult
 from adderclaw.agent.tool_call.call import run_call
 from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.agent.tool_call.result import FinishedCall
-from adderclaw.core.errors import InUse, UsageError
+from adderclaw.core.errors import SessionInUse, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import ToolCall
 from adderclaw.policy.case import Decision
@@ -131,7 +131,7 @@ def _continued(stack: ExitStack, options: Options) -> Run:
         last = runs.last_manual_conversation(store, runtime.loaded.workspace)
         store.close()
     if last is not None:
-        with suppress(InUse):
+        with suppress(SessionInUse):
             again = Resume(last, go_on=False)
             return stack.enter_context(open_run(runtime, OwnHand(), kind="tool", again=again))
         runtime = start(options)

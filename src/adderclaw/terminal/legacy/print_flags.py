@@ -290,9 +290,9 @@ def split_rules(text: str) -> list[str]:
 
 
 def _unknown(name: str) -> str:
-    from adderclaw.core.suggestions import near
+    from adderclaw.core.suggestions import closest
 
-    found = near(name, _BY_NAME)
+    found = closest(name, _BY_NAME)
     hint = f"did you mean {found}? " if found else ""
     return f"there is no flag {name[:60]}; {hint}`adderclaw -p --help` lists them"
 

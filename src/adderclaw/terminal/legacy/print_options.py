@@ -104,14 +104,14 @@ def _other_tools(given: Json, reports: Reports) -> list[str]:
     if wanted is None or wanted == ["default"]:
         return []
     from adderclaw import tools
-    from adderclaw.core.suggestions import meant
+    from adderclaw.core.suggestions import did_you_mean
     from adderclaw.core.tool_traits import NAMES, TOOLS
 
     other = {name.lower(): tools.aliases().get(name, name) for name in (*NAMES, *tools.aliases())}
     for name in wanted:
         if name.lower() in other or name.startswith("mcp__"):
             continue
-        why = f"there is no tool of that name{meant(name, other.values())}; `adderclaw tool list` names them"
+        why = f"there is no tool of that name{did_you_mean(name, other.values())}; `adderclaw tool list` names them"
         if given.get("input_format") != "stream-json":
             raise UsageError(f"--tools: {name[:60]!r}: {why}")
         reports.add(f"tools: {name}"[:80], why)

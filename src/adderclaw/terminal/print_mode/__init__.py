@@ -90,14 +90,14 @@ class PrintOptions:
 
     def check_thinking(self, session: Session) -> None:
         """Report a choice of which the model is told nothing."""
-        if session.thinking.is_open or session.thinking.is_off:
+        if session.thinking.is_unset or session.thinking.is_off:
             return
-        from adderclaw.config.model_facts.catalogue import first_of
-        from adderclaw.models.providers.thinking import is_told
+        from adderclaw.config.model_facts.catalogue import first_answering
+        from adderclaw.models.providers.thinking import sends_thinking
 
-        served = first_of(session.provider.name, session.model, session.config)
+        served = first_answering(session.provider.name, session.model, session.config)
         entry = session.config.providers.models.get(served.provider)
-        if entry is not None and not is_told(entry.kind, served.model, session.thinking, session.config):
+        if entry is not None and not sends_thinking(entry.kind, served.model, session.thinking, session.config):
             self.reports.add("--effort, --thinking", f"the model {served.model} has no such setting")
 
     def prompt(self, session: Session) -> None:
@@ -116,7 +116,7 @@ class PrintOptions:
     def listen(self, runtime: Runtime) -> None:
         """Before the run is opened, so that nothing is missed."""
         if self.aloud:
-            runtime.bus.listen("warnings", _warn)
+            runtime.bus.add_sink("warnings", _warn)
 
 
 def _warn(record: EventRecord) -> None:
@@ -167,7 +167,7 @@ class _OneShot:
         self._lines = None
         self._unasked = False
         """Whether the last call that was denied would have been asked about."""
-        run.runtime.bus.listen("print", self._hear)
+        run.runtime.bus.add_sink("print", self._hear)
         if as_json:
             from adderclaw.terminal.print_mode.lines import Lines
 

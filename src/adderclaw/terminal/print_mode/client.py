@@ -9,7 +9,7 @@ from adderclaw import __version__
 from adderclaw.agent.run import Options, Run
 from adderclaw.agent.tool_call.approvals import refuse_unaskable
 from adderclaw.core.errors import AdderClawError, UsageError
-from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, replied
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, answer_with
 from adderclaw.core.tool_traits import ASK_USER
 from adderclaw.core.types import Json
 from adderclaw.storage import transcript
@@ -177,10 +177,10 @@ class Client:
         try:
             said = await self._link.ask({"subtype": "can_use_tool", **call, "tool_use_id": request.tool_use_id})
         except Refused:
-            return replied(None)
+            return answer_with(None)
         if said.get("behavior") != "allow":
-            return replied(None)
-        return replied(_replies(said.get("updatedInput"), {one.question for one in request.questions}))
+            return answer_with(None)
+        return answer_with(_replies(said.get("updatedInput"), {one.question for one in request.questions}))
 
 
 BOUNDARY = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__"

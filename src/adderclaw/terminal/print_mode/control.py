@@ -8,7 +8,7 @@ from typing import Any, cast
 from adderclaw.clients import stdio
 from adderclaw.clients.json_rpc.wire import MAX_LINE, Outbox
 from adderclaw.core.errors import AdderClawError, UsageError
-from adderclaw.core.json_text import no_constant
+from adderclaw.core.json_text import reject_constant
 from adderclaw.core.types import Json
 from adderclaw.terminal.print_mode import user_message
 from adderclaw.terminal.print_mode.user_message import UserMessage
@@ -217,7 +217,7 @@ async def _at_once() -> None:
 
 def _parsed(line: bytes, where: Callable[[str], str]) -> Json:
     try:
-        value: object = json.loads(line, parse_constant=no_constant)
+        value: object = json.loads(line, parse_constant=reject_constant)
     except (ValueError, RecursionError) as error:
         raise UsageError(where(f"it is no JSON ({error}): {line[:60]!r}")) from None
     if not isinstance(value, dict):

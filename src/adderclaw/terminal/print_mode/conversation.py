@@ -123,7 +123,7 @@ class _Talk:
         self._stream = Stream(run, outbox, partial=bool(given.get("partial")))
         self._replays = bool(given.get("replay"))
         if given.get("hook_events"):
-            run.runtime.bus.listen("hook events", self._hook_ran)
+            run.runtime.bus.add_sink("hook events", self._hook_ran)
         client.serve(run, self._stream)
         link.failed = self._leave
 

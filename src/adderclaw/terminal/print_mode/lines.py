@@ -132,7 +132,7 @@ class Lines:
         for message in reversed(self._session.state.history.messages):
             for block in message.blocks:
                 if isinstance(block, ToolUseBlock) and block.call.id == id:
-                    return self._session.secrets.shown_all(block.call.input)
+                    return self._session.secrets.redact_all(block.call.input)
         return {}
 
     # ------------------------------------------------------------------ messages
@@ -148,7 +148,7 @@ class Lines:
     def _blocks(self, message: Message) -> list[Json]:
         """Without what has the shape of a secret; a client that is asked about a call is asked about it as it is."""
         told = [block for one in message.blocks if (block := _told(one)) is not None]
-        return self._session.secrets.shown_all(told)
+        return self._session.secrets.redact_all(told)
 
     def user(self, content: object, uuid: str) -> Json:
         """A message as it was taken from the client."""

@@ -76,7 +76,7 @@ class Stream:
         """The figures of the reply that comes next are known."""
         self.free = asyncio.Lock()
         """Held while a turn runs."""
-        run.runtime.bus.listen("stream", self._event)
+        run.runtime.bus.add_sink("stream", self._event)
 
     def _event(self, record: EventRecord) -> None:
         """Events may come late, several in a row: each reply waits for the one that has its figures."""
@@ -96,7 +96,7 @@ class Stream:
 
     def _all(self) -> None:
         """Every message up to now."""
-        self._run.runtime.bus.catch_up()
+        self._run.runtime.bus.deliver()
         self._heard.look()
 
     def delta(self, delta: Delta) -> None:

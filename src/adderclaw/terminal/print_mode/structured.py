@@ -9,7 +9,7 @@ from adderclaw.agent.session import prompt
 from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config.foreign import json_schema as schemas
 from adderclaw.core.errors import UsageError
-from adderclaw.core.json_text import canonical, no_constant
+from adderclaw.core.json_text import canonical, reject_constant
 from adderclaw.core.types import Json, OnDelta
 
 FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?```\s*", re.DOTALL)
@@ -32,7 +32,7 @@ class Shape:
         if not isinstance(value, dict):
             raise UsageError('--json-schema: it must be a JSON object such as {"type": "object", "properties": {…}}')
         self.schema = cast(Json, value)
-        if why := schemas.unusable(self.schema):
+        if why := schemas.schema_problem(self.schema):
             raise UsageError(f"--json-schema: it is no JSON Schema that can be checked: {why}")
 
     def ask(self, session: Session) -> None:
@@ -56,7 +56,7 @@ class Shape:
 
     def _misfit(self, answer: str) -> str:
         try:
-            value: object = json.loads(_bare(answer), parse_constant=no_constant)
+            value: object = json.loads(_bare(answer), parse_constant=reject_constant)
         except (ValueError, RecursionError) as error:
             return f"it is no JSON ({error})"
         return "; ".join(schemas.problems(self.schema, value))

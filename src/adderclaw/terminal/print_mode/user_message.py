@@ -108,7 +108,7 @@ def _add(block: Json, words: list[str], texts: list[str], media: list[MediaBlock
 
 
 def _framed(name: str, text: str) -> str:
-    return framing.attached(f"{name}:\n{framing.framed(token_hex(8), text)}")
+    return framing.attachment(f"{name}:\n{framing.framed(token_hex(8), text)}")
 
 
 def _media(kind: str, source: Json, name: str) -> MediaBlock:

@@ -14,7 +14,7 @@ from adderclaw.agent.session.session import Attached, TurnResult
 from adderclaw.agent.view.items import Notice
 from adderclaw.clients.python.channel import Handle
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.errors import InUse
+from adderclaw.core.errors import SessionInUse
 from adderclaw.core.questions import Operator
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
@@ -114,7 +114,7 @@ def hold(
         channel = Repl(first, began, wanted, told)
         try:
             code = converse(channel, options, again)
-        except InUse:
+        except SessionInUse:
             if again is None or (again := _copied(again)) is None:
                 raise
             continue
@@ -200,8 +200,8 @@ def _follow_in_lines(run: Run) -> ManualCommands:
     if os.environ.get("ADDERCLAW_LOG") == "json":
         return ManualCommands(run, rows, lambda _item: None)
     live = Live(rows, run.session.session_id, show, place)
-    run.runtime.bus.leave("log")
-    run.runtime.bus.listen("lines", live.hear)
+    run.runtime.bus.remove_sink("log")
+    run.runtime.bus.add_sink("lines", live.hear)
     return ManualCommands(run, rows, show)
 
 

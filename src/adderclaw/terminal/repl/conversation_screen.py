@@ -81,8 +81,8 @@ class Talk:
         self.status = Status(run, self.live.busy)
         self.own_line = OwnLine(run, self.screen, self.live.busy)
         self.titles = Titles(run, self.screen)
-        run.runtime.bus.leave("log")  # its lines would go through what is drawn; what matters of them is a notice
-        run.runtime.bus.listen("screen", self.live.hear)
+        run.runtime.bus.remove_sink("log")  # its lines would go through what is drawn; what matters of them is a notice
+        run.runtime.bus.add_sink("screen", self.live.hear)
         self.screen.peek, self.screen.seconds, self.screen.inside = self._printed, self._runs, self._inside
         self.screen.at_once = self._at_once
         self._meanwhile: set[asyncio.Task[bool]] = set()
@@ -214,7 +214,7 @@ class Talk:
     # -------------------------------------------------------------- what is said beside it
 
     def _printed(self, call: Call) -> str:
-        latest = self.run.session.environment.context.printing.get(call.key)
+        latest = self.run.session.environment.context.live_output.get(call.key)
         return self.run.session.secrets.clean(latest().decode("utf-8", "replace")) if latest is not None else ""
 
     def _runs(self, call: Call) -> float:
@@ -275,7 +275,7 @@ class Heard:
             self._text.clear()
             self._screen.unhear()
         elif delta.kind == "text":
-            self._bus.catch_up()  # what was done before these words stands above them
+            self._bus.deliver()  # what was done before these words stands above them
             self._text.add(delta.text)
             self._screen.hear(delta.text)
 

@@ -104,7 +104,7 @@ class Files:
 
     async def found(self, typed: str, wanted: Callable[[], bool]) -> AsyncIterator[str]:
         """The best names for what is typed, until nobody wants them any more; never what may not be read."""
-        hidden = self._run.session.environment.context.hidden
+        hidden = self._run.session.environment.context.is_hidden
         root = self._run.session.environment.context.workspace.root
         async for name in searched(self.index, typed, wanted):
             if not hidden(f"{root}/{name.rstrip('/')}" if not name.startswith("/") else name.rstrip("/")):

@@ -49,7 +49,7 @@ class ManualCommands:
             result = (
                 await self._call(named.tool, named.given, f"named with @ in a message: {named.name}")
             ).finished.result
-            texts.append(framing.attached(f"{named.name}:\n{framing.framed(token_hex(8), result.content)}"))
+            texts.append(framing.attachment(f"{named.name}:\n{framing.framed(token_hex(8), result.content)}"))
             media += result.media
         if media and not self._run.session.provider.capabilities().images:
             self._show(Notice("", "warning", f"{visible(self._run.session.model)} sees no pictures: they are left out"))
@@ -74,7 +74,7 @@ class ManualCommands:
             return
         result = (await self._call(BASH, {"command": line}, "typed by hand")).finished.result
         text = f"The user ran this command:\n{line}\n{framing.framed(token_hex(8), result.content)}"
-        self._waiting.append(framing.attached(text))
+        self._waiting.append(framing.attachment(text))
 
     async def note(self, text: str) -> None:
         """Remember a line, and say where it is."""

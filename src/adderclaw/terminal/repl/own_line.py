@@ -60,7 +60,7 @@ class OwnLine:
 
     def start(self) -> None:
         if self.settings.command:
-            self._run.runtime.bus.listen("status line", self._hear)
+            self._run.runtime.bus.add_sink("status line", self._hear)
             self._task = asyncio.ensure_future(self._follow())
             self.poke()
 

@@ -13,8 +13,8 @@ from adderclaw.core.questions import (
     Question,
     QuestionRequest,
     Replies,
-    reached,
-    replied,
+    answer_with,
+    approval_with_registries,
 )
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
@@ -221,9 +221,9 @@ class OnScreen:
             for question in request.questions:
                 values, words = await answered(screen, _question(question))
                 if not values:
-                    return replied(None)
+                    return answer_with(None)
                 replies[question.question] = meant(question, words) if words else ", ".join(values)
-        return replied(replies)
+        return answer_with(replies)
 
 
 GRANTING = (
@@ -247,7 +247,7 @@ def _options(registries: Sequence[str], granting: Sequence[Option]) -> list[Opti
 def _answer(values: list[str], words: str, request: ApprovalRequest) -> Answer:
     match values:
         case ["registries"]:
-            return reached(request)
+            return approval_with_registries(request)
         case ["yes"]:
             return Answer(approved=True, by="operator")
         case ["session" | "project" | "user" as where]:

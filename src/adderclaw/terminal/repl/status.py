@@ -6,7 +6,7 @@ import time
 
 from adderclaw.agent.run import Run
 from adderclaw.agent.view.live import Busy
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.redaction import visible
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
@@ -58,7 +58,7 @@ def branch(root: str) -> str:
     """What HEAD names; the short id where that is no branch; nothing where there is no repository of its own."""
     try:
         head = workspace.read(WorkspacePath(root, ".git/HEAD"), LONGEST).decode("utf-8", "replace").strip()
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return ""
     if (found := _REF.fullmatch(head)) is not None:
         return visible(found[1], keep_newlines=False)

@@ -9,7 +9,7 @@ from adderclaw.agent.run import Run
 from adderclaw.agent.run import session_setup as sessions
 from adderclaw.agent.session.tape import NO_TAPE
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.framing import framed, sealed
+from adderclaw.core.framing import content_mark, framed
 from adderclaw.core.redaction import visible
 from adderclaw.storage import transcript
 from adderclaw.terminal.repl import conversations
@@ -74,12 +74,12 @@ class Titles:
     async def _name(self, message: str, answer: str) -> None:
         session = self._run.session
         # it belongs to no turn that a replay goes through, and has a span of its own beside that of the next turn
-        beside = replace(session, tape=NO_TAPE, bus=session.bus.of_session(session.session_id))
+        beside = replace(session, tape=NO_TAPE, bus=session.bus.for_session(session.session_id))
         said = session.secrets.scrub(f"the person:\n{message[:SEEN]}\n\nthe agent:\n{answer[:SEEN]}")
         try:
             async with asyncio.timeout(SECONDS):
                 told = await sessions.ask_small_model(
-                    self._run.runtime, beside, ASKED, framed(sealed(said), said), "title", "", max_tokens=LONGEST
+                    self._run.runtime, beside, ASKED, framed(content_mark(said), said), "title", "", max_tokens=LONGEST
                 )
         except (AdderClawError, TimeoutError):
             return  # then it is called by its first words

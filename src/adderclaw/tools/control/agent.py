@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.config.places import foreign_homes
 from adderclaw.core import home_names
-from adderclaw.core.child import Child, ChildReport
+from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import record
 from adderclaw.core.types import (
@@ -20,8 +20,8 @@ from adderclaw.core.types import (
     ToolContext,
     ToolResult,
     Touch,
-    effort_of,
     own_words,
+    parse_effort,
     rejected,
 )
 from adderclaw.sandbox import workspace
@@ -56,21 +56,23 @@ def _decode(arguments: Json) -> AgentArguments:
     return decode(AgentArguments, {key: value for key, value in arguments.items() if key not in IGNORED_KEYS})
 
 
-def _build_child(arguments: AgentArguments, definition: "Definition", ctx: ToolContext, *, overlaps: bool) -> Child:
-    return Child(
+def _build_child(
+    arguments: AgentArguments, definition: "Definition", ctx: ToolContext, *, overlaps: bool
+) -> ChildRequest:
+    return ChildRequest(
         prompt=arguments.prompt,
         agent_type=definition.name,
         description=arguments.description,
         system=definition.system,
         tools=definition.tools,
-        without=definition.without,
+        excluded_tools=definition.without,
         mode=definition.mode,
         model=arguments.model or definition.model,
-        thinking=Thinking(effort_of(arguments.effort)).over(definition.thinking),
+        thinking=Thinking(parse_effort(arguments.effort)).with_fallback(definition.thinking),
         max_rounds=definition.max_rounds,
         background=arguments.run_in_background or definition.background,
         tool_use_id=ctx.tool_use_id,
-        waits=overlaps,
+        waits_for_slot=overlaps,
     )
 
 
@@ -83,7 +85,7 @@ def _find_definition(kit: "Kit", arguments: AgentArguments) -> "Definition | Too
     if len(arguments.prompt) > MAX_PROMPT:
         fix = "put long material into a file and name it"
         return rejected(f"the prompt has {len(arguments.prompt)} characters, at most {MAX_PROMPT} are allowed: {fix}.")
-    if arguments.effort and effort_of(arguments.effort) is None:
+    if arguments.effort and parse_effort(arguments.effort) is None:
         return rejected(f"effort: {arguments.effort[:40]!r} is not one of {', '.join(EFFORTS)}.")
     known = _known(kit)
     requested = arguments.subagent_type.strip() or DEFAULT_TYPE
@@ -99,9 +101,9 @@ def _known(kit: "Kit") -> "KnownDefinitions":
 
 
 def _unknown_type_message(known: Any, requested: str) -> str:
-    from adderclaw.core.suggestions import meant
+    from adderclaw.core.suggestions import did_you_mean
 
-    hint = meant(requested, known.by_name) or "."
+    hint = did_you_mean(requested, known.by_name) or "."
     named = {requested.lower(), requested.lower().partition(":")[0]}  # also a plugin whose agent was left out
     left_out = [problem for problem in known.problems if any(name in problem.lower() for name in named)]
     why = f" ({'; '.join(left_out)[:1000]})" if left_out else ""
@@ -146,10 +148,10 @@ def _result(report: ChildReport, most: int, ctx: ToolContext) -> ToolResult:
         "totalToolUseCount": report.tool_calls,
         "resolvedModel": report.model,
     }
-    return ToolResult(report_text(report, most, ctx.keep), "rejected" if failed else "ok", facts)
+    return ToolResult(report_text(report, most, ctx.store_output), "rejected" if failed else "ok", facts)
 
 
-def _worktree_name(order: Child, ctx: ToolContext) -> str:
+def _worktree_name(order: ChildRequest, ctx: ToolContext) -> str:
     """An unused worktree name: some models reuse the id of a call in a later reply."""
     from adderclaw.tools import worktree
 
@@ -161,7 +163,7 @@ def _worktree_name(order: Child, ctx: ToolContext) -> str:
     return name
 
 
-async def _run_in_worktree(kit: "Kit", order: Child, ctx: ToolContext) -> ToolResult:
+async def _run_in_worktree(kit: "Kit", order: ChildRequest, ctx: ToolContext) -> ToolResult:
     """Runs a subagent in its own worktree, which is removed afterwards if nothing would be lost."""
     from adderclaw.tools import worktree
 
@@ -180,7 +182,7 @@ async def _run_in_worktree(kit: "Kit", order: Child, ctx: ToolContext) -> ToolRe
     return replace(result, content=f"{result.content}\n(its work is in {tree.path}, branch {branch})", metadata=facts)
 
 
-async def _run_subagent(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
+async def _run_subagent(kit: "Kit", order: ChildRequest, ctx: ToolContext, *, apart: bool) -> ToolResult:
     """Runs a subagent to its end, in its own worktree or in the workspace."""
     if apart:
         return await _run_in_worktree(kit, order, ctx)
@@ -190,7 +192,7 @@ async def _run_subagent(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bo
         return rejected(f"the subagent could not begin: {error}")
 
 
-def _start_in_background(kit: "Kit", order: Child, ctx: ToolContext, *, apart: bool) -> ToolResult:
+def _start_in_background(kit: "Kit", order: ChildRequest, ctx: ToolContext, *, apart: bool) -> ToolResult:
     """Starts a subagent as a background task. The model receives its answer once, when it ends."""
     from adderclaw.tools.background import Output, TaskOutcome, TooManyTasks
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from adderclaw.core.decode import Between
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import record
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.tools.specs import spec
 
 MAX_RESULTS = 20
@@ -110,7 +110,7 @@ def tools() -> tuple[Tool[Any], ...]:
     async def run(arguments: ToolSearchArguments, ctx: ToolContext) -> ToolResult:
         if len(arguments.query) > MAX_QUERY:
             return rejected(f"the query has {len(arguments.query)} characters; at most {MAX_QUERY} are allowed.")
-        failed = await ctx.host.connecting()
+        failed = await ctx.host.wait_for_servers()
         result = search_tools(ctx.host.tools(), arguments.query, arguments.max_results)
         if failed:
             return replace(result, content=f"{result.content}\n{failed}")
@@ -125,10 +125,10 @@ def tools() -> tuple[Tool[Any], ...]:
         Tool(
             "ToolSearch",
             ToolSearchArguments,
-            preparing(SEARCH_TOUCH, run),
+            fixed_prepare(SEARCH_TOUCH, run),
             known.description,
             known.parameters,
             timeout=lambda _given: 60.0,
         ),
-        Tool("Call", CallArguments, preparing(SEARCH_TOUCH, call), caller.description, caller.parameters),
+        Tool("Call", CallArguments, fixed_prepare(SEARCH_TOUCH, call), caller.description, caller.parameters),
     )

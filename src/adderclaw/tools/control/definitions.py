@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from adderclaw.config.paths import followed
 from adderclaw.config.places import foreign_homes
-from adderclaw.core.errors import ConfigError, Refused
-from adderclaw.core.tool_traits import in_set
-from adderclaw.core.types import DEFAULT_THINKING, EFFORTS, Json, PermissionMode, Thinking, effort_of
+from adderclaw.core.errors import ConfigError, PathRefused
+from adderclaw.core.tool_traits import tools_in_set
+from adderclaw.core.types import DEFAULT_THINKING, EFFORTS, Json, PermissionMode, Thinking, parse_effort
 from adderclaw.sandbox import workspace
 from adderclaw.tools.control.agent import BUILT_IN, FOLDERS
 
@@ -27,7 +27,7 @@ KEYS = frozenset(
     ("name", "description", "tools", "disallowedTools", "model", "permissionMode", "maxTurns", "background", "effort")
 )
 PLUGIN_KEYS = KEYS - {"permissionMode"}
-READ_ONLY_TOOLS = in_set("explorer")
+READ_ONLY_TOOLS = tools_in_set("explorer")
 
 COMMON = """\
 You are a subagent: you work on one task for another agent, in the workspace {workspace}. Nobody answers questions.
@@ -102,7 +102,7 @@ def known_definitions(
 
 def _require_tools(definition: Definition, brought: Sequence[str], problems: list[str]) -> None:
     """Raises ValueError for an unknown tool. A file that another program also reads only loses that name."""
-    from adderclaw.core.suggestions import meant
+    from adderclaw.core.suggestions import did_you_mean
     from adderclaw.tools.names import SERVER_PREFIX, builtin_names
 
     existing = (*builtin_names(), *brought)
@@ -110,7 +110,7 @@ def _require_tools(definition: Definition, brought: Sequence[str], problems: lis
         for name in listed or ():
             if name in existing or name.startswith(SERVER_PREFIX) or "*" in name:
                 continue
-            wrong = f"{key}: there is no tool {name[:80]!r}{meant(name, existing)}"
+            wrong = f"{key}: there is no tool {name[:80]!r}{did_you_mean(name, existing)}"
             if "/.claude/" not in definition.source:
                 raise ValueError(wrong)
             problems.append(f"{definition.source}: {wrong}; it is left out")
@@ -167,7 +167,7 @@ def _markdown(root: str, folder: str, problems: list[str]) -> dict[str, bytes]:
 
     try:
         listed = workspace.entries(workspace.resolved_path(followed(os.path.join(root, folder))))
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return {}
     names = [entry.path.name for entry in listed if entry.path.name.endswith(".md")]
     contents: dict[str, bytes] = {}
@@ -250,7 +250,7 @@ def _thinking(value: object) -> Thinking:
     """`effort`: a level, or a number of thinking tokens."""
     if value is None:
         return DEFAULT_THINKING
-    if (effort := effort_of(value)) is not None:
+    if (effort := parse_effort(value)) is not None:
         return Thinking(effort)
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,7}", str(value)):
         raise ValueError(f"effort: {str(value)[:40]!r} is not one of {', '.join(EFFORTS)}, nor a number of tokens")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import record
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def _length_problem(*texts: str) -> str | None:
 async def _fire_and_get_block(ctx: ToolContext, event: str, number: int, subject: str, description: str) -> str | None:
     """Fires a hook event for a task; returns the reason if a hook blocks it, else None."""
     task = {"task_id": str(number), "task_subject": subject, "task_description": description}
-    outcome = await ctx.host.fire(event, task)
+    outcome = await ctx.host.run_hooks(event, task)
     return (outcome.reason or "a hook blocked it") if outcome.blocked else None
 
 
@@ -282,7 +282,7 @@ def _tool[A](
     return Tool(
         name,
         arguments,
-        preparing(Touch(why=why), run),
+        fixed_prepare(Touch(why=why), run),
         known.description,
         known.parameters,
         timeout=lambda _given: 660.0,  # hooks of TaskCreated and TaskCompleted may take their time

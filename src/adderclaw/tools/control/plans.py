@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from adderclaw.core.json_text import digest
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.record import record
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, refused, rejected
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, refused, rejected
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _begin_planning(store: "Store", ctx: ToolContext, number: int, by: "Mover") 
 async def _ask_for_approval(text: str, ctx: ToolContext, replaces: str) -> Answer:
     reason = f"the plan needs your approval; then files can be written and commands run{replaces}"
     notice = {"message": f"ExitPlanMode: {reason}", "title": "Approval needed"}
-    await ctx.host.fire("Notification", {**notice, "notification_type": "permission_prompt"})
+    await ctx.host.run_hooks("Notification", {**notice, "notification_type": "permission_prompt"})
     return await ctx.host.approve(
         ApprovalRequest("ExitPlanMode", "medium", reason, text, ctx.tool_use_id, plan_hash=digest(text))
     )
@@ -167,7 +167,7 @@ def _tool(name: str, arguments: type[Any], why: str, run: Any, seconds: float) -
     return Tool(
         name,
         arguments,
-        preparing(Touch(why=why), run),
+        fixed_prepare(Touch(why=why), run),
         known.description,
         known.parameters,
         timeout=lambda _given: seconds,

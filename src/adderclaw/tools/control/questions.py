@@ -15,8 +15,8 @@ from adderclaw.core.types import (
     ToolContext,
     ToolResult,
     Touch,
+    fixed_prepare,
     own_words,
-    preparing,
     rejected,
 )
 from adderclaw.tools.paths import catch_refusals, open_file, path_fact, printable
@@ -133,7 +133,7 @@ def _ask(kit: "Kit") -> Tool[Any]:
         if arguments.answers and ctx.rewritten:  # only a hook may set answers; those from the model are ignored
             return own_words(_format_replies(arguments.answers), {"answers": arguments.answers})
         notice = {"message": arguments.questions[0].question, "title": "The agent asks"}
-        await ctx.host.fire("Notification", {**notice, "notification_type": "agent_needs_input"})
+        await ctx.host.run_hooks("Notification", {**notice, "notification_type": "agent_needs_input"})
         asked = tuple(_build_question(question) for question in arguments.questions)
         answer = await ctx.host.ask(QuestionRequest(asked, tool_use_id=ctx.tool_use_id))
         if answer.replies is None:
@@ -145,7 +145,7 @@ def _ask(kit: "Kit") -> Tool[Any]:
     return Tool(
         "AskUserQuestion",
         AskUserQuestionArguments,
-        preparing(Touch(why="asks the operator"), run),
+        fixed_prepare(Touch(why="asks the operator"), run),
         known.description,
         known.parameters,
         (Alias("ask_user"),),
@@ -165,7 +165,7 @@ def _brief() -> Tool[Any]:
         if len(arguments.message) > MAX_MESSAGE or len(arguments.attachments) > MAX_ATTACHMENTS:
             return rejected(f"at most {MAX_MESSAGE} characters and {MAX_ATTACHMENTS} attachments are sent at once.")
         attached = _describe_attachments(targets, ctx)
-        ctx.host.say(arguments.message, attached, arguments.status)
+        ctx.host.show_message(arguments.message, attached, arguments.status)
         suffix = f" with {len(attached)} attachments" if attached else ""
         return own_words(f"Told the operator{suffix}.", {"attachments": attached})
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.framing import framed
 from adderclaw.core.host import Host
 from adderclaw.core.record import record
@@ -60,12 +60,12 @@ async def fill_placeholders(called: CalledSkill, host: Host) -> str:
     for mark, command in called.inline.items():
         if mark in text:  # otherwise it was in a part that was cut off
             asked = mark in called.asked
-            result = await host.call(BASH, {"command": command}, f"a command in {called.path}", asked=asked)
+            result = await host.call_tool(BASH, {"command": command}, f"a command in {called.path}", asked=asked)
             text = text.replace(mark, f"`{command}`:\n{framed(token_hex(8), result.content)}")
     for mark, path in called.named.items():
         if mark in text:
             tool, arguments = (LS, {"path": path}) if is_directory(path) else (READ, {"file_path": path})
-            result = await host.call(tool, arguments, f"named with @ in {called.path}", asked=mark in called.asked)
+            result = await host.call_tool(tool, arguments, f"named with @ in {called.path}", asked=mark in called.asked)
             text = text.replace(mark, f"{path}:\n{framed(token_hex(8), result.content)}")
     return text
 
@@ -79,7 +79,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
         why = f"loads the skill {arguments.skill[:64]}"
         try:
             skill = chosen(arguments, ctx)
-        except Refused as error:
+        except PathRefused as error:
             reason = error.reason
             return Prepared(Touch(why=why), lambda: refused(reason))
         touch = Touch(reads=(paths.path_fact(skill.path, ctx),), why=why)
@@ -87,9 +87,9 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
 
     def chosen(arguments: SkillArguments, ctx: ToolContext) -> PreparedSkill:
         if kit.skills is None:
-            raise Refused("there are no skills: no skills folder exists.")
+            raise PathRefused("there are no skills: no skills folder exists.")
         if len(arguments.args) > MAX_ARGUMENTS:
-            raise Refused(f"args has {len(arguments.args)} characters; at most {MAX_ARGUMENTS} are allowed.")
+            raise PathRefused(f"args has {len(arguments.args)} characters; at most {MAX_ARGUMENTS} are allowed.")
         return kit.skills.prepared(_name(arguments), arguments.args, arguments.file, ctx.session_id)
 
     async def refused(reason: str) -> ToolResult:
@@ -98,9 +98,9 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
     async def run(arguments: SkillArguments, skill: PreparedSkill, ctx: ToolContext) -> ToolResult:
         try:
             called = skill.read()
-        except Refused as error:
+        except PathRefused as error:
             return rejected(error.reason)
-        granted = ctx.host.lend(called.rules, called.effort)
+        granted = ctx.host.grant_for_turn(called.rules, called.effort)
         text = await fill_placeholders(called, ctx.host)
         return own_words(text, {"skill": arguments.skill, "file": called.path, "granted": granted})
 

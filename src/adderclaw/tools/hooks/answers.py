@@ -3,7 +3,7 @@
 import json
 from typing import Any, NamedTuple, cast
 
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.types import Json, Verdict
 from adderclaw.tools.hooks import catalogue
 from adderclaw.tools.hooks.catalogue import EVENTS
@@ -203,11 +203,11 @@ class Merge:
             self._specific.pop("content", None)
             self._specific |= {name: arm[name] for name in ("action", "content") if name in arm}
 
-    def result(self) -> Merged:
+    def result(self) -> HookOutcome:
         blocks = sorted(self._blocks)
         reason = "\n".join(f"[{ordinal}] {text}" for ordinal, text in blocks)
         refused = bool(blocks) or self._verdict == "deny"
-        return Merged(
+        return HookOutcome(
             blocked=bool(blocks),
             reason=reason,
             verdict=self._verdict,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.tools.hooks.answers import HookRun
 from adderclaw.tools.hooks.process import STREAM_BYTES, TRUNCATED, decode_output
 from adderclaw.tools.hooks.settings import Hook
@@ -20,7 +20,7 @@ async def post_hook(hook: Hook, body: str, environ: Mapping[str, str]) -> HookRu
         target = parse(hook.command, "POST")
         headers = {"content-type": "application/json", "accept": "application/json", **request_headers(hook, environ)}
         answer = await exchange(target, headers, body.encode(), Hosts.named_by_operator(target), STREAM_BYTES)
-    except (Refused, Failed) as error:
+    except (PathRefused, Failed) as error:
         return HookRun(None, stderr=f"not answered: {error}")
     text = decode_output(answer.body, cut=answer.cut)
     if not 200 <= answer.status < 300:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import Any
 
-from adderclaw.core.hook_outcome import Merged
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json
 from adderclaw.storage.hooks import Invocation
@@ -66,7 +66,7 @@ class HookChain:
     """Ordinals of the hooks that ran in this session, for hooks that run once."""
 
 
-async def run_hooks(hooks: tuple[Hook, ...], event: str, fields: Json, chain: HookChain) -> Merged:
+async def run_hooks(hooks: tuple[Hook, ...], event: str, fields: Json, chain: HookChain) -> HookOutcome:
     """Runs the hooks that match an event and merges their answers. `fields` are the event's own fields."""
     for problem in catalogue.field_problems(EVENTS[event].fields, fields):
         chain.warn(f"hook event {event}: {problem}")

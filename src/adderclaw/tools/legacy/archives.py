@@ -15,7 +15,7 @@ from adderclaw.policy.legacy.programs import patches
 from adderclaw.policy.legacy.programs.operands import ARCHIVE, PATCH
 from adderclaw.policy.paths import protected_name
 from adderclaw.sandbox import workspace
-from adderclaw.tools.paths import Refused
+from adderclaw.tools.paths import PathRefused
 
 MAX_MEMBERS = 100_000
 MAX_BYTES = 512 << 20
@@ -51,7 +51,7 @@ def _members(path: str) -> Iterator[str]:
     try:
         with _opened(path) as file:
             if os.fstat(file.fileno()).st_size > MAX_BYTES:
-                raise Refused(f"{path} is too large to look into before it is unpacked")
+                raise PathRefused(f"{path} is too large to look into before it is unpacked")
             if zipfile.is_zipfile(file):
                 _check_directory(path, file)
                 archive = zipfile.ZipFile(file)
@@ -62,10 +62,10 @@ def _members(path: str) -> Iterator[str]:
             file.seek(0)
             archive = tarfile.open(fileobj=_Unpacked(path, _decompressed(file)), mode="r:")  # noqa: SIM115 - the file below it is closed
             yield from _bounded(path, (_whole(member.name, _tar_link(member)) for member in archive))
-    except Refused:
+    except PathRefused:
         raise
     except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, *_BROKEN) as error:
-        raise Refused(f"{path} cannot be looked into before it is unpacked: {error}") from error
+        raise PathRefused(f"{path} cannot be looked into before it is unpacked: {error}") from error
 
 
 _BROKEN = (NotImplementedError, RuntimeError, ValueError, lzma.LZMAError, zlib.error)
@@ -79,12 +79,12 @@ def _check_directory(path: str, file: BinaryIO) -> None:
         if data[end - 20 : end - 16] == b"PK\x06\x07":  # zip64: its own record stands before
             size = int.from_bytes(data[end - 36 : end - 28], "little")
         if size > MAX_DIRECTORY:
-            raise Refused(f"{path} has a list of files of {size:,} bytes, which is too long to read")
+            raise PathRefused(f"{path} has a list of files of {size:,} bytes, which is too long to read")
         count, at = 0, data.find(b"PK\x01\x02")
         while at >= 0 and count <= MAX_MEMBERS:
             count, at = count + 1, data.find(b"PK\x01\x02", at + 4)
         if count > MAX_MEMBERS:
-            raise Refused(f"{path} holds more than {MAX_MEMBERS:,} files")
+            raise PathRefused(f"{path} holds more than {MAX_MEMBERS:,} files")
 
 
 def _decompressed(file: BinaryIO) -> BinaryIO:
@@ -107,12 +107,12 @@ class _Unpacked(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= MAX_HEADER:
-            raise Refused(f"{self._path} has a header of {size:,} bytes, which is too long to read")
+            raise PathRefused(f"{self._path} has a header of {size:,} bytes, which is too long to read")
         return self._file.read(size)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         if offset > MAX_UNPACKED:
-            raise Refused(f"{self._path} would unpack to more than {MAX_UNPACKED >> 30} GiB")
+            raise PathRefused(f"{self._path} would unpack to more than {MAX_UNPACKED >> 30} GiB")
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
@@ -146,14 +146,14 @@ def _zip_link(archive: object, info: object) -> str:
 def _whole(name: str, link: str) -> str:
     """A member that leads out, by its name or as a link, is named by where it leads."""
     if link.startswith("/") or ".." in link.split("/"):
-        raise Refused(f"it holds {name}, a link that leads to {link}")
+        raise PathRefused(f"it holds {name}, a link that leads to {link}")
     return name.removeprefix("./")
 
 
 def _bounded(path: str, members: Iterator[str]) -> Iterator[str]:
     for count, name in enumerate(members):
         if count >= MAX_MEMBERS:
-            raise Refused(f"{path} holds more than {MAX_MEMBERS:,} files")
+            raise PathRefused(f"{path} holds more than {MAX_MEMBERS:,} files")
         yield name
 
 
@@ -162,9 +162,9 @@ def _changed(path: str) -> Iterator[str]:
         with _opened(path) as file:
             text = file.read(_MAX_PATCH + 1).decode("utf-8", "surrogateescape")
     except OSError as error:
-        raise Refused(f"{path} cannot be looked into before it is applied: {error}") from error
+        raise PathRefused(f"{path} cannot be looked into before it is applied: {error}") from error
     if len(text) > _MAX_PATCH:
-        raise Refused(f"{path} is too large to look into before it is applied")
+        raise PathRefused(f"{path} is too large to look into before it is applied")
     if not patches.is_plain(text):
-        raise Refused(f"{path} is not a patch of plain names and hunks alone")
+        raise PathRefused(f"{path} is not a patch of plain names and hunks alone")
     yield from patches.changed(text)

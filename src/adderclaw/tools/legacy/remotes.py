@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.types import RemoteFact
 from adderclaw.policy.legacy.programs.allowlist import PROGRAMS
 from adderclaw.policy.legacy.programs.git import command_of
@@ -202,7 +202,7 @@ def _git_directory(folder: str, roots: tuple[str, ...]) -> str:
     try:
         if workspace.is_folder(place):
             return f"{folder}/.git"
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return ""
     pointed = _text(f"{folder}/.git", roots).partition("gitdir:")[2].strip()
     return os.path.normpath(os.path.join(folder, pointed)) if pointed else ""
@@ -212,7 +212,7 @@ def _text(path: str, roots: tuple[str, ...]) -> str:
     place = workspace.within_roots(path, roots)
     try:
         return workspace.read(place, MOST_BYTES).decode("utf-8-sig", "replace") if place is not None else ""
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return ""
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.policy.legacy.shell.words import Component
 from adderclaw.sandbox import workspace
 
@@ -19,7 +19,7 @@ def within(cwd: str, roots: Sequence[str]) -> Callable[[str, tuple[Component, ..
     def look(folder: str, parts: tuple[Component, ...]) -> list[str] | None:
         try:
             return sorted(_Walk(os.path.join(cwd, folder), tuple(roots)).over(parts))
-        except (OSError, Refused):  # outside of the workspace, too much, or names that cannot be shown
+        except (OSError, PathRefused):  # outside of the workspace, too much, or names that cannot be shown
             return None
 
     return look
@@ -49,7 +49,7 @@ class _Walk:
         folder = followed(os.path.join(self.start, prefix))
         place = workspace.within_roots(folder, self.roots)
         if place is None:
-            raise Refused(f"{folder} is outside the workspace")
+            raise PathRefused(f"{folder} is outside the workspace")
         try:
             opened = workspace.open_folder(place)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -65,11 +65,11 @@ class _Walk:
     def fits(self, entry: "os.DirEntry[str]", wanted: re.Pattern[str], part: Component) -> bool:
         self.entries += 1
         if self.entries > MAX_ENTRIES:
-            raise Refused(f"more than {MAX_ENTRIES:,} names are looked at for one pattern")
+            raise PathRefused(f"more than {MAX_ENTRIES:,} names are looked at for one pattern")
         if not wanted.fullmatch(entry.name) or (entry.name.startswith(".") and not part.dots):
             return False
         if not entry.name.isprintable():
-            raise Refused("a name cannot be shown")
+            raise PathRefused("a name cannot be shown")
         return True
 
 

@@ -13,7 +13,7 @@ from adderclaw import __version__
 from adderclaw.config.servers import Entry, Missing, filled
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.events import Body
-from adderclaw.core.redaction import Secrets, secret_name, visible
+from adderclaw.core.redaction import Secrets, is_secret_name, visible
 from adderclaw.core.types import Clock, Json
 from adderclaw.tools.mcp.definitions import MAX_TOOLS, Listing, list_definitions
 from adderclaw.tools.mcp.fetches import NO_SETTINGS, OFFLINE, outside_workspace
@@ -412,7 +412,7 @@ class Connection:
         """Fills in variables, and registers values with secret names so that they are redacted everywhere."""
         values = {name: filled(text) for name, text in table.items()}
         for name, value in values.items():
-            if secret_name(name):
+            if is_secret_name(name):
                 self._wires.secrets.add(value.rpartition(" ")[2])
         return values
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -54,7 +54,7 @@ def handlers(resources: Resources) -> dict[str, Any]:
     async def get_prompt(_context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         try:
             text = await resources.prompt(params.name, dict(params.arguments or {}))
-        except Refused as error:
+        except PathRefused as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(messages=[message])
@@ -75,7 +75,7 @@ def handlers(resources: Resources) -> dict[str, Any]:
         uri = str(params.uri)
         try:
             text, kind = resources.read(uri)
-        except Refused as error:
+        except PathRefused as error:
             raise MCPError(types.INVALID_PARAMS, str(error), {"uri": uri}) from None
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=kind, text=text)])
 

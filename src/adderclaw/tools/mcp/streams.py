@@ -10,7 +10,7 @@ import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.json_text import MOST_CONTAINERS
 from adderclaw.models.http import urls
 from adderclaw.models.http.client import Checked, Failed, Transport, trusted
@@ -56,7 +56,7 @@ class Capped(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
             response = await self._inner.handle_async_request(request)
-        except (Failed, Refused, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
+        except (Failed, PathRefused, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
             raise httpx2.ConnectError(str(error) or type(error).__name__) from None
         if self._open_door and response.status_code == 401:  # the SDK would only say that it is an error
             await response.aclose()

@@ -13,7 +13,7 @@ from adderclaw.config.plugins.manifest import FOREIGN, OWN
 from adderclaw.config.plugins.tree import changes
 from adderclaw.core.errors import ConfigError, Problem, UsageError
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.suggestions import meant
+from adderclaw.core.suggestions import did_you_mean
 from adderclaw.core.types import Json
 from adderclaw.tools.plugins import folders, sources
 from adderclaw.tools.plugins.folders import Source
@@ -150,7 +150,7 @@ def find_plugin(home: str, name: str) -> Plugin:
     plugin = installed.one(home, name)
     if plugin is None:
         names = [known.name for known in installed.known(home)]
-        hint = meant(name, names) or (f"; there is: {', '.join(names)}" if names else "; none is installed")
+        hint = did_you_mean(name, names) or (f"; there is: {', '.join(names)}" if names else "; none is installed")
         raise UsageError(f"there is no plugin {name!r}{hint}")
     return plugin
 

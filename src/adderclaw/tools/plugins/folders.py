@@ -11,7 +11,7 @@ from adderclaw.config.paths import followed
 from adderclaw.config.plugins import installed
 from adderclaw.config.plugins.tree import MOST_BYTES, NOT_COPIED, survey, unfit, walked
 from adderclaw.config.safe_open import ANCHOR, READ, open_real, opener
-from adderclaw.core.errors import AdderClawError, ConfigError, InUse
+from adderclaw.core.errors import AdderClawError, ConfigError, SessionInUse
 from adderclaw.core.types import Json
 
 NEW_PREFIX, BACKUP_PREFIX = ".new-", ".before-"
@@ -67,7 +67,7 @@ def _lock(folder: str) -> int:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 os.close(lock)
-                raise InUse(BUSY) from None
+                raise SessionInUse(BUSY) from None
             if os.fstat(lock).st_nlink:
                 return lock
             os.close(lock)
@@ -77,7 +77,7 @@ def clean_up(home: str) -> None:
     """Put right what a killed process left behind, if there is anything and nobody is at work."""
     with suppress(OSError):
         if any(name.startswith((NEW_PREFIX, BACKUP_PREFIX)) for name in os.listdir(installed.folder(home))):
-            with suppress(InUse), plugins_locked(home):
+            with suppress(SessionInUse), plugins_locked(home):
                 pass
 
 

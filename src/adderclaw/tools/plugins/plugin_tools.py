@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw.config.foreign import json_schema
 from adderclaw.config.plugins.manifest import DESCRIPTION_CHARS, Manifest, PluginTool, inner
-from adderclaw.core.decode import Invalid, shown
-from adderclaw.core.json_text import canonical, no_constant
+from adderclaw.core.decode import Invalid, short_json
+from adderclaw.core.json_text import canonical, reject_constant
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import (
     Disabled,
@@ -76,7 +76,7 @@ def name_clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
 
 def unusable_schemas(manifest: Manifest) -> list[str]:
     """Which tools have a schema by which nothing can be checked, and why."""
-    reasons = ((tool.name, json_schema.unusable(tool.schema)) for tool in manifest.tools)
+    reasons = ((tool.name, json_schema.schema_problem(tool.schema)) for tool in manifest.tools)
     return [f"tools: the schema of {name!r} cannot be used: {visible(why)}" for name, why in reasons if why]
 
 
@@ -172,7 +172,7 @@ def _read_answer(plugin: "LoadedPlugin", tool: PluginTool, done: Finished) -> To
     if not done.stdout.strip():
         return failed("answered nothing; it must print JSON on stdout")
     try:
-        value: Any = json.loads(done.stdout.decode(), parse_constant=no_constant)
+        value: Any = json.loads(done.stdout.decode(), parse_constant=reject_constant)
     except (ValueError, RecursionError) as error:
         start = visible(done.stdout[:200].decode("utf-8", "replace"))
         return failed(f"did not answer JSON ({_short(error)}); its answer begins: {start}")
@@ -191,13 +191,13 @@ def _read_answer(plugin: "LoadedPlugin", tool: PluginTool, done: Finished) -> To
 
 def _shape_problem(answer: Json) -> str:
     if not isinstance(answer["success"], bool):
-        return f"success must be true or false, not {shown(answer['success'])}"
+        return f"success must be true or false, not {short_json(answer['success'])}"
     if unknown := sorted(answer.keys() - KEYS):
-        return f"{shown(unknown[0])} means nothing beside success"
+        return f"{short_json(unknown[0])} means nothing beside success"
     if not isinstance(answer.get("error", ""), str | None):
-        return f"error must be text, not {shown(answer['error'])}"
+        return f"error must be text, not {short_json(answer['error'])}"
     if not isinstance(answer.get("metadata", {}), dict):
-        return f"metadata must be an object, not {shown(answer['metadata'])}"
+        return f"metadata must be an object, not {short_json(answer['metadata'])}"
     if len(canonical(answer.get("metadata"))) > METADATA_BYTES:
         return f"metadata has more than {METADATA_BYTES} bytes"
     return ""

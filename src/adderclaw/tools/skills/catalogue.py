@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, cast
 from adderclaw.config.foreign import frontmatter
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.record import record
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
@@ -265,7 +265,7 @@ def _command(source: SkillFolder, path: str, name: str) -> Skill:
     try:
         data = _head(folder, file)
         head = frontmatter.parse(data) if data.removeprefix(frontmatter.BOM).startswith(b"---") else NO_HEAD
-    except (frontmatter.Malformed, Refused) as error:
+    except (frontmatter.Malformed, PathRefused) as error:
         return _broken_skill(shown, folder, source.scope, str(error), file)
     except OSError as error:
         return _broken_skill(shown, folder, source.scope, f"{file} cannot be read: {error.strerror}", file)
@@ -289,7 +289,7 @@ NO_HEAD = frontmatter.Head({}, ())
 def _entries(folder: str, notes: list[str]) -> list[workspace.Entry]:
     try:
         entries = workspace.entries(workspace.resolved_path(folder))
-    except (FileNotFoundError, NotADirectoryError, Refused):
+    except (FileNotFoundError, NotADirectoryError, PathRefused):
         return []
     except OSError as error:
         notes.append(f"{folder} cannot be looked into: {error.strerror}")
@@ -323,7 +323,7 @@ def inspect_skill(folder: str, scope: Scope = "project", called: str = "") -> Sk
         return _broken_skill(shown, folder, scope, "there is no SKILL.md in its folder")
     try:
         head = frontmatter.parse(_head(folder, file))
-    except (frontmatter.Malformed, Refused) as error:
+    except (frontmatter.Malformed, PathRefused) as error:
         return _broken_skill(shown, folder, scope, str(error), file)
     except OSError as error:
         return _broken_skill(shown, folder, scope, f"{file} cannot be read: {error.strerror}", file)

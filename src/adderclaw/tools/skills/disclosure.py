@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from adderclaw.config.foreign import frontmatter
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.tools.skills import files, scripts
@@ -135,7 +135,7 @@ class Disclosure:
         """Stage 1: heading and summary sections of SKILL.md, and what else there is to ask for."""
         try:
             parts = sections(self.body())
-        except Refused as error:
+        except PathRefused as error:
             return self._result(1, [], [Blocked(self.skill.file, error.reason)])
         shown, others = _split_summary(parts)
         text = "\n\n".join((*shown, *self._outline(others)))
@@ -153,7 +153,7 @@ class Disclosure:
             shown = visible(request[:200], keep_newlines=False)
             try:
                 path, text = self._find_part(request)
-            except Refused as error:
+            except PathRefused as error:
                 blocked.append(Blocked(shown, error.reason))
                 continue
             if path in self.disclosed and path != self.skill.file:  # of SKILL.md it may have been the summary only
@@ -166,7 +166,7 @@ class Disclosure:
         """Why a file or section cannot be shown; empty where it can be."""
         try:
             self._find_part(request)
-        except Refused as error:
+        except PathRefused as error:
             return error.reason
         return ""
 
@@ -174,7 +174,7 @@ class Disclosure:
         """Stage 3: what scripts there are, how they are started, and what holds for them; never their text."""
         try:
             body = self.body()
-        except Refused:
+        except PathRefused:
             body = ""
         blocked = [Blocked(way, "it lies outside of the skill's folder") for way in scripts.outside_scripts(body)]
         loaded = [
@@ -226,7 +226,7 @@ class Disclosure:
         for section in parts:
             if section.level and (section.title.lower() == titles[0] or slug(section.title) == titles[1]):
                 return f"{way}#{visible(section.title, keep_newlines=False)}", section.whole
-        raise Refused(f"there is no such section; there are: {_titles(parts) or 'none'}")
+        raise PathRefused(f"there is no such section; there are: {_titles(parts) or 'none'}")
 
     def _outline(self, others: list[Section]) -> list[str]:
         lines: list[str] = []
@@ -270,11 +270,11 @@ def _titles(parts: Sequence[Section]) -> str:
 def _text(part: files.FilePart, way: str) -> str:
     shown = visible(way, keep_newlines=False)
     if b"\0" in part.data:
-        raise Refused(f"{shown!r} is no text")
+        raise PathRefused(f"{shown!r} is no text")
     try:
         text = part.data.decode("utf-8-sig", "strict" if part.size <= len(part.data) else "ignore")
     except UnicodeDecodeError:
-        raise Refused(f"{shown!r} is not UTF-8 text") from None
+        raise PathRefused(f"{shown!r} is not UTF-8 text") from None
     return text.replace("\r\n", "\n")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from adderclaw.config.paths import beneath, followed
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.redaction import visible
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
@@ -27,15 +27,17 @@ def path_inside(folder: str, path: str) -> str:
     """A path that somebody wrote, as the way from the skill's folder; raises Refused where it leads out."""
     shown = visible(path[:200], keep_newlines=False)
     if not path or "\0" in path or len(path) > 1000:
-        raise Refused(f"{shown!r} is no path inside of a skill")
+        raise PathRefused(f"{shown!r} is no path inside of a skill")
     if path.startswith(("/", "~")) or "\\" in path or "://" in path:
-        raise Refused(f"{shown!r} is no path inside of the skill: name it from the skill's folder, as references/x.md")
+        raise PathRefused(
+            f"{shown!r} is no path inside of the skill: name it from the skill's folder, as references/x.md"
+        )
     way = os.path.normpath(path)
     if way == ".." or way.startswith("../"):
-        raise Refused(f"{shown!r} leads out of the skill's folder")
+        raise PathRefused(f"{shown!r} leads out of the skill's folder")
     real = followed(os.path.join(folder, way))
     if not beneath(real, folder):
-        raise Refused(f"{shown!r} is a link that leads out of the skill's folder")
+        raise PathRefused(f"{shown!r} is a link that leads out of the skill's folder")
     return os.path.relpath(real, folder)
 
 
@@ -49,7 +51,7 @@ def open_file(folder: str, way: str) -> int:
     try:
         return workspace.open_file(_location(folder, way))
     except IsADirectoryError:
-        raise Refused(f"{visible(way, keep_newlines=False)!r} is not a regular file") from None
+        raise PathRefused(f"{visible(way, keep_newlines=False)!r} is not a regular file") from None
 
 
 def read_file(folder: str, path: str, most: int) -> FilePart:
@@ -60,21 +62,21 @@ def read_file(folder: str, path: str, most: int) -> FilePart:
             return FilePart(file.read(most), os.fstat(file.fileno()).st_size)
     except OSError as error:
         shown = visible(path[:200], keep_newlines=False)
-        raise Refused(f"{shown!r} cannot be read: {error.strerror}") from None
+        raise PathRefused(f"{shown!r} cannot be read: {error.strerror}") from None
 
 
 def _leads_to_a_file(folder: str, way: str) -> bool:
     """Whether a link leads to a regular file of the skill itself."""
     try:
         return workspace.is_file(_location(folder, path_inside(folder, way)))
-    except Refused:
+    except PathRefused:
         return False
 
 
 def is_link(folder: str, way: str) -> bool:
     try:
         return workspace.Entry(location := _location(folder, way), workspace.status(location)).is_link
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return True
 
 
@@ -85,7 +87,7 @@ def list_files(folder: str, under: str = "") -> Iterator[str]:
         here = waiting.pop()
         try:
             entries = workspace.entries(_location(folder, here or "."))
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             continue
         files: list[str] = []
         for entry in reversed(entries):

@@ -8,7 +8,7 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from adderclaw.config.paths import beneath
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.redaction import visible
 from adderclaw.tools.skills.catalogue import Skill
 from adderclaw.tools.skills.disclosure import Disclosure
@@ -94,10 +94,10 @@ def _blocked_note(body: str, inside: Sequence[str]) -> str:
 def skill_part(skill: Skill, file: str) -> str:
     """One file or section of a skill; raises Refused where it is not to be had."""
     if skill.is_command and file.partition("#")[0] not in ("", skill.file):
-        raise Refused(f"{skill.name} is a command: it has no other files")
+        raise PathRefused(f"{skill.name} is a command: it has no other files")
     disclosed = Disclosure(skill, max_bytes=MOST_BYTES, max_tokens=MOST_TOKENS).requested([file])
     if disclosed.blocked:
-        raise Refused(disclosed.blocked[0].reason)
+        raise PathRefused(disclosed.blocked[0].reason)
     return disclosed.text
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from adderclaw.config.paths import followed
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.redaction import visible
 from adderclaw.tools.skills import files
 
@@ -57,7 +57,9 @@ def find_script(folder: str, name: str) -> Script:
     text = part.data.decode("utf-8", "replace")
     interpreter = _interpreter(way, text)
     if not interpreter:
-        raise Refused(f"{visible(name[:200], keep_newlines=False)!r} is no script: neither its ending nor `#!` says so")
+        raise PathRefused(
+            f"{visible(name[:200], keep_newlines=False)!r} is no script: neither its ending nor `#!` says so"
+        )
     path = os.path.join(followed(folder), way)
     return Script(way, path, interpreter, part.size, _summary(text))
 
@@ -70,7 +72,7 @@ def list_scripts(folder: str, text: str = "") -> list[Script]:
     for way in sorted({*inside, *named}):
         try:
             entry = find_script(folder, way)
-        except Refused:
+        except PathRefused:
             continue  # a library, a data file, a name that is only an example
         by_path.setdefault(entry.way, entry)
     return list(by_path.values())

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 
 _TARGET = (
     r"(?m)^[ \tX>-]*(?:\+\+\+|---|\*\*\*|Index:|rename (?:from|to)|copy (?:from|to)|diff --git)[ \t]+"
@@ -26,13 +26,15 @@ def changed(text: str) -> Iterator[str]:
     count = 0
     for written in _written(text):
         if len(written) > MAX_LINE:
-            raise Refused(f"a patch with a name of more than {MAX_LINE:,} characters is not checked")
+            raise PathRefused(f"a patch with a name of more than {MAX_LINE:,} characters is not checked")
         for name in {written, *written.split()} - {"/dev/null"}:
             rest = name.strip('"')
             while rest:
                 count += 1
                 if count > MAX_NAMES:
-                    raise Refused(f"a patch that could change more than {MAX_NAMES:,} files is not checked: split it")
+                    raise PathRefused(
+                        f"a patch that could change more than {MAX_NAMES:,} files is not checked: split it"
+                    )
                 if len(rest) < MAX_PATH:
                     yield rest
                 rest = rest.partition("/")[2]

@@ -32,7 +32,7 @@ def regex(letters: Letters) -> str:
         else:
             parts[-1].append(re.escape(char))
         index += 1
-    return glob_patterns.joined(map("".join, parts), ".")
+    return glob_patterns.join_parts(map("".join, parts), ".")
 
 
 def _bracket(letters: Letters, start: int) -> tuple[str, int]:

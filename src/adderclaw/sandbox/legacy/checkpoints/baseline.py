@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from adderclaw.config.own_paths import Own
+from adderclaw.config.own_paths import OwnPaths
 from adderclaw.core.errors import StoreError
 from adderclaw.core.redaction import visible
 from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs
@@ -21,7 +21,7 @@ MAX_FILE = 256 << 20
 """Bytes of a file that is still kept: a baseline without one of its files proves nothing."""
 
 
-def take(store: Store, folder: str, root: str, limits: Limits, own: Own) -> TreeSnapshot:
+def take(store: Store, folder: str, root: str, limits: Limits, own: OwnPaths) -> TreeSnapshot:
     """Keep what the workspace holds now. The rows of it are for the transaction that approves the plan."""
     blobs = Blobs(folder, store, f"{root}\0baseline", limits.max_total_bytes)
     try:
@@ -32,7 +32,7 @@ def take(store: Store, folder: str, root: str, limits: Limits, own: Own) -> Tree
     return taken._replace(blobs=tuple(blobs.taken()), reason=reason)
 
 
-def now(root: str, limits: Limits, own: Own, reports: Mapping[str, str] = NO_REPORTS) -> str:
+def now(root: str, limits: Limits, own: OwnPaths, reports: Mapping[str, str] = NO_REPORTS) -> str:
     """The digest of the workspace as it is; empty where it cannot be looked at. Nothing is kept."""
     found = _looked(root, limits, own, Forgets())
     return counted(root, found.entries, reports) if found.digest else ""
@@ -51,7 +51,7 @@ def counted(root: str, entries: Mapping[str, State], reports: Mapping[str, str])
     )
 
 
-def _looked(root: str, limits: Limits, own: Own, keep: Keep) -> TreeSnapshot:
+def _looked(root: str, limits: Limits, own: OwnPaths, keep: Keep) -> TreeSnapshot:
     """Every file is read: what its `stat` says is not enough where somebody may want to deceive."""
     try:
         found = scan(root, {}, limits._replace(max_file_bytes=MAX_FILE), keep, own)

@@ -4,7 +4,7 @@ import re
 import struct
 from collections.abc import Iterable, Mapping
 
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.glob_patterns import InvalidPattern, gitignore
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import workspace
@@ -76,7 +76,7 @@ def _rule(line: str) -> _Rule | None:
 def _read(root: str, way: str) -> bytes:
     try:
         return workspace.read(WorkspacePath(root, way), MOST_BYTES)
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return b""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from adderclaw.config.run_later_names import names
-from adderclaw.core.errors import Refused
+from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.legacy.checkpoints.tree import MARKS, Limits
 from adderclaw.sandbox.legacy.survey import INSTALLED_TREES
@@ -72,7 +72,7 @@ class _Walk:
         if limits is not None and len(self._kept) > limits.max_files:
             self._lost.append(f"{len(self._kept):,} files (checkpoints.max_files)")
         if len(self._named) == MOST_NAMED:
-            raise Refused(
+            raise PathRefused(
                 f"{workspace.printable(self._place.text)} holds too much that is protected: delete parts of it"
             )
         return Look(
@@ -111,9 +111,13 @@ class _Walk:
     def see(self, one: WorkspacePath, status: os.stat_result, *, gone: bool) -> None:
         self._count += 1
         if self._count > MOST:
-            raise Refused(f"{workspace.printable(self._place.text)} holds more than {MOST:,} files: delete parts of it")
+            raise PathRefused(
+                f"{workspace.printable(self._place.text)} holds more than {MOST:,} files: delete parts of it"
+            )
         if status.st_dev != self._device:
-            raise Refused(f"{workspace.printable(one.text)} is another file system, mounted there: it is not deleted")
+            raise PathRefused(
+                f"{workspace.printable(one.text)} is another file system, mounted there: it is not deleted"
+            )
         size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
         self._size += size
         if not gone and (why := _why(one, status, self._limits)):
@@ -150,7 +154,7 @@ def _why(one: WorkspacePath, status: os.stat_result, limits: Limits | None) -> s
 def _readable(one: WorkspacePath) -> bool:
     try:
         os.close(workspace.open_file(one))
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return False
     return True
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager, suppress
 from typing import Literal, NamedTuple
 
-from adderclaw.config.own_paths import Own
+from adderclaw.config.own_paths import OwnPaths
 from adderclaw.config.paths import beneath
-from adderclaw.core.errors import Refused, UsageError
+from adderclaw.core.errors import PathRefused, UsageError
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs
 from adderclaw.sandbox.legacy.checkpoints.tree import Forgets, Limits, state_at, state_in
@@ -77,7 +77,7 @@ class Workshop(NamedTuple):
     store: Store
     blobs: Blobs
     limits: Limits
-    own: Callable[[str], Own]
+    own: Callable[[str], OwnPaths]
     """Root → what there is AdderClaw's own: nothing puts it back."""
 
 
@@ -260,7 +260,7 @@ def _opened(root: str, above: str, *, make: int | None = None) -> Generator[Fold
     try:
         with workspace.folder(WorkspacePath(root, above or "."), make=make) as folder:
             yield folder
-    except Refused as refusal:
+    except PathRefused as refusal:
         raise OSError(errno.ELOOP, refusal.reason) from None
 
 

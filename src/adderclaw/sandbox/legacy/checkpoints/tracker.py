@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from sqlite3 import Cursor
 
-from adderclaw.config.own_paths import Own
+from adderclaw.config.own_paths import OwnPaths
 from adderclaw.config.schema.settings import Checkpoints as Settings
-from adderclaw.core.errors import Refused, StoreError
+from adderclaw.core.errors import PathRefused, StoreError
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.legacy.checkpoints import FOLDER, saved_index
@@ -77,7 +77,7 @@ class Tracker:
     def __init__(
         self,
         store: Store,
-        own: Own,
+        own: OwnPaths,
         workspace: str,
         limits: Limits,
         tell: Callable[[str], None],
@@ -112,7 +112,7 @@ class Tracker:
         watch = Watch(who, turn, said=frozenset(paths))
         try:
             going = await asyncio.to_thread(self._beneath, trees, roots) if trees else []
-        except (OSError, Refused):  # it is being exchanged for something else: this call is not looked after
+        except (OSError, PathRefused):  # it is being exchanged for something else: this call is not looked after
             return None
         try:
             async with self._one_at_a_time:

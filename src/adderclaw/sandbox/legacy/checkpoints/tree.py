@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 from typing import Protocol
 
-from adderclaw.config.own_paths import Own
-from adderclaw.core.errors import Refused
+from adderclaw.config.own_paths import OwnPaths
+from adderclaw.core.errors import PathRefused
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import Folder, WorkspacePath
@@ -60,7 +60,7 @@ class Seen(NamedTuple):
     """(inode, mode, size, mtime, ctime); None where the content has to be read again."""
 
 
-NOBODYS = Own("", frozenset(), "")
+NOBODYS = OwnPaths("", frozenset(), "")
 
 
 class Keep(Protocol):
@@ -101,7 +101,7 @@ class Scanned(NamedTuple):
     """Paths whose content is not kept, with why: too large, unreadable, no room."""
 
 
-def scan(root: str, known: Index, limits: Limits, keep: Keep, own: Own = NOBODYS) -> Scanned:
+def scan(root: str, known: Index, limits: Limits, keep: Keep, own: OwnPaths = NOBODYS) -> Scanned:
     """Look at a whole tree and say what changed since `known`. Raises TooBig; a root that is gone has nothing in it."""
     if not known:
         _count(root, limits, own)
@@ -124,7 +124,7 @@ def is_kept(state: State, keep: Keep) -> bool:
     return state.kind != "file" or (bool(state.digest) and keep.has(state.digest))
 
 
-def _count(root: str, limits: Limits, own: Own) -> None:
+def _count(root: str, limits: Limits, own: OwnPaths) -> None:
     """Before the first content is copied: a tree with too many files costs a look at their names, and no copies."""
     for _ in _walk(root, limits, own):
         pass
@@ -148,7 +148,7 @@ class _At(NamedTuple):
     name: str
 
 
-def _walk(root: str, limits: Limits, own: Own) -> Iterator[tuple[str, _At, os.stat_result]]:
+def _walk(root: str, limits: Limits, own: OwnPaths) -> Iterator[tuple[str, _At, os.stat_result]]:
     """(path from the root, where to read it, status) of everything in it; links are not followed."""
     try:
         device = workspace.status(WorkspacePath(root)).st_dev
@@ -176,7 +176,7 @@ def _walk(root: str, limits: Limits, own: Own) -> Iterator[tuple[str, _At, os.st
                             continue
                         waiting.append(path)
                     yield path, _At(folder, name), status
-        except (OSError, Refused):
+        except (OSError, PathRefused):
             continue  # unreadable, gone, or exchanged for a link meanwhile
 
 
@@ -223,7 +223,7 @@ def state_at(root: str, path: str, limits: Limits, keep: Keep) -> State | None:
     try:
         with workspace.folder(WorkspacePath(root, above or ".")) as folder:
             return state_in(folder, name, limits, keep)
-    except (OSError, Refused):
+    except (OSError, PathRefused):
         return None
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from adderclaw.agent.run import Run
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import visible
-from adderclaw.core.suggestions import near
+from adderclaw.core.suggestions import closest
 from adderclaw.terminal.repl.slash.row import Does
 
 
@@ -50,6 +50,6 @@ def _unknown(run: Run, name: str) -> None:
 
     skills = run.session.environment.kit.skills
     offered, _ = skills.offered() if skills is not None else ((), True)
-    meant = near(name, [*SLASH, *(known for known, _ in offered)])
+    meant = closest(name, [*SLASH, *(known for known, _ in offered)])
     hint = f"did you mean /{meant}? " if meant else ""
     print(f"there is no command /{visible(name)}: {hint}/help lists them.", file=sys.stderr)

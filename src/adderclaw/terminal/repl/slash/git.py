@@ -7,7 +7,7 @@ from adderclaw.agent.loop import side_question
 from adderclaw.agent.run import Run
 from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.core.errors import UsageError
-from adderclaw.core.framing import cut, framed, sealed
+from adderclaw.core.framing import content_mark, framed, shorten
 from adderclaw.core.questions import Ask
 from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH
@@ -131,7 +131,7 @@ def fix(printed: str) -> str:
 
 async def _called(run: Run, command: str) -> ToolResult:
     """As a command of the model's: judged, asked about where the gate asks, in the sandbox, with a receipt."""
-    return await run.session.host.call(BASH, {"command": command}, "a command of the person's", asked=True)
+    return await run.session.host.call_tool(BASH, {"command": command}, "a command of the person's", asked=True)
 
 
 async def _git(run: Run, command: str) -> str:
@@ -168,8 +168,8 @@ def _asks(run: Run) -> Ask:
 
 async def _drafted(run: Run, instructions: str, changes: str, wanted: str) -> str:
     """What the session's own model writes, as it can be shown: nothing else is handed on."""
-    session, text = run.session, cut(changes)
-    asked = f"{framed(sealed(text), text)}\n\n{wanted}".strip()
+    session, text = run.session, shorten(changes)
+    asked = f"{framed(content_mark(text), text)}\n\n{wanted}".strip()
     session.budget.restart_limits()
     with session.tape.inside_tool():  # it is no part of the conversation
         answer = await here.beside(run, side_question.ask(session, instructions, asked, purpose="draft"))

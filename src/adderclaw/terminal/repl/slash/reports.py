@@ -3,7 +3,7 @@
 import sys
 
 from adderclaw.agent.run import Run
-from adderclaw.config.model_facts.catalogue import first_of
+from adderclaw.config.model_facts.catalogue import first_answering
 from adderclaw.core.redaction import visible
 from adderclaw.storage import memory as memories
 from adderclaw.storage import transcript
@@ -77,7 +77,7 @@ async def status(run: Run, _rest: str) -> Done:
     from adderclaw.terminal.commands import auth
 
     now = run.session.config
-    served = first_of(run.session.provider.name, run.session.model, now)
+    served = first_answering(run.session.provider.name, run.session.model, now)
     print(f"model {visible(served.model)} of the provider {visible(served.provider)}")
     for row in await credential_rows(run.runtime.credentials, now, [served.provider]):
         print(auth.line(row))

@@ -5,10 +5,10 @@ import sys
 
 from adderclaw.agent.loop import lifecycle
 from adderclaw.agent.run import Run
-from adderclaw.config.model_facts.catalogue import first_of
+from adderclaw.config.model_facts.catalogue import first_answering
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
-from adderclaw.core.types import DEFAULT_THINKING, EFFORTS, Thinking, effort_of
+from adderclaw.core.types import DEFAULT_THINKING, EFFORTS, Thinking, parse_effort
 from adderclaw.terminal.repl import here
 from adderclaw.terminal.repl.slash.row import Done
 
@@ -17,7 +17,7 @@ async def model(run: Run, rest: str) -> Done:
     if rest:
         await run.switch(rest)
     session = run.session
-    served = first_of(session.provider.name, session.model, session.config)
+    served = first_answering(session.provider.name, session.model, session.config)
     through = "" if served.provider == session.provider.name else f", through {visible(session.provider.name)}"
     print(f"model {visible(served.model)} of the provider {visible(served.provider)}{through}")
     if not rest:
@@ -34,14 +34,14 @@ def effort(run: Run, rest: str) -> Done:
     if rest and rest not in EFFORT_WORDS:
         raise UsageError(f"{rest!r} is not an effort level: use auto or one of {', '.join(EFFORTS)}")
     if rest:
-        session.thinking = Thinking(effort_of(rest))
+        session.thinking = Thinking(parse_effort(rest))
     entry = session.config.providers.models.get(session.provider.name)
     own = Thinking(entry.effort, entry.thinking, entry.thinking_tokens) if entry is not None else DEFAULT_THINKING
-    chosen = session.thinking.over(own)
+    chosen = session.thinking.with_fallback(own)
     parts = [f"effort {chosen.effort}"] if chosen.effort else []
     parts += [f"thinking {chosen.mode}"] if chosen.mode else []
     parts += [f"at most {chosen.tokens:,} tokens of thought"] if chosen.tokens is not None else []
-    whose = "" if not session.thinking.is_open else f" (of the entry {visible(session.provider.name)})"
+    whose = "" if not session.thinking.is_unset else f" (of the entry {visible(session.provider.name)})"
     print(f"{', '.join(parts)}{whose}" if parts else "effort auto: what the model's vendor recommends")
     if not rest:
         print(f"/effort LEVEL changes it: {', '.join(EFFORT_WORDS)}; a model gets the nearest level that it has")
