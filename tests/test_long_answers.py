@@ -18,7 +18,7 @@ from adderclaw.core.types import Delta
 from adderclaw.models.providers import gemini_reply, openai_reply
 from adderclaw.models.providers.text_calls import Curtain
 from adderclaw.models.providers.wire import Wire, endpoint
-from adderclaw.terminal.commands.agent import Shown
+from adderclaw.terminal.one_shot import Shown
 from adderclaw.terminal.repl.markdown import Block, Look, Stream, drawn, last_part
 from tests.rows import rows
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adderclaw.core.types import Delta
-from adderclaw.terminal.commands.agent import Shown
+from adderclaw.terminal.one_shot import Shown
 from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM, Done
 from tests.scripted import ScriptedModel

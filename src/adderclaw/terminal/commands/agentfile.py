@@ -13,7 +13,7 @@ from adderclaw.flows.agentfile.load import load, own_text
 from adderclaw.flows.agentfile.parse import MAX_BYTES, parse
 from adderclaw.flows.agentfile.workflow import InvalidAgentfile
 from adderclaw.terminal.commands.common import OutputFormat
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

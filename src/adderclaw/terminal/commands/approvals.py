@@ -16,8 +16,8 @@ from adderclaw.core.redaction import visible
 from adderclaw.storage import Store
 from adderclaw.storage.approvals import Approval
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, said
-from adderclaw.terminal.commands.plain import print_json
 from adderclaw.terminal.operators import meant
+from adderclaw.terminal.output import print_json
 
 app = group("List questions that wait for an answer, answer them, and see what you always allow.")
 

@@ -7,7 +7,7 @@ import typer
 from adderclaw import config
 from adderclaw.sandbox import caches
 from adderclaw.terminal.commands.common import OutputFormat
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -18,7 +18,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.suggestions import meant
 from adderclaw.models.credentials import webhook_secrets
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = group("Chat systems that send messages through the server: list them, make their secrets, try one.")
 

@@ -14,8 +14,8 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import EXIT_CODES
 from adderclaw.storage import Store
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
-from adderclaw.terminal.commands.plain import print_json
 from adderclaw.terminal.operators import asker
+from adderclaw.terminal.output import print_json
 
 app = group("List, show and restore what tools changed on disk.")
 

@@ -17,7 +17,7 @@ from adderclaw.core.types import Json
 from adderclaw.terminal.commands.ci_repository import Repository, copy_of
 from adderclaw.terminal.commands.ci_service import Service, as_object, service
 from adderclaw.terminal.commands.common import OutputFormat, group
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = group("Hand over what a run of a CI job changed: a commit, a pull or merge request, a comment.")
 

@@ -27,13 +27,11 @@ from adderclaw.terminal.commands.plain import (
     STREAM_OUTPUT,
     WORKSPACE_DIR,
     EffortName,
-    Format,
     Option,
     Plain,
     ProfileName,
-    StreamFormat,
-    print_json,
 )
+from adderclaw.terminal.output import Format, StreamFormat, print_json
 
 EPILOG = "On every command --quiet leaves errors and questions alone on stderr."
 OPTIONS = {

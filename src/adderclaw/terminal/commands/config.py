@@ -10,7 +10,7 @@ from adderclaw.config import Loaded, load, places, snapshot
 from adderclaw.core import home_names
 from adderclaw.core.errors import ConfigError, Problem, StoreError, UsageError
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, say
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 if TYPE_CHECKING:
     from adderclaw.config.setting_edits import Setting

@@ -8,8 +8,8 @@ from adderclaw import config
 from adderclaw.agent.run.driver import Driver
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.terminal.commands.plain import print_json
 from adderclaw.terminal.commands.serve import without_extra
+from adderclaw.terminal.output import print_json
 
 
 def wanted(made: Driver, agentfile: str | None, resume: str | None, more: Json) -> Json:

@@ -7,7 +7,7 @@ import typer
 from adderclaw.config.legacy.options import Options
 from adderclaw.flows.doctor import health
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

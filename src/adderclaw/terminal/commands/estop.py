@@ -11,7 +11,7 @@ from adderclaw import config
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError
 from adderclaw.terminal.commands.common import OutputFormat
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -18,7 +18,7 @@ from adderclaw.fleet.where import Fleet
 from adderclaw.terminal.commands import fleet_list, fleet_proof, fleet_submit
 from adderclaw.terminal.commands.common import OutputFormat, said
 from adderclaw.terminal.commands.fleet_common import DatabaseUrl, RunId, app, opened, who, whole_id
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 MODULES = (fleet_list, fleet_submit, fleet_proof)
 """They add their commands to `app`."""

@@ -15,7 +15,7 @@ from adderclaw.fleet.report import page
 from adderclaw.fleet.state import Folder
 from adderclaw.terminal.commands.common import OutputFormat, said
 from adderclaw.terminal.commands.fleet_common import DatabaseUrl, app, opened, whole_id
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 clean = Secrets().clean
 

@@ -20,8 +20,8 @@ from adderclaw.fleet.verify import verify as verified
 from adderclaw.fleet.where import Fleet
 from adderclaw.terminal.commands.common import OutputFormat, said
 from adderclaw.terminal.commands.fleet_common import DatabaseUrl, app, opened, who, whole_id
-from adderclaw.terminal.commands.plain import print_json
 from adderclaw.terminal.operators import meant
+from adderclaw.terminal.output import print_json
 
 clean = Secrets().clean
 

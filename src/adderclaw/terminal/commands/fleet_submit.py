@@ -22,7 +22,7 @@ from adderclaw.fleet.tracing import given as given_trace
 from adderclaw.fleet.where import Fleet
 from adderclaw.terminal.commands.common import OutputFormat
 from adderclaw.terminal.commands.fleet_common import DatabaseUrl, app, opened, who, whole_id
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 ROW = ("task", "message", "agentfile", "spec", "sop", "repo", "workspace", "project", "label", "priority", "dedupe")
 """Columns of a matrix; any other is an input of the Agentfile."""

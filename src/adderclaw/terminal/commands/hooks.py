@@ -17,7 +17,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.storage.hooks import Invocation
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, json_object
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 from adderclaw.tools.hooks import catalogue, matching, plane, settings
 
 app = group("List hooks, and try them.")

@@ -15,7 +15,7 @@ from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, later_files
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = group("List what other programs run later and commands changed; accept it, or set it aside.")
 

@@ -1,7 +1,6 @@
 """`adderclaw mcp`: configure, look at, approve and try MCP servers; and be one."""
 
 import asyncio
-import sys
 import time
 from dataclasses import replace
 from typing import Annotated, Any
@@ -22,9 +21,10 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
+from adderclaw.terminal import mcp_login
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, said
-from adderclaw.terminal.commands.plain import print_json
-from adderclaw.terminal.operators import STDIN, OwnHand
+from adderclaw.terminal.operators import OwnHand
+from adderclaw.terminal.output import print_json
 from adderclaw.tools.mcp import pins
 from adderclaw.tools.mcp.pins import Pin
 
@@ -280,48 +280,12 @@ def login(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir = 
 
 
 async def _logged_in(run: Run, entry: Entry) -> str:
-    failure = await logged_in(run.runtime, entry)
+    failure = await mcp_login.log_in(run.runtime, entry)
     if run.runtime.servers is not None:
         await run.runtime.servers.close()
     if not failure:
         print(f"logged in to {entry.name}")
     return failure
-
-
-async def logged_in(runtime: Runtime, entry: Entry) -> str:
-    """Log in to a server and connect to it; why that failed, or nothing."""
-    from adderclaw.agent.run.start import helpers_path
-    from adderclaw.models.credentials.login_flows import has_browser, open_page
-    from adderclaw.models.credentials.loopback import listening
-    from adderclaw.tools.mcp.oauth import Person, StoredLogin, provider
-
-    known = runtime.servers
-    assert known is not None
-    if entry.server.url is None:
-        return f"{entry.given!r} is a program: it takes its keys from its env, not from a login"
-    if entry.server.oauth is not None and entry.server.oauth.grant == "client_credentials":
-        return f"{entry.given!r} needs no login: this program logs in with its own secret; try `mcp test {entry.name}`"
-    browser = has_browser()
-    async with listening(entry.server.oauth.callbackPort or 0 if entry.server.oauth else 0) as listener:
-
-        async def show(address: str) -> None:
-            wanted = "" if browser else ", then paste the whole address that the browser ends at"
-            print(f"Open this address and allow the access{wanted}:\n\n  {address}\n", file=sys.stderr)
-            if browser:
-                await open_page(address, helpers_path(runtime.loaded))
-
-        async def answer() -> str:
-            waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(listener.answer)]
-            waiting += [] if browser else [asyncio.ensure_future(STDIN.read())]
-            done, _ = await asyncio.wait(waiting, timeout=300, return_when=asyncio.FIRST_COMPLETED)
-            return str(next(iter(done)).result() or "") if done else ""
-
-        async def auth(wanted: Entry, url: str) -> Any:
-            kept = StoredLogin(wanted, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
-            kept.anew()
-            return provider(wanted, url, kept, Person(listener.redirect_uri, show, answer))
-
-        return await known.log_in(entry.name, auth)
 
 
 @app.command()
@@ -331,15 +295,7 @@ def logout(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir =
     Example: adderclaw mcp logout notes
     """
     runtime = _runtime(config_file, workspace)
-    print(asyncio.run(logged_out(runtime, _named(configured(runtime), name))))
-
-
-async def logged_out(runtime: Runtime, entry: Entry) -> str:
-    """Forget a login; what came of it."""
-    from adderclaw.tools.mcp.oauth import place_of
-
-    forgotten = await runtime.credentials.logins().forget(place_of(entry))
-    return f"logged out of {entry.name}" if forgotten else f"there was no login to {entry.name}"
+    print(asyncio.run(mcp_login.log_out(runtime, _named(configured(runtime), name))))
 
 
 @app.command()

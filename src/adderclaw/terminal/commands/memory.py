@@ -14,8 +14,8 @@ from adderclaw.storage import Store, memory, transcript, turns
 from adderclaw.storage.transcript import Entry
 from adderclaw.storage.turns import Line
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
-from adderclaw.terminal.commands.plain import print_json
 from adderclaw.terminal.export import Format
+from adderclaw.terminal.output import print_json
 
 app = group("Conversations and notes: list, search, show, edit, clear.")
 

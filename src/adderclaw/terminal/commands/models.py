@@ -18,7 +18,7 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.terminal.commands.common import OutputFormat, group
-from adderclaw.terminal.commands.plain import Format, print_json
+from adderclaw.terminal.output import Format, print_json
 
 if TYPE_CHECKING:
     from adderclaw.agent.model_refresh import Fall

@@ -12,7 +12,7 @@ from adderclaw.config.notice_targets import STORED
 from adderclaw.core.decode import nearest
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = group("Where notices are sent when something needs you or is done; try them, and see what became of the last.")
 

@@ -5,7 +5,6 @@ every error, and every spelling that is not read here.
 """
 
 import importlib
-import json
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -29,8 +28,6 @@ class Option:
     metavar: str | None = None
 
 
-Format = Literal["text", "json"]
-StreamFormat = Literal["text", "json", "stream-json"]
 ProfileName = Literal["supervised", "sandboxed", "readonly", "permissive"]
 ModeName = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 EffortName = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -44,15 +41,6 @@ MODEL_NAME = Option(("--model",), "Another model of that provider.", "MODEL")
 EFFORT = Option(("--effort",), "How much the model thinks; default: what its vendor recommends.")
 STREAM_OUTPUT = Option(("--output-format",), "text for people; json or stream-json for programs.")
 LIMIT = Option(("--limit",), "For this run: cost_usd, tokens, tool_calls, seconds or rounds.", "NAME=VALUE")
-
-LIMITS: dict[str, type[int] | type[float]] = {
-    "cost_usd": float,
-    "tokens": int,
-    "tool_calls": int,
-    "seconds": float,
-    "rounds": int,
-}
-"""What `--limit` takes: the keys of [limits], and the rounds of a turn or of a LOOP."""
 
 
 def run_command(name: str, module: str, arguments: list[str]) -> None:
@@ -124,38 +112,6 @@ def _options(command: Plain) -> list[tuple[str, tuple[str, ...], tuple[object, .
         words = [word for inner in kinds for word in (get_args(inner) if not isinstance(inner, type) else ())]
         found.append((parameter, option.names, (*kinds, *words)))
     return found
-
-
-def limits(given: list[str] | None) -> dict[str, float]:
-    """`--limit tokens=1000`, each name once, as numbers."""
-    found: dict[str, float] = {}
-    for item in given or []:
-        name, _, value = item.partition("=")
-        if name not in LIMITS:
-            raise UsageError(f"--limit {item[:100]!r}: it takes NAME=VALUE, and NAME is one of {', '.join(LIMITS)}")
-        if name in found:
-            raise UsageError(f"--limit {name}: given twice")
-        try:
-            found[name] = LIMITS[name](value)
-        except ValueError:
-            kind = "a number" if LIMITS[name] is float else "a whole number"
-            raise UsageError(f"--limit {item[:100]!r}: {name} is {kind}") from None
-        if not 0 <= found[name] < float("inf"):
-            raise UsageError(f"--limit {item[:100]!r}: it is 0 or more")
-    return found
-
-
-def print_json(value: object) -> None:
-    """One object on one line: what a program reads."""
-    print(json_line(value), flush=True)  # a stream is read while it goes on
-
-
-def json_line(value: object) -> str:
-    """Where it comes to a terminal after all, nothing in it steers that."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if not text.isprintable():  # the escapes are JSON's own: whoever reads them gets what was there
-        text = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
-    return text
 
 
 def chooser(config_file: str | None) -> "Chooser | None":

@@ -17,8 +17,8 @@ from adderclaw.core.errors import ConfigError, DeniedError, NeedsInput, UsageErr
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
 from adderclaw.terminal.commands.common import OutputFormat, group
-from adderclaw.terminal.commands.plain import print_json
 from adderclaw.terminal.operators import asker
+from adderclaw.terminal.output import print_json
 from adderclaw.tools.plugins import changes, folders
 from adderclaw.tools.plugins.changes import Offer
 

@@ -14,7 +14,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, ToolCall
 from adderclaw.policy.policy_file import PolicyFile, opinion_of
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = group("Check a policy.toml and explain what it would decide.")
 

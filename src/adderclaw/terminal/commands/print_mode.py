@@ -47,7 +47,7 @@ def run_print(arguments: list[str]) -> int:
         prepared = _prepared(given, words)
     except AdderClawError as error:
         if is_stream(arguments):  # the client of a stream reads stdout
-            from adderclaw.terminal.commands.plain import print_json
+            from adderclaw.terminal.output import print_json
             from adderclaw.terminal.print_mode.lines import failure
 
             print_json(failure(str(error), error.exit_code))

@@ -21,7 +21,7 @@ from adderclaw.core.types import ChatRequest, ChatResponse, Clock, Delta, Json, 
 from adderclaw.models import providers
 from adderclaw.models.credentials.sources import Sources
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group
-from adderclaw.terminal.commands.plain import Format, print_json
+from adderclaw.terminal.output import Format, print_json
 
 if TYPE_CHECKING:
     from adderclaw.agent.run import Runtime

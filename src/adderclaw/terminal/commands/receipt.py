@@ -17,7 +17,7 @@ from adderclaw.storage import Store
 from adderclaw.storage.ledger import anchors, ledger, log_end, log_files, verify
 from adderclaw.storage.ledger.verify import Verification
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = group("List and verify the tamper-evident receipts.")
 

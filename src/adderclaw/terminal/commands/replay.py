@@ -16,7 +16,7 @@ from adderclaw.storage.queries.runs import calls
 from adderclaw.storage.runs import Run
 from adderclaw.terminal.commands import replay_stream as stream
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

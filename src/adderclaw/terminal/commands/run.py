@@ -26,7 +26,6 @@ from adderclaw.flows.agentfile.load import MAX_VALUE, text_of
 from adderclaw.flows.agentfile.parse import MAX_BYTES, STATEMENTS
 from adderclaw.flows.resume import resumed
 from adderclaw.flows.task.driver import TaskDriver
-from adderclaw.terminal.commands.agent import show_outcome, stream
 from adderclaw.terminal.commands.common import (
     ConfigFile,
     EffortGiven,
@@ -35,8 +34,11 @@ from adderclaw.terminal.commands.common import (
     StreamOutput,
     WorkspaceDir,
 )
-from adderclaw.terminal.commands.plain import ProfileName, StreamFormat, chooser, limits, print_json
+from adderclaw.terminal.commands.plain import ProfileName, chooser
+from adderclaw.terminal.limit_options import limits
+from adderclaw.terminal.one_shot import show_outcome, stream
 from adderclaw.terminal.operators import Terminal
+from adderclaw.terminal.output import StreamFormat, print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

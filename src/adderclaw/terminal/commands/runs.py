@@ -14,8 +14,8 @@ from adderclaw.core.types import Json
 from adderclaw.storage import Store, model_calls, runs, transcript
 from adderclaw.storage.runs import Run
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
-from adderclaw.terminal.commands.plain import print_json
 from adderclaw.terminal.commands.replay_stream import places_of
+from adderclaw.terminal.output import print_json
 
 app = group("List runs and how they ended; remove data of old runs.")
 

@@ -27,9 +27,10 @@ from adderclaw.storage import schedules as rows
 from adderclaw.storage.ledger.log_files import operators_key
 from adderclaw.storage.schedules import Schedule
 from adderclaw.terminal.commands.common import ConfigFile, LimitsGiven, OutputFormat, Profile, WorkspaceDir, group, said
-from adderclaw.terminal.commands.plain import limits, print_json
 from adderclaw.terminal.commands.run import InputFiles, InputsGiven, ProviderName, RunModel, inputs_given
 from adderclaw.terminal.commands.schedule_run import run_now, tick_once
+from adderclaw.terminal.limit_options import limits
+from adderclaw.terminal.output import print_json
 
 app = group("Work that begins by itself: add, list, show, run, pause, resume, approve, remove, history, tick.")
 

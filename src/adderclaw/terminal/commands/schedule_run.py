@@ -28,7 +28,7 @@ from adderclaw.storage import Store, runs
 from adderclaw.storage import schedules as rows
 from adderclaw.storage.schedules import Fired
 from adderclaw.terminal.commands.common import said
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 STOPPED = "the emergency stop is set: nothing begins; `adderclaw estop --clear` lifts it"
 SERVED = "the server at {address} ticks these schedules: nothing to do here"

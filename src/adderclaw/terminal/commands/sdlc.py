@@ -15,8 +15,9 @@ from adderclaw.flows.sdlc.conversation_phase import Ask, Desk, Seen
 from adderclaw.storage.sdlc import phases
 from adderclaw.terminal.commands import sdlc_proof
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group
-from adderclaw.terminal.commands.plain import print_json
 from adderclaw.terminal.operators import asker
+from adderclaw.terminal.output import print_json
+from adderclaw.terminal.sdlc_status import status_lines
 
 app = group("A conversation's way from plan to proof: its phase, its plan, its report.")
 
@@ -52,26 +53,6 @@ def status(
         return
     for line in status_lines(found):
         print(clean(line))
-
-
-def status_lines(found: Json) -> list[str]:
-    """The same for people."""
-    lines = [f"conversation {found['conversation']}, phase {found['phase']}"]
-    if (plan := found["plan"]) is None:
-        lines.append("no plan yet")
-    else:
-        kept = "; the workspace before it is kept" if plan["baseline"] else ""
-        lines.append(f"plan {plan['id']} (version {plan['version']}): {plan['status']}{kept}")
-        for one in plan["criteria"]:
-            keeps = " (keeps)" if one["keeps"] else ""
-            lines.append(f"  {one['id']}{keeps}  {visible(one['text'].replace(chr(10), ' '))}")
-        if not plan["criteria"]:
-            lines.append("  no success criteria: nothing of it can be proved, and verify stays closed")
-    for step in found["next"]:
-        closed = step["closed"]
-        lines.append(f"next {step['phase']}: {'closed' if closed else 'open'} ({step['on']})")
-        lines += [f"  {visible(reason)}" for reason in closed]
-    return lines
 
 
 @app.command("plan")

@@ -11,7 +11,6 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.flows.sdlc import conversation_phase, coverage
 from adderclaw.flows.sdlc.coverage import Form
-from adderclaw.terminal.commands.agent import show_outcome, stream
 from adderclaw.terminal.commands.common import (
     ConfigFile,
     LimitsGiven,
@@ -20,7 +19,10 @@ from adderclaw.terminal.commands.common import (
     StreamOutput,
     WorkspaceDir,
 )
-from adderclaw.terminal.commands.plain import StreamFormat, chooser, json_line, limits
+from adderclaw.terminal.commands.plain import chooser
+from adderclaw.terminal.limit_options import limits
+from adderclaw.terminal.one_shot import show_outcome, stream
+from adderclaw.terminal.output import StreamFormat, json_line
 
 if TYPE_CHECKING:
     from adderclaw.agent.run.drive import Report

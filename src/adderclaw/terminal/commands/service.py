@@ -16,7 +16,7 @@ from adderclaw.core.types import Json
 from adderclaw.server.service import backend
 from adderclaw.server.service.backend import NOT_INSTALLED, Backend, BackendName, Status
 from adderclaw.terminal.commands.common import OutputFormat, group
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = group("Run the server in the background: install, start, stop, look at it.")
 

@@ -12,7 +12,7 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.terminal.commands import offer_claude
 from adderclaw.terminal.commands import onboard as asked
 from adderclaw.terminal.commands.common import OutputFormat, group
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = group("Set AdderClaw up.")
 

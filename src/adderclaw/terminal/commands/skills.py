@@ -14,7 +14,7 @@ from adderclaw.core.errors import EXIT_CODES, Refused, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 from adderclaw.tools.skills import catalogue, scripts
 from adderclaw.tools.skills.catalogue import Catalogue, Skill
 from adderclaw.tools.skills.disclosure import Disclosure

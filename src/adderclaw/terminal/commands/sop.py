@@ -30,7 +30,7 @@ from adderclaw.terminal.commands.common import (
     group,
     said,
 )
-from adderclaw.terminal.commands.plain import StreamFormat, chooser, limits, print_json
+from adderclaw.terminal.commands.plain import chooser
 from adderclaw.terminal.commands.run import (
     DebugLlm,
     Detached,
@@ -44,6 +44,8 @@ from adderclaw.terminal.commands.run import (
     inputs_given,
     show_again,
 )
+from adderclaw.terminal.limit_options import limits
+from adderclaw.terminal.output import StreamFormat, print_json
 
 app = group("Procedures of steps: list, validate, run, show, resume and approve SOPs.")
 

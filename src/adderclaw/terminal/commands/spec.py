@@ -20,7 +20,9 @@ from adderclaw.terminal.commands.common import (
     WorkspaceDir,
     group,
 )
-from adderclaw.terminal.commands.plain import chooser, limits, print_json
+from adderclaw.terminal.commands.plain import chooser
+from adderclaw.terminal.limit_options import limits
+from adderclaw.terminal.output import print_json
 
 app = group("The scenarios of a specification: bring in feature files, show, verify, block, deprecate.")
 

@@ -20,7 +20,7 @@ from adderclaw.storage.clients import ClientRow
 from adderclaw.storage.ledger.log_files import operators_key
 from adderclaw.storage.text import plain
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = group("Make, list and revoke the tokens of the server's clients.")
 

@@ -23,8 +23,8 @@ from adderclaw.core.types import ToolCall
 from adderclaw.policy.case import Decision
 from adderclaw.storage import Store, runs, transcript
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
-from adderclaw.terminal.commands.plain import print_json
 from adderclaw.terminal.operators import OwnHand, Terminal
+from adderclaw.terminal.output import print_json
 from adderclaw.tools import arguments_of, find
 
 app = group("List, run and explain tools.")

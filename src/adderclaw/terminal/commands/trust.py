@@ -15,7 +15,7 @@ from adderclaw.core.json_text import canonical
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.terminal.commands.common import OutputFormat, say
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -4,7 +4,7 @@ import typer
 
 from adderclaw.config import installation
 from adderclaw.terminal.commands.common import OutputFormat
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -9,7 +9,7 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.core.types import Json
 from adderclaw.storage.model_calls import Used
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

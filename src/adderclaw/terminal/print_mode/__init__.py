@@ -193,7 +193,7 @@ class _OneShot:
 
     def _show(self, report: Report) -> None:
         if self._lines is not None:
-            from adderclaw.terminal.commands.plain import print_json
+            from adderclaw.terminal.output import print_json
 
             print_json(self._lines.result(report.result, report.exit_code))
         elif self._display:

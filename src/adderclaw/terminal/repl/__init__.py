@@ -19,7 +19,7 @@ from adderclaw.core.questions import Operator
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.storage import Store
-from adderclaw.terminal.commands.agent import at_terminal, converse
+from adderclaw.terminal.conversation_start import at_terminal, converse
 from adderclaw.terminal.operators import STDIN, Terminal, typed
 from adderclaw.terminal.repl import conversations, here, leaving
 from adderclaw.terminal.repl.conversations import Next

@@ -12,7 +12,7 @@ from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import ALONE, Attached, TurnResult
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import OnDelta
-from adderclaw.terminal.commands.agent import Shown
+from adderclaw.terminal.one_shot import Shown
 from adderclaw.terminal.operators import typed
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Slash commands that are commands of the command line: the same function, the same words."""
+"""Slash commands that run a command of the command line. No other module of the REPL imports `terminal.commands`."""
 
 import asyncio
 import contextlib

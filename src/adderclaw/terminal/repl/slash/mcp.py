@@ -52,19 +52,19 @@ async def _do(run: Run, servers: "Servers", verb: str, name: str) -> None:
 
 
 async def _login(run: Run, row: "Status") -> None:
-    from adderclaw.terminal.commands.mcp import logged_in
+    from adderclaw.terminal import mcp_login
 
     async with here.line_by_line(run):  # an address to open is printed, and one may be pasted
-        failure = await logged_in(run.runtime, row.entry)
+        failure = await mcp_login.log_in(run.runtime, row.entry)
     if failure:
         raise UsageError(failure)
     print(f"logged in to {visible(row.entry.name)}")
 
 
 async def _logout(run: Run, servers: "Servers", row: "Status") -> None:
-    from adderclaw.terminal.commands.mcp import logged_out
+    from adderclaw.terminal import mcp_login
 
-    print(visible(await logged_out(run.runtime, row.entry)))
+    print(visible(await mcp_login.log_out(run.runtime, row.entry)))
     if row.state == "ready":  # what it was let in with is gone
         await servers.connection(row.entry.name).anew()
 

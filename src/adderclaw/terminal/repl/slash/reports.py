@@ -74,13 +74,13 @@ def policy(run: Run, _rest: str) -> Done:
 async def status(run: Run, _rest: str) -> Done:
     """Whether credentials can be used, and of which class; never a part of one."""
     from adderclaw.models.credentials.status import credential_rows
-    from adderclaw.terminal.commands import auth
+    from adderclaw.terminal import provider_login
 
     now = run.session.config
     served = first_of(run.session.provider.name, run.session.model, now)
     print(f"model {visible(served.model)} of the provider {visible(served.provider)}")
     for row in await credential_rows(run.runtime.credentials, now, [served.provider]):
-        print(auth.line(row))
+        print(provider_login.credential_line(row))
     return ids(run, "")
 
 

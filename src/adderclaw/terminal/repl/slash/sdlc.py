@@ -15,6 +15,7 @@ from adderclaw.storage.sdlc.phases import By, NotMoved
 from adderclaw.terminal.operators import asker
 from adderclaw.terminal.repl import here, modes
 from adderclaw.terminal.repl.slash.row import Done
+from adderclaw.terminal.sdlc_status import status_lines
 
 
 def _desk(run: Run) -> Desk:
@@ -49,8 +50,6 @@ async def plan(run: Run, rest: str) -> Done:
 
 async def phase(run: Run, rest: str) -> Done:
     """Where the conversation stands, or its way into another phase; `done` is asked about, with the report."""
-    from adderclaw.terminal.commands.sdlc import status_lines
-
     desk, conversation = _desk(run), run.session.conversation_id
     if not rest:
         for line in status_lines(await to_thread(conversation_phase.status, desk, conversation)):

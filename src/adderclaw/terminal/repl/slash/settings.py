@@ -48,19 +48,19 @@ def effort(run: Run, rest: str) -> Done:
 
 
 async def login(run: Run, rest: str) -> Done:
-    from adderclaw.terminal.commands import auth
+    from adderclaw.terminal import provider_login
 
-    name = auth.chosen(rest or None, run.session.config)
+    name = provider_login.chosen_provider(rest or None, run.session.config)
     async with here.line_by_line(run):  # an address to open is printed, and a code is read
-        place = await auth.logged_in(run.runtime.credentials, name, "auto")
+        place = await provider_login.log_in_to(run.runtime.credentials, name, "auto")
     print(f"logged in to {visible(name)}; kept in {place}")
 
 
 async def logout(run: Run, rest: str) -> Done:
-    from adderclaw.terminal.commands import auth
+    from adderclaw.terminal import provider_login
 
-    name = auth.chosen(rest or None, run.session.config)
-    for complaint in (await auth.logged_out(run.runtime.credentials, [name])).values():
+    name = provider_login.chosen_provider(rest or None, run.session.config)
+    for complaint in (await provider_login.log_out_of(run.runtime.credentials, [name])).values():
         print(complaint, file=sys.stderr)
     if name != run.session.provider.name:
         return None
