@@ -12,20 +12,20 @@ LIMITS: dict[str, type[int] | type[float]] = {
 """What `--limit` takes: the keys of [limits], and the rounds of a turn or of a LOOP."""
 
 
-def limits(given: list[str] | None) -> dict[str, float]:
+def limits(items: list[str] | None) -> dict[str, float]:
     """`--limit tokens=1000`, each name once, as numbers."""
-    found: dict[str, float] = {}
-    for item in given or []:
+    limits_by_name: dict[str, float] = {}
+    for item in items or []:
         name, _, value = item.partition("=")
         if name not in LIMITS:
             raise UsageError(f"--limit {item[:100]!r}: it takes NAME=VALUE, and NAME is one of {', '.join(LIMITS)}")
-        if name in found:
+        if name in limits_by_name:
             raise UsageError(f"--limit {name}: given twice")
         try:
-            found[name] = LIMITS[name](value)
+            limits_by_name[name] = LIMITS[name](value)
         except ValueError:
             kind = "a number" if LIMITS[name] is float else "a whole number"
             raise UsageError(f"--limit {item[:100]!r}: {name} is {kind}") from None
-        if not 0 <= found[name] < float("inf"):
+        if not 0 <= limits_by_name[name] < float("inf"):
             raise UsageError(f"--limit {item[:100]!r}: it is 0 or more")
-    return found
+    return limits_by_name

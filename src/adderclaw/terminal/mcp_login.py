@@ -26,8 +26,8 @@ async def log_in(runtime: Runtime, entry: Entry) -> str:
     async with listening(entry.server.oauth.callbackPort or 0 if entry.server.oauth else 0) as listener:
 
         async def show(address: str) -> None:
-            wanted = "" if browser else ", then paste the whole address that the browser ends at"
-            print(f"Open this address and allow the access{wanted}:\n\n  {address}\n", file=sys.stderr)
+            next_step = "" if browser else ", then paste the whole address that the browser ends at"
+            print(f"Open this address and allow the access{next_step}:\n\n  {address}\n", file=sys.stderr)
             if browser:
                 await open_page(address, helpers_path(runtime.loaded))
 
@@ -37,10 +37,10 @@ async def log_in(runtime: Runtime, entry: Entry) -> str:
             done, _ = await asyncio.wait(waiting, timeout=300, return_when=asyncio.FIRST_COMPLETED)
             return str(next(iter(done)).result() or "") if done else ""
 
-        async def auth(wanted: Entry, url: str) -> Any:
-            kept = StoredLogin(wanted, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
-            kept.anew()
-            return provider(wanted, url, kept, Person(listener.redirect_uri, show, answer))
+        async def auth(server_entry: Entry, url: str) -> Any:
+            stored_login = StoredLogin(server_entry, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
+            stored_login.anew()
+            return provider(server_entry, url, stored_login, Person(listener.redirect_uri, show, answer))
 
         return await known.log_in(entry.name, auth)
 

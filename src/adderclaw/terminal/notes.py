@@ -28,7 +28,7 @@ def one(store: Store, key: str, project: str | None) -> Memory:
     """The note of that key, or an error with those that come near."""
     if (note := memory.get(store, key, project)) is not None:
         return note
-    near = [found.key for found in memory.find(store, key, 5, project)]
+    near = [keys.key for keys in memory.find(store, key, 5, project)]
     hint = f"; near it: {', '.join(near)}" if near else "; `adderclaw memory notes` lists them"
     raise UsageError(visible(f"there is no note {key!r} here{hint}", keep_newlines=False))
 

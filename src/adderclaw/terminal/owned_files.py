@@ -62,8 +62,8 @@ def project_marker(home: str) -> str:
     markers = [name for name in (*MARKERS, *MANIFESTS) if name not in home_names.USERS]
     project, name = os.path.split(home)
     if name == ".adderclaw" and project != os.path.expanduser("~"):
-        markers += [f"../{one}" for one in (*MARKERS, *MANIFESTS) if one != name]
-    return next((one for one in markers if os.path.lexists(os.path.join(home, one))), "")
+        markers += [f"../{marker}" for marker in (*MARKERS, *MANIFESTS) if marker != name]
+    return next((marker for marker in markers if os.path.lexists(os.path.join(home, marker))), "")
 
 
 def is_database(path: str) -> bool:
@@ -75,8 +75,8 @@ def is_database(path: str) -> bool:
     from adderclaw.storage.queries import databases
 
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as found:
-            return databases.tables(found) >= TABLES
+        with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:
+            return databases.tables(database) >= TABLES
     except sqlite3.Error:
         return False
 
@@ -85,10 +85,10 @@ def is_receipts(path: str) -> bool:
     """Whether its first line is a receipt."""
     first, end, _ = beginning(path).partition("\n")
     try:
-        found = json.loads(first) if end else None
+        receipt = json.loads(first) if end else None
     except ValueError:
         return False
-    return isinstance(found, dict) and found.keys() >= RECEIPT
+    return isinstance(receipt, dict) and receipt.keys() >= RECEIPT
 
 
 def is_completion(path: str) -> bool:

@@ -28,8 +28,8 @@ async def log_out_of(sources: Sources, names: list[str]) -> dict[str, str]:
     for name in names:
         try:
             tokens = await logins.stored(name)
-            found = await logins.forget(name)
-            print(f"logged out of {visible(name)}" if found else f"there was no login of {visible(name)}")
+            was_stored = await logins.forget(name)
+            print(f"logged out of {visible(name)}" if was_stored else f"there was no login of {visible(name)}")
             if tokens is not None:
                 await logins.client(name).revoke(tokens)
         except OAuthError as error:
@@ -57,8 +57,8 @@ def credential_line(row: Json) -> str:
     source = f" {row['source']}" if row["source"] and row["class"] != "login" else ""
     until = f", until {_time(row['expires_at'])}" if row["expires_at"] else ""
     note = f" ({row['note']})" if row["note"] else ""
-    said = f"{'usable' if row['usable'] else 'not usable'}: {row['class']}{source}{until}{note}"
-    return visible(f"{mark} {row['provider']:<26} {said}", keep_newlines=False)
+    state = f"{'usable' if row['usable'] else 'not usable'}: {row['class']}{source}{until}{note}"
+    return visible(f"{mark} {row['provider']:<26} {state}", keep_newlines=False)
 
 
 def _time(seconds: float) -> str:

@@ -89,9 +89,9 @@ def _parts(home: str) -> Iterator[tuple[Item, Remove]]:
 
 def _services() -> Iterator[tuple[Item, Remove]]:
     for name, make in BACKENDS.items():
-        found = make()
-        if is_ours(found.unit):
-            yield Item(f"service ({name})", found.unit), found.uninstall
+        service = make()
+        if is_ours(service.unit):
+            yield Item(f"service ({name})", service.unit), service.uninstall
 
 
 def _secrets(home: str) -> Iterator[tuple[Item, Remove]]:
@@ -157,9 +157,9 @@ def _elsewhere(home: str) -> Iterator[tuple[Item, Remove]]:
         if owned_files.home_around(path):
             continue
         for ending in ("", *OWN_ENDINGS):
-            one = f"{path}{ending}"
-            if os.path.isfile(one) and not os.path.islink(one):
-                yield Item(what, one), _unlink(one)
+            copy = f"{path}{ending}"
+            if os.path.isfile(copy) and not os.path.islink(copy):
+                yield Item(what, copy), _unlink(copy)
 
 
 def _unlink(path: str) -> Remove:
@@ -255,14 +255,16 @@ def _run_folders(home: str) -> list[str]:
         folders = trace_folders(store)
     finally:
         store.close()
-    return sorted(one for one in folders if os.path.isdir(one) and not beneath(followed(one), followed(home)))
+    return sorted(
+        folder for folder in folders if os.path.isdir(folder) and not beneath(followed(folder), followed(home))
+    )
 
 
 def _copies(home: str) -> Iterator[str]:
     folder, name = os.path.split(home)
     beginnings = (f"{name}.before-restore-", f".{name}.restoring-")
     if os.path.isdir(folder):
-        yield from (os.path.join(folder, one) for one in os.listdir(folder) if one.startswith(beginnings))
+        yield from (os.path.join(folder, entry) for entry in os.listdir(folder) if entry.startswith(beginnings))
 
 
 def said(done: Listed) -> Iterator[str]:
@@ -272,7 +274,7 @@ def said(done: Listed) -> Iterator[str]:
         yield f"{state}: {item.what}: {item.where}"
     if not done.items:
         yield "nothing that this program made is left."
-    yield from (f"left: {one}" for one in done.left)
+    yield from (f"left: {path}" for path in done.left)
     yield f"the program itself ({done.program['way']}, {done.program['where']}): {done.program['remove']}"
     if not done.really and done.items:
         yield "nothing was removed: --yes removes it"

@@ -218,10 +218,10 @@ def _leading(arguments: list[str]) -> int:
     alone, valued = (ALONE, VALUED) if _at_a_terminal() else (LOOKS, ())
     count = 0
     while count < len(arguments):
-        name, given, _ = arguments[count].partition("=")
+        name, equals, _ = arguments[count].partition("=")
         if name not in (*alone, *valued):
             break
-        count += 2 if name in valued and not given else 1
+        count += 2 if name in valued and not equals else 1
     return count
 
 

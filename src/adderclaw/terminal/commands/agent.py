@@ -94,9 +94,9 @@ def agent(
     if message is None and (again is None or at_terminal()):
         from adderclaw.terminal.repl import ReplRequest, hold
 
-        wanted = ReplRequest(plain, not no_motion)
+        request = ReplRequest(plain, not no_motion)
         options = replace(options, log_level="warning")
-        return hold(options, again, wanted, first=begin_with, words="" if pick else resume)
+        return hold(options, again, request, first=begin_with, words="" if pick else resume)
     return converse(OneShot(message, output_format), options, again)
 
 
@@ -108,19 +108,19 @@ MOST_PIPED = 1 << 20
 
 def _piped() -> str:
     """All of stdin as one message, however many lines it has."""
-    given = sys.stdin.buffer.read(MOST_PIPED + 1) if sys.stdin is not None else b""  # pyright: ignore[reportUnnecessaryComparison]
-    if len(given) > MOST_PIPED:
+    message = sys.stdin.buffer.read(MOST_PIPED + 1) if sys.stdin is not None else b""  # pyright: ignore[reportUnnecessaryComparison]
+    if len(message) > MOST_PIPED:
         fix = "put it into a file of the workspace and name the file in the message"
         raise UsageError(f"standard input: the message has more than {MOST_PIPED:,} bytes; {fix}")
-    if not given.strip():
+    if not message.strip():
         raise UsageError('standard input: the message is empty; pipe one, give -m "…", or start it at a terminal')
-    return given.decode("utf-8", "replace")
+    return message.decode("utf-8", "replace")
 
 
-def _limited(given: dict[str, float]) -> Json:
-    rounds = given.pop("rounds", None)
-    said: Json = {"runtime": {"max_tool_rounds": rounds}} if rounds is not None else {}
-    return said | ({"limits": given} if given else {})
+def _limited(allowed: dict[str, float]) -> Json:
+    rounds = allowed.pop("rounds", None)
+    overrides: Json = {"runtime": {"max_tool_rounds": rounds}} if rounds is not None else {}
+    return overrides | ({"limits": allowed} if allowed else {})
 
 
 def _in_mode(mode: ModeName | None) -> Json:

@@ -31,7 +31,9 @@ def validate(file: File = "Agentfile", output_format: OutputFormat = "text") -> 
     except InvalidAgentfile as error:
         if output_format == "text":
             raise
-        wrong = [{"line": one.line, "column": one.column, "message": one.message} for one in error.problems]
+        wrong = [
+            {"line": problem.line, "column": problem.column, "message": problem.message} for problem in error.problems
+        ]
         print_json({"valid": False, "file": error.file, "problems": wrong})
         raise typer.Exit(EXIT_USAGE) from error
     if output_format == "json":
@@ -91,7 +93,7 @@ def _replace(path: str, text: str) -> None:
     import tempfile
 
     folder = os.path.dirname(os.path.realpath(path))
-    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8", newline="") as made:
-        made.write(text)
-    os.chmod(made.name, os.stat(path).st_mode & 0o7777)
-    os.replace(made.name, os.path.realpath(path))
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8", newline="") as file:
+        file.write(text)
+    os.chmod(file.name, os.stat(path).st_mode & 0o7777)
+    os.replace(file.name, os.path.realpath(path))

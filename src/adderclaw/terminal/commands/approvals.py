@@ -33,13 +33,13 @@ def list_approvals(
 
     Example: adderclaw approvals list
     """
-    found = questions.listed(questions.store_path(config), everything=everything, limit=limit)
+    rows = questions.listed(questions.store_path(config), everything=everything, limit=limit)
     if output_format == "json":
-        print_json([questions.as_json(approval) for approval in found])
+        print_json([questions.as_json(approval) for approval in rows])
         return
-    for approval in found:
+    for approval in rows:
         _print(approval, time.time())
-    if not found:
+    if not rows:
         print("nothing is waiting for an answer")
 
 
@@ -145,14 +145,16 @@ def _meant(path: str, id: str, words: list[str], *, decline: bool) -> tuple[bool
         if words:
             raise UsageError("--decline answers no question: leave the words out")
         return False, None, was
-    wanted = questions_of(asked)
-    if not wanted:
+    questions_asked = questions_of(asked)
+    if not questions_asked:
         if len(words) != 1 or words[0] not in ("yes", "no"):
             raise UsageError(f"{asked.id} is answered with yes or no")
         return words[0] == "yes", None, was
-    if len(words) != len(wanted):
-        raise UsageError(f"{asked.id} has {len(wanted)} questions: give one reply to each, in their order")
-    replies = {one.question: meant(one, word.strip()) for one, word in zip(wanted, words, strict=True)}
+    if len(words) != len(questions_asked):
+        raise UsageError(f"{asked.id} has {len(questions_asked)} questions: give one reply to each, in their order")
+    replies = {
+        question.question: meant(question, word.strip()) for question, word in zip(questions_asked, words, strict=True)
+    }
     return True, replies, was
 
 

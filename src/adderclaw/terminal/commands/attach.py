@@ -41,16 +41,18 @@ def attach(
         from adderclaw.terminal.legacy.attach import link
     except ModuleNotFoundError as error:
         raise without_extra("attach", error) from error
-    wanted: Json = {"workspace": workspace, "profile": profile, "provider": provider, "model": model}
-    asyncio.run(_attached(link.Link(config, "attach"), conversation, wanted, message, plain=plain))
+    settings: Json = {"workspace": workspace, "profile": profile, "provider": provider, "model": model}
+    asyncio.run(_attached(link.Link(config, "attach"), conversation, settings, message, plain=plain))
 
 
-async def _attached(link: "Link", conversation: str | None, wanted: Json, message: str | None, *, plain: bool) -> None:
+async def _attached(
+    link: "Link", conversation: str | None, settings: Json, message: str | None, *, plain: bool
+) -> None:
     from adderclaw.terminal.legacy.attach.remote import Remote
 
     await link.connect()
     try:
-        id: str | None = await _found(link, conversation, wanted)
+        id: str | None = await _found(link, conversation, settings)
         while id is not None:
             face = _face(plain=plain)
             id, message = await face.converse(Remote(link, id, face), message), None
@@ -71,19 +73,19 @@ def _face(*, plain: bool) -> "OnServer | InLines":
     return OnServer(manner())
 
 
-async def _found(link: "Link", name: str | None, wanted: Json) -> str:
+async def _found(link: "Link", name: str | None, settings: Json) -> str:
     """The one that is meant, or a new one."""
-    given = {key: value for key, value in wanted.items() if value is not None}
+    body = {key: value for key, value in settings.items() if value is not None}
     if name is None:
-        if "workspace" not in given:
+        if "workspace" not in body:
             from adderclaw.config import load
 
-            given["workspace"] = load(here=True).workspace
-        return str((await link.post("/conversations", given))["id"])
+            body["workspace"] = load(here=True).workspace
+        return str((await link.post("/conversations", body))["id"])
     rows = (await link.get("/conversations", limit=500))["conversations"]
-    found = [str(row["id"]) for row in rows if str(row["id"]).startswith(name)]
-    found = [name] if name in found else found
-    if len(found) != 1:
-        fix = "give more of its id" if found else "`adderclaw memory list` shows them"
-        raise UsageError(f"{'several conversations begin' if found else 'no conversation begins'} with {name!r}: {fix}")
-    return str((await link.post("/conversations", {**given, "resume": found[0]}))["id"])
+    ids = [str(row["id"]) for row in rows if str(row["id"]).startswith(name)]
+    ids = [name] if name in ids else ids
+    if len(ids) != 1:
+        fix = "give more of its id" if ids else "`adderclaw memory list` shows them"
+        raise UsageError(f"{'several conversations begin' if ids else 'no conversation begins'} with {name!r}: {fix}")
+    return str((await link.post("/conversations", {**body, "resume": ids[0]}))["id"])

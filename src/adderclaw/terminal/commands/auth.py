@@ -52,8 +52,8 @@ def login(
     """
     now, sources = _opened(config)
     name = provider_login.chosen_provider(provider, now)
-    place = asyncio.run(provider_login.log_in_to(sources, name, method))
-    print(f"logged in to {visible(name)}; kept in {place}")
+    storage = asyncio.run(provider_login.log_in_to(sources, name, method))
+    print(f"logged in to {visible(name)}; kept in {storage}")
 
 
 @app.command()
@@ -104,12 +104,12 @@ def status(
     if provider is not None and provider not in models:
         raise UsageError(f"no provider has the name {provider!r}; known: {', '.join(sorted(models))}")
     names = [provider] if provider else list(models)
-    found = asyncio.run(credential_rows(sources, now, names))
+    rows = asyncio.run(credential_rows(sources, now, names))
     if output_format == "json":
-        print_json(found)
+        print_json(rows)
     else:
-        for row in found:
+        for row in rows:
             print(provider_login.credential_line(row))
     asked = provider or now.default_provider
-    if not next(row["usable"] for row in found if row["provider"] == asked):
+    if not next(row["usable"] for row in rows if row["provider"] == asked):
         raise typer.Exit(1)

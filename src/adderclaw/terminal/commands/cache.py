@@ -23,13 +23,13 @@ def cache(
 
     Example: adderclaw cache
     """
-    found = list(caches.kept(config.home()))
-    gone = {one.folder for one in found if clear and caches.cleared(one.folder)}
+    folders = list(caches.kept(config.home()))
+    gone = {row.folder for row in folders if clear and caches.cleared(row.folder)}
     if output_format == "json":
-        print_json({"caches": [{**one._asdict(), "cleared": one.folder in gone} for one in found]})
+        print_json({"caches": [{**row._asdict(), "cleared": row.folder in gone} for row in folders]})
         return
-    for one in found:
-        state = "cleared" if one.folder in gone else "in use by a session" if clear else ""
-        print(f"{one.size / (1 << 20):8.1f} MiB  {one.workspace}  {state}".rstrip())
-    if not found:
+    for row in folders:
+        state = "cleared" if row.folder in gone else "in use by a session" if clear else ""
+        print(f"{row.size / (1 << 20):8.1f} MiB  {row.workspace}  {state}".rstrip())
+    if not folders:
         print("nothing is kept.")

@@ -54,7 +54,7 @@ def secret(
     old: Annotated[
         str, typer.Option("--old", metavar="TIME", help="How long the secret before still counts: 30m, 8h, 1d, or 0.")
     ] = "1d",
-    given: Annotated[
+    from_stdin: Annotated[
         bool, typer.Option("--given", help="Take the secret from stdin, where the sender gave you one.")
     ] = False,
     trigger: Annotated[
@@ -72,17 +72,17 @@ def secret(
     else:
         _known(name, config)
         door = webhook_channels.door_of(name)
-    text = sys.stdin.readline().strip() if given else None
-    if given and not text:
+    text = sys.stdin.readline().strip() if from_stdin else None
+    if from_stdin and not text:
         raise UsageError("--given: standard input has no secret in its first line")
-    made = webhook_secrets.make(home(), door, time.time(), grace=_seconds(old), text=text)
+    new_secret = webhook_secrets.make(home(), door, time.time(), grace=_seconds(old), text=text)
     if output_format == "json":
-        print_json({"trigger" if trigger else "channel": name, **({} if given else {"secret": made})})
+        print_json({"trigger" if trigger else "channel": name, **({} if from_stdin else {"secret": new_secret})})
         return
-    if given:
+    if from_stdin:
         print(f"{name}: the secret is stored")
         return
-    print(f"secret: {made}")
+    print(f"secret: {new_secret}")
     print("It is shown this once. Who sends signs with it (docs/channels.md).")
 
 
@@ -99,22 +99,22 @@ def try_one(
 
     Example: adderclaw channel test chat --sender alice@example.org
     """
-    found = _known(name, config)
-    known = webhook_channels.secrets(home(), name, found, time.time())
+    channel = _known(name, config)
+    known = webhook_channels.secrets(home(), name, channel, time.time())
     if not known:
         raise UsageError(f"channel {name} has no secret: `adderclaw channel secret {name}` makes one")
-    answer = _sent(name, found, known, {"sender": sender, "text": message, "thread": thread}, config)
+    answer = _sent(name, channel, known, {"sender": sender, "text": message, "thread": thread}, config)
     if output_format == "json":
         print_json(answer)
     elif answer["state"] == "working":
-        where = f"it is posted to {found.reply_url}" if found.reply_url else "the bridge asks for it by the turn"
+        where = f"it is posted to {channel.reply_url}" if channel.reply_url else "the bridge asks for it by the turn"
         print(visible(f"{answer['turn']} has begun; {where}"))
     else:
         print(visible(str(answer["text"])))
 
 
 def _sent(
-    name: str, found: WebhookChannel, secrets: list[str], said: dict[str, Any], config: str | None
+    name: str, channel: WebhookChannel, secrets: list[str], message: dict[str, Any], config: str | None
 ) -> dict[str, Any]:
     import httpx2
 
@@ -125,12 +125,12 @@ def _sent(
     if running is None or not running.address:
         raise AdderClawError(f"no server of {home()} runs: start one with `adderclaw serve`")
     id = f"test-{os.urandom(8).hex()}"
-    body = json.dumps({**said, "message_id": id}).encode()
+    body = json.dumps({**message, "message_id": id}).encode()
     headers = {"content-type": "application/json", **signing.headers(secrets, body, id=id, now=time.time())}
     way = httpx2.HTTPTransport(uds=running.socket) if running.socket else None
     base = "http://localhost" if running.socket else running.address
     try:
-        with httpx2.Client(base_url=base, transport=way, trust_env=False, timeout=found.reply_seconds + 30) as client:
+        with httpx2.Client(base_url=base, transport=way, trust_env=False, timeout=channel.reply_seconds + 30) as client:
             done = client.post(f"/channels/{name}/messages", content=body, headers=headers)
     except httpx2.HTTPError as error:
         raise AdderClawError(f"the server at {running.address} does not answer: {error}") from error
@@ -138,7 +138,7 @@ def _sent(
     if done.is_success:
         return answer
     wrong = answer.get("error", {})
-    more = "".join(f"; {one['key']} {one['message']}" for one in wrong.get("problems", ()))
+    more = "".join(f"; {problem['key']} {problem['message']}" for problem in wrong.get("problems", ()))
     if wrong.get("code") == "unavailable":
         more += f": {_last_warning(name, config)}"
     raise AdderClawError(
@@ -157,18 +157,18 @@ def _last_warning(name: str, config: str | None) -> str:
         warnings = last_warnings(store)
     finally:
         store.close()
-    said = (str(json.loads(detail).get("message", "")) for detail in warnings)
-    return next((one for one in said if one.startswith(f"channels.webhook.{name}:")), "")
+    messages = (str(json.loads(detail).get("message", "")) for detail in warnings)
+    return next((message for message in messages if message.startswith(f"channels.webhook.{name}:")), "")
 
 
 def _known(name: str, config: str | None) -> WebhookChannel:
-    found = webhook_channels.channels(Options(config_file=config))
-    if name not in found:
-        hint = meant(name, list(found)) or f"; add [channels.webhook.{name}] to your configuration"
+    channels = webhook_channels.channels(Options(config_file=config))
+    if name not in channels:
+        hint = meant(name, list(channels)) or f"; add [channels.webhook.{name}] to your configuration"
         raise UsageError(f"there is no channel {name[:100]!r}{hint}")
     if not re.fullmatch(webhook_channels.NAMES, name):
         raise UsageError(f"{name!r} is no name of a channel: use letters, digits, - and _")
-    return found[name]
+    return channels[name]
 
 
 def _trigger(name: str, config: str | None) -> str:
@@ -178,18 +178,20 @@ def _trigger(name: str, config: str | None) -> str:
 
     store = Store.open(questions.store_path(config))
     try:
-        found = schedules.get(store, name)
+        schedule = schedules.get(store, name)
     finally:
         store.close()
-    if found.when["kind"] != "webhook":
-        raise UsageError(f"schedule {found.name} waits for no request: `schedule add … --webhook` makes one that does")
-    return f"trigger:{found.id}"
+    if schedule.when["kind"] != "webhook":
+        raise UsageError(
+            f"schedule {schedule.name} waits for no request: `schedule add … --webhook` makes one that does"
+        )
+    return f"trigger:{schedule.id}"
 
 
 def _seconds(text: str) -> float:
     if text == "0":
         return 0.0
-    found = re.fullmatch(r"([0-9]{1,4})([mhd])", text)
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,4})([mhd])", text)
+    if match is None:
         raise UsageError(f"--old {text!r} is no time: write 30m, 8h, 1d, or 0")
-    return float(int(found[1]) * UNITS[found[2]])
+    return float(int(match[1]) * UNITS[match[2]])

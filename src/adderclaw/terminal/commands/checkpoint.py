@@ -38,18 +38,18 @@ def list_checkpoints(
     Example: adderclaw checkpoint list
     """
     options = _options(config)
-    found = facts.listing(options, conversation, limit)
+    rows = facts.listing(options, conversation, limit)
     if output_format == "json":
-        print_json(found)
+        print_json(rows)
         return
     workspace = loaded(options).workspace
-    for each in found:
+    for each in rows:
         state = "  UNFINISHED: restore again finishes it" if each["status"] == "pending" else ""
         files = f"{each['paths']} path{'' if each['paths'] == 1 else 's'}"
         what = each["text"] or ("a call by hand" if each["kind"] == "call" else "")
-        place = "" if each["root"] == workspace else f"  (in {each['root']})"
-        print(f"{each['id']:>6}  {each['created_at']}Z  {each['kind']:<7}  {files:<10}  {what}{place}{state}")
-    if not found:
+        folder = "" if each["root"] == workspace else f"  (in {each['root']})"
+        print(f"{each['id']:>6}  {each['created_at']}Z  {each['kind']:<7}  {files:<10}  {what}{folder}{state}")
+    if not rows:
         print("no checkpoints yet")
 
 
@@ -59,11 +59,11 @@ def show(checkpoint: Target, config: ConfigFile = None, output_format: OutputFor
 
     Example: adderclaw checkpoint show 1
     """
-    found = facts.shown(Options(config_file=config), checkpoint)
+    points = facts.shown(Options(config_file=config), checkpoint)
     if output_format == "json":
-        print_json(found)
+        print_json(points)
         return
-    for point in found:
+    for point in points:
         note = f" ({point['note']})" if point["note"] else ""
         print(f"{point['id']:>6}  {point['created_at']}Z  {point['tool']} {point['tool_use_id']}{note}")
         for change in point["changes"]:
@@ -93,28 +93,28 @@ def restore(
     options, as_json = _options(config), output_format == "json"
     ask = None if as_json else asker()
     only = frozenset(path or ())
-    found = asyncio.run(facts.restored(options, checkpoint, paths=only, force=force, dry_run=dry_run, ask=ask))
+    restored = asyncio.run(facts.restored(options, checkpoint, paths=only, force=force, dry_run=dry_run, ask=ask))
     if as_json:
-        print_json(facts.as_json(found, dry_run=dry_run))
+        print_json(facts.as_json(restored, dry_run=dry_run))
     else:
-        for root in {each.target.root for each in found.plans} - {loaded(options).workspace}:
+        for root in {each.target.root for each in restored.plans} - {loaded(options).workspace}:
             print(clean(f"in {root}, which is not the workspace here:"))
-        for line in found.lines():
+        for line in restored.lines():
             print(clean(line), flush=True)
     if not dry_run:
-        _end(found, quiet=as_json)
+        _end(restored, quiet=as_json)
 
 
 def _options(config: str | None) -> Options:
     return Options(config_file=config, here=True, looks=True)
 
 
-def _end(found: Restored, *, quiet: bool) -> None:
-    if found.refused and not quiet:
+def _end(restored: Restored, *, quiet: bool) -> None:
+    if restored.refused and not quiet:
         print("nothing was restored: others changed these since; `--force` restores over them", flush=True)
-    if found.refused or found.left:
+    if restored.refused or restored.left:
         raise typer.Exit(EXIT_CODES["denied"])
-    if any(why != KEPT for why in found.failed.values()):
+    if any(why != KEPT for why in restored.failed.values()):
         raise typer.Exit(EXIT_CODES["error"])
 
 

@@ -85,8 +85,8 @@ class GitHub:
         return f"{self.env['GITHUB_SERVER_URL']}/{self.env['GITHUB_REPOSITORY']}/commit/{commit}"
 
     def request_merge(self, branch: str, into: str, title: str, body: str) -> str:
-        made = self._post("pulls", {"title": title, "head": branch, "base": into, "body": body})
-        return str(made.get("html_url", ""))
+        pull_request = self._post("pulls", {"title": title, "head": branch, "base": into, "body": body})
+        return str(pull_request.get("html_url", ""))
 
     def comment(self, body: str) -> str:
         return str(self._post(f"issues/{self._number()}/comments", {"body": body}).get("html_url", ""))
@@ -131,10 +131,10 @@ class GitLab:
             raise UsageError("this pipeline has no merge request to comment on: let a merge request start it")
 
     def branch(self) -> str:
-        found = self.env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME") or self.env.get("CI_COMMIT_BRANCH")
-        if not found:
+        name = self.env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME") or self.env.get("CI_COMMIT_BRANCH")
+        if not name:
             raise UsageError("this pipeline runs on no branch, so nothing can be committed to one")
-        return found
+        return name
 
     def remote(self) -> str:
         return f"{self.env['CI_SERVER_URL']}/{self.env['CI_PROJECT_PATH']}.git"
@@ -184,11 +184,11 @@ def _posted(address: str, headers: Mapping[str, str], body: Json) -> Json:
 
     from adderclaw.models.http import client, urls
 
-    place = urls.parse(address, "POST")
-    given = {"content-type": "application/json", **headers}
-    hosts = urls.Hosts.named_by_operator(place)
+    url = urls.parse(address, "POST")
+    all_headers = {"content-type": "application/json", **headers}
+    hosts = urls.Hosts.named_by_operator(url)
     content = json.dumps(body).encode()
-    asking = client.request(place, headers=given, hosts=hosts, seconds=60.0, limit=MOST_ANSWER, content=content)
+    asking = client.request(url, headers=all_headers, hosts=hosts, seconds=60.0, limit=MOST_ANSWER, content=content)
     try:
         answer = asyncio.run(asking)
     except (client.Failed, Refused) as error:

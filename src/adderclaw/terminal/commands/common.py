@@ -73,8 +73,8 @@ def typed(command: Plain) -> typer.Typer:
     """The typer application of a plain command."""
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
-        raise typer.Exit(command(**given))
+    def run(**arguments: Any) -> None:
+        raise typer.Exit(command(**arguments))
 
     signature = inspect.signature(command)
     parameters = [

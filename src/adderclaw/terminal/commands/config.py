@@ -130,14 +130,14 @@ def set_value(key: Key, value: Value, project: OfProject = False, output_format:
     from adderclaw.config import setting_edits
 
     of = setting_edits.setting(key)
-    wanted = setting_edits.parsed(of, value)
+    new_value = setting_edits.parsed(of, value)
     if of.path[-1] == "tools_allow":
         from adderclaw.agent.tool_lists import wrong
         from adderclaw.config.legacy.options import Options
 
-        for _, message in wrong(wanted, Options()):
+        for _, message in wrong(new_value, Options()):
             raise UsageError(f"{of.key}: {message}")
-    _edit(of, wanted, of_project=project, as_json=output_format == "json")
+    _edit(of, new_value, of_project=project, as_json=output_format == "json")
 
 
 @app.command()
@@ -168,8 +168,8 @@ def _edit(of: "Setting", value: Any, *, of_project: bool, as_json: bool) -> None
         _trust_with(project, trusted, os.path.basename(path), text)
     note, shown = _overruled(of, path, value), setting_edits.public(of, value)
     if as_json:
-        said = {"key": of.key, "value": shown, "file": path, "changed": text.encode() != before}
-        print_json({**said, "applies": not note, "note": note})
+        report = {"key": of.key, "value": shown, "file": path, "changed": text.encode() != before}
+        print_json({**report, "applies": not note, "note": note})
         return
     say(f"{of.key} is no longer set in {path}" if value is None else f"{of.key} = {json.dumps(shown)} in {path}")
     if note:
@@ -226,10 +226,14 @@ def _trusted_so_far(project: str) -> dict[str, str] | None:
     from adderclaw.config.trust import trust
 
     try:
-        found = trust.survey(project)
+        fingerprint = trust.survey(project)
     except ConfigError:
         return None
-    return found.files if not found.files or trust.trusts(trust.known(places.home()), project, found) else None
+    return (
+        fingerprint.files
+        if not fingerprint.files or trust.trusts(trust.known(places.home()), project, fingerprint)
+        else None
+    )
 
 
 def _trust_with(project: str, before: dict[str, str], name: str, text: str) -> bool:
@@ -241,11 +245,11 @@ def _trust_with(project: str, before: dict[str, str], name: str, text: str) -> b
 
     home = places.home()
     try:
-        found = trust.survey(project)
-        if found.files != before | {name: hashlib.sha256(text.encode()).hexdigest()}:
+        fingerprint = trust.survey(project)
+        if fingerprint.files != before | {name: hashlib.sha256(text.encode()).hexdigest()}:
             return False
         hooks = trust.known(home).get(project, {}).get("hooks")
-        trust.record(home, project, found, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), hooks)
+        trust.record(home, project, fingerprint, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), hooks)
     except (ConfigError, OSError):
         return False
     return True

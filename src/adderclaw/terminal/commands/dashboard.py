@@ -58,7 +58,9 @@ def _token(config: str | None) -> str:
     store = Store.open(questions.store_path(config))
     try:
         key = operators_key(os.path.join(configuration.home(), home_names.RECEIPT_KEY))
-        made = clients.create(store, key, name="dashboard", scopes=("admin",), now=time.time(), seconds=HOURS * 3_600.0)
+        client = clients.create(
+            store, key, name="dashboard", scopes=("admin",), now=time.time(), seconds=HOURS * 3_600.0
+        )
     finally:
         store.close()
-    return made.token
+    return client.token

@@ -12,9 +12,9 @@ from adderclaw.terminal.commands.serve import without_extra
 from adderclaw.terminal.output import print_json
 
 
-def wanted(made: Driver, agentfile: str | None, resume: str | None, more: Json) -> Json:
+def wanted(driver: Driver, agentfile: str | None, resume: str | None, more: Json) -> Json:
     """What the server is asked for: the same run, with paths that do not depend on where we stand."""
-    opening = made.opening
+    opening = driver.opening
     folder = config.load(workspace=opening.options.workspace, here=True).workspace
     body: Json = {"workspace": folder, **more}
     if body["skills_dir"] is not None:

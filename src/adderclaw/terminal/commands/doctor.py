@@ -27,11 +27,11 @@ def doctor(
 
     Example: adderclaw doctor
     """
-    found = health.doctor(Options(config_file=config, workspace=workspace), connect=connect)
+    report = health.doctor(Options(config_file=config, workspace=workspace), connect=connect)
     if output_format == "json":
-        print_json(found)
+        print_json(report)
     else:
-        for check in found["checks"]:
+        for check in report["checks"]:
             detail = check["detail"].replace("\n", " ")
             print(f"{check['state']:8} {check['name']:13} {detail}{f'  → {check["fix"]}' if check['fix'] else ''}")
-    raise typer.Exit(0 if found["ok"] else 1)
+    raise typer.Exit(0 if report["ok"] else 1)

@@ -223,22 +223,24 @@ def stop(
     limit = time.monotonic() + HEARD
     while True:
         workers = controls.who_heard(fleet.database, control)
-        if all(one.ended is not None for one in workers) or time.monotonic() > limit:
+        if all(worker.ended is not None for worker in workers) or time.monotonic() > limit:
             break
         time.sleep(0.1)
-    silent = [one.worker for one in workers if one.heard is None]
-    slow = [one.worker for one in workers if one.heard is not None and one.ended is None]
-    ended = [one.ended for one in workers if one.ended is not None]
+    silent = [worker.worker for worker in workers if worker.heard is None]
+    slow = [worker.worker for worker in workers if worker.heard is not None and worker.ended is None]
+    ended = [worker.ended for worker in workers if worker.ended is not None]
     lines = [f"stopped: {scope} {name}".rstrip()]
     if ended:
-        runs = sum(one.runs for one in workers)
+        runs = sum(worker.runs for worker in workers)
         lines.append(f"{len(ended)} workers have ended {runs} runs; the last after {max(ended):.1f} s")
     lines += [f"still ending runs: {', '.join(slow)}"] if slow else []
     if silent:
         lines.append(
             f"not heard from: {', '.join(silent)}; what they run ends when they hear it, or their lease is over"
         )
-    facts = [{"id": one.worker, "heard": one.heard, "ended": one.ended, "runs": one.runs} for one in workers]
+    facts = [
+        {"id": worker.worker, "heard": worker.heard, "ended": worker.ended, "runs": worker.runs} for worker in workers
+    ]
     said({"scope": scope, "name": name, "workers": facts}, "\n".join(lines), output_format)
 
 

@@ -44,13 +44,13 @@ def who() -> str:
         return f"uid {os.getuid()}"
 
 
-def whole_id(database: Database, given: str) -> str:
+def whole_id(database: Database, prefix: str) -> str:
     """A run's id by its beginning."""
     from adderclaw.fleet import queries
 
-    rows = queries.starting_with(database, given)
-    if not given or not rows:
-        raise UsageError(f"there is no run {given!r}; `adderclaw fleet list` lists them")
-    if len(rows) > 1 and rows[0] != given:
-        raise UsageError(f"{given!r} begins more than one id: write more of it")
+    rows = queries.starting_with(database, prefix)
+    if not prefix or not rows:
+        raise UsageError(f"there is no run {prefix!r}; `adderclaw fleet list` lists them")
+    if len(rows) > 1 and rows[0] != prefix:
+        raise UsageError(f"{prefix!r} begins more than one id: write more of it")
     return rows[0]

@@ -37,16 +37,16 @@ def list_runs(
 
     Example: adderclaw fleet list --state running
     """
-    found = queries.runs(opened(database).database, state=state, outcome=outcome, batch=batch, limit=limit)
+    rows = queries.runs(opened(database).database, state=state, outcome=outcome, batch=batch, limit=limit)
     if output_format == "json":
-        print_json(clean(found))
+        print_json(clean(rows))
         return
-    for run in found:
+    for run in rows:
         how = run["outcome"] or ("asks" if run["asks"] else run["state"])
         print(clean(f"{run['run_id']}  {how:<11}  {run['units']:>3} units  {run['submitter']:<12}  {run['what'][:60]}"))
         if run["state"] == "held" and run["reason"]:
             print(clean(f"  {run['reason']}"))
-    if not found:
+    if not rows:
         print("no runs")
 
 
@@ -64,13 +64,13 @@ def show(
     """
     fleet = opened(database)
     if run_id is None:
-        made = queries.overview(fleet.database)
+        overview = queries.overview(fleet.database)
     else:
-        made = queries.run(fleet.database, whole_id(fleet.database, run_id), fleet.key_here())
+        overview = queries.run(fleet.database, whole_id(fleet.database, run_id), fleet.key_here())
     if output_format == "json":
-        print_json(clean(made))
+        print_json(clean(overview))
         return
-    _print(clean(made))
+    _print(clean(overview))
 
 
 @app.command()
@@ -124,16 +124,16 @@ def _event(event: Json) -> str:
     return f"{event.get('timestamp') or event.get('time') or ''} {event.get('event_type', '')} {rest}"[:1000].strip()
 
 
-def _print(made: Any, indent: str = "") -> None:
+def _print(table: Any, indent: str = "") -> None:
     """A record for a person: names and values, lists with a row each."""
-    for name, value in made.items():
+    for name, value in table.items():
         if isinstance(value, dict):
             print(f"{indent}{name}:")
             _print(value, f"{indent}  ")
         elif isinstance(value, list):
             print(f"{indent}{name}:" + ("" if value else " none"))
-            for one in value:  # pyright: ignore[reportUnknownVariableType]
-                shown = "  ".join(f"{key} {said}" for key, said in one.items()) if isinstance(one, dict) else one  # pyright: ignore[reportUnknownVariableType]
+            for row in value:  # pyright: ignore[reportUnknownVariableType]
+                shown = "  ".join(f"{key} {cell}" for key, cell in row.items()) if isinstance(row, dict) else row  # pyright: ignore[reportUnknownVariableType]
                 print(visible(f"{indent}  - {shown}"))
         elif value is not None and value != "":
             print(visible(f"{indent}{name}: {value}"))
@@ -157,14 +157,14 @@ def fetch(
         raise UsageError(f"run {run}: its state was pruned {row.pruned:%Y-%m-%d}; what was signed of it is left")
     if row.saved is None:
         raise UsageError(f"run {run} has put nothing away yet")
-    place = os.path.abspath(os.path.expanduser(folder))
-    if os.path.lexists(place):
+    path = os.path.abspath(os.path.expanduser(folder))
+    if os.path.lexists(path):
         raise UsageError(f"{folder} is there already: name a new folder")
-    made = Folder(place)
-    made.fill(fleet.objects(), row._asdict(), fleet.key(), home())
+    copy = Folder(path)
+    copy.fill(fleet.objects(), row._asdict(), fleet.key(), home())
     said(
-        {"workspace": made.workspace, "home": made.home},
-        f"{made.workspace} has the files; ADDERCLAW_HOME={made.home} looks at its store and receipts",
+        {"workspace": copy.workspace, "home": copy.home},
+        f"{copy.workspace} has the files; ADDERCLAW_HOME={copy.home} looks at its store and receipts",
         output_format,
     )
 
@@ -180,17 +180,17 @@ def report(
 
     Example: adderclaw fleet report batch-1f2e3d4c5b6a --html report.html
     """
-    made = clean(queries.report(opened(database).database, batch))
+    figures = clean(queries.report(opened(database).database, batch))
     if html is not None:
         try:
             with open(os.path.expanduser(html), "w", encoding="utf-8") as file:
-                file.write(page(made))
+                file.write(page(figures))
         except OSError as error:
             raise UsageError(f"{html} cannot be written: {error.strerror}") from error
     if output_format == "json":
-        print_json(made)
+        print_json(figures)
         return
-    for row in made["rows"]:
+    for row in figures["rows"]:
         print(visible(f"{row['run_id']}  {row['outcome'] or row['state']:<11}  {row['what'][:60]}"))
-    counts = ", ".join(f"{count} {how}" for how, count in made["outcomes"].items())
-    print(f"{made['runs']} runs: {counts}; ${made['cost']:.6f}")
+    counts = ", ".join(f"{count} {how}" for how, count in figures["outcomes"].items())
+    print(f"{figures['runs']} runs: {counts}; ${figures['cost']:.6f}")

@@ -33,18 +33,18 @@ def verify(database: DatabaseUrl = None, output_format: OutputFormat = "text") -
     Example: adderclaw fleet verify
     """
     fleet = opened(database)
-    found = verified(fleet.database, fleet.objects(), fleet.key())
+    proof = verified(fleet.database, fleet.objects(), fleet.key())
     if output_format == "json":
-        wrong = [one._asdict() for one in found.wrong]
-        print_json({"valid": not wrong, **found._asdict(), "wrong": wrong})
+        wrong = [difference._asdict() for difference in proof.wrong]
+        print_json({"valid": not wrong, **proof._asdict(), "wrong": wrong})
     else:
-        for one in found.wrong:
-            print(visible(f"{one.what}: {one.where}: {one.why}"))
-        said = "valid" if not found.wrong else f"{len(found.wrong)} wrong"
-        print(f"{said}: {found.anchors} anchors, {found.runs} runs, {found.receipts} receipts")
-        if found.pruned and (when := last(fleet.database)) is not None:
-            print(visible(f"of {found.pruned} runs the states were pruned, last by {when['by']} at {when['at']}"))
-    raise typer.Exit(1 if found.wrong else 0)
+        for difference in proof.wrong:
+            print(visible(f"{difference.what}: {difference.where}: {difference.why}"))
+        verdict = "valid" if not proof.wrong else f"{len(proof.wrong)} wrong"
+        print(f"{verdict}: {proof.anchors} anchors, {proof.runs} runs, {proof.receipts} receipts")
+        if proof.pruned and (when := last(fleet.database)) is not None:
+            print(visible(f"of {proof.pruned} runs the states were pruned, last by {when['by']} at {when['at']}"))
+    raise typer.Exit(1 if proof.wrong else 0)
 
 
 @app.command("prune")
@@ -63,16 +63,18 @@ def prune_old(
     Example: adderclaw fleet prune --older-than 30d --dry-run
     """
     units = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-    if (given := re.fullmatch(r"([0-9]{1,5})([mhdw])", older_than)) is None:
+    if (age := re.fullmatch(r"([0-9]{1,5})([mhdw])", older_than)) is None:
         raise UsageError(f"--older-than {older_than!r} is no time: write 12h, 30d or 8w")
     fleet = opened(database)
-    seconds = float(int(given[1]) * units[given[2]])
-    made = prune(fleet.database, fleet.objects(), seconds, who(), dry=dry_run)
+    seconds = float(int(age[1]) * units[age[2]])
+    removed = prune(fleet.database, fleet.objects(), seconds, who(), dry=dry_run)
     word = "would be removed" if dry_run else "removed"
-    text = f"{word}: {made.events} events and {made.calls} calls of {made.runs} runs, {made.objects} objects"
-    for one in made.unreadable:
-        text += f"\nrun {one}: its last state or its archive cannot be read; what its units put away stays"
-    said({**made._asdict(), "dry_run": dry_run}, text, output_format)
+    text = (
+        f"{word}: {removed.events} events and {removed.calls} calls of {removed.runs} runs, {removed.objects} objects"
+    )
+    for run in removed.unreadable:
+        text += f"\nrun {run}: its last state or its archive cannot be read; what its units put away stays"
+    said({**removed._asdict(), "dry_run": dry_run}, text, output_format)
 
 
 @app.command()
@@ -85,14 +87,16 @@ def export(
 
     Example: adderclaw fleet export fleet-anchors.json
     """
-    made = anchors.exported(opened(database).database)
+    chain = anchors.exported(opened(database).database)
     try:
         with open(os.path.expanduser(file), "x", encoding="utf-8") as opened_file:
-            opened_file.write(canonical(made) + "\n")
+            opened_file.write(canonical(chain) + "\n")
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}; name a new file") from error
     said(
-        {"file": file, "anchors": len(made["anchors"])}, f"{len(made['anchors'])} anchors are in {file}", output_format
+        {"file": file, "anchors": len(chain["anchors"])},
+        f"{len(chain['anchors'])} anchors are in {file}",
+        output_format,
     )
 
 
@@ -179,50 +183,52 @@ def approve(
     """
     fleet = opened(database)
     if run_id is None:
-        found = clean(asking.waiting(fleet.database, fleet.key_here()))
+        rows = clean(asking.waiting(fleet.database, fleet.key_here()))
         if output_format == "json":
-            print_json(found)
+            print_json(rows)
             return
-        for one in found:
-            _show(one)
-        if not found:
+        for row in rows:
+            _show(row)
+        if not rows:
             print("nothing waits for an answer")
         return
     run = whole_id(fleet.database, run_id)
     asked = _asked(fleet, run, question)
     replies = None if no or asked is None else _replies(asked, reply or [])
     id = str(asked["id"]) if asked is not None else question
-    made = asking.answer(
+    answer = asking.answer(
         fleet.database, fleet.key(), run, approved=not no, by=who(), comment=comment, replies=replies, id=id
     )
     word = "no" if no else "answered" if replies else "yes"
-    said(clean(made), f"run {run}: {word}; it goes on", output_format)
+    said(clean(answer), f"run {run}: {word}; it goes on", output_format)
 
 
-def _show(one: Json) -> None:
+def _show(row: Json) -> None:
     """A question with all that an answer is given to."""
-    seen = shown(asking.row_of(one))
-    print(visible(f"{one['run_id']}  {one['id']}  {one['risk']}  {seen.tool}  {seen.reason}", keep_newlines=False))
+    seen = shown(asking.row_of(row))
+    print(visible(f"{row['run_id']}  {row['id']}  {row['risk']}  {seen.tool}  {seen.reason}", keep_newlines=False))
     print("  " + seen.text.replace("\n", "\n  | "))
-    marks = (*seen.marks, *([one["unchecked"]] if "unchecked" in one else []))
+    marks = (*seen.marks, *([row["unchecked"]] if "unchecked" in row else []))
     print("".join(f"  {mark}\n" for mark in marks), end="")
 
 
 def _asked(fleet: Fleet, run: str, question: str) -> Json | None:
-    found = [one for one in asking.waiting(fleet.database, fleet.key_here()) if one["run_id"] == run]
-    if len(found) > 1 and not question:
-        names = ", ".join(one["id"] for one in found)
-        raise UsageError(f"run {run} asks {len(found)} questions: say which with --question: {names}")
-    return next((one for one in reversed(found) if one["id"].startswith(question)), None)
+    questions = [row for row in asking.waiting(fleet.database, fleet.key_here()) if row["run_id"] == run]
+    if len(questions) > 1 and not question:
+        names = ", ".join(row["id"] for row in questions)
+        raise UsageError(f"run {run} asks {len(questions)} questions: say which with --question: {names}")
+    return next((row for row in reversed(questions) if row["id"].startswith(question)), None)
 
 
 def _replies(asked: Json, words: list[str]) -> Replies | None:
-    wanted = questions_of(asking.row_of(asked))
-    if len(words) != len(wanted):
-        many = f"{len(wanted)} questions" if wanted else "yes or no, and takes no --reply"
-        fix = ": give a --reply to each, in their order, or --no" if wanted else ""
+    questions = questions_of(asking.row_of(asked))
+    if len(words) != len(questions):
+        many = f"{len(questions)} questions" if questions else "yes or no, and takes no --reply"
+        fix = ": give a --reply to each, in their order, or --no" if questions else ""
         raise UsageError(f"{asked['id']} asks {many}{fix}")
-    return {one.question: meant(one, word.strip()) for one, word in zip(wanted, words, strict=True)} or None
+    return {
+        question.question: meant(question, word.strip()) for question, word in zip(questions, words, strict=True)
+    } or None
 
 
 @app.command()
@@ -244,8 +250,6 @@ def webhook(
             {"removed": was}, "nobody answers by a signed request any more" if was else "there was none", output_format
         )
         return
-    made = webhook_secrets.make(home(), asking.DOOR, time.time())
-    text = (
-        f"secret: {made}\nIt is shown this once. Who answers signs with it and posts to /fleet/answers (docs/fleet.md)."
-    )
-    said({"secret": made}, text, output_format)
+    secret = webhook_secrets.make(home(), asking.DOOR, time.time())
+    text = f"secret: {secret}\nIt is shown only once. Sign answers with it and post them to /fleet/answers (docs/fleet.md)."
+    said({"secret": secret}, text, output_format)

@@ -47,7 +47,7 @@ def submit_runs(
     workspace: Annotated[
         str | None, typer.Option("--workspace", metavar="DIR", help="The workspace: a copy of this folder.")
     ] = None,
-    given: Annotated[
+    input_items: Annotated[
         list[str] | None, typer.Option("--input", metavar="NAME=VALUE", help="For an Agentfile; again for each.")
     ] = None,
     matrix: Annotated[
@@ -81,7 +81,7 @@ def submit_runs(
     fleet = opened(database)
     base: Json = {"profile": profile, "provider": provider, "model": model}
     what = {"task": task, "message": message, "agentfile": agentfile, "spec": spec, "sop": sop}
-    inputs = _inputs(given or [])
+    inputs = _inputs(input_items or [])
     common: Json = {
         "submitter": submitter or who(),
         "project": project,
@@ -89,7 +89,7 @@ def submit_runs(
         "priority": priority,
         "max_cost": max_cost,
         "deadline": deadline,
-        "after": tuple(whole_id(fleet.database, one) for one in after or ()),
+        "after": tuple(whole_id(fleet.database, source) for source in after or ()),
     }
     if matrix is not None and dedupe is not None:
         raise UsageError("--dedupe is for one run: a matrix has a column `dedupe`")
@@ -134,23 +134,23 @@ def _checked(
 
 def _report(done: list[Submitted], batch: str, output_format: str) -> None:
     if output_format == "json":
-        print_json({"batch": batch, "runs": [{"run_id": one.id, "new": one.new} for one in done]})
+        print_json({"batch": batch, "runs": [{"run_id": run.id, "new": run.new} for run in done]})
         return
-    for one in done:
-        print(one.id if one.new else f"{one.id} (there already)")
+    for run in done:
+        print(run.id if run.new else f"{run.id} (there already)")
     if batch:
         print(f"adderclaw: {len(done)} runs; `adderclaw fleet report {batch}` sums them up", file=sys.stderr)
 
 
 def _places(sources: list[Source], fleet: Fleet, submitter: str) -> list[Json]:
     """Each folder is put away once, each repository looked up once."""
-    made: dict[Source, Json] = {}
+    rows_by_source: dict[Source, Json] = {}
     boxes, local = fleet.boxes(submitter), fleet.where.local_repos
     for source in sources:
-        if source not in made:
+        if source not in rows_by_source:
             repo, workspace = source
-            made[source] = repository(repo, local=local) if repo else submit.archived(boxes, workspace or "")
-    return [made[source] for source in sources]
+            rows_by_source[source] = repository(repo, local=local) if repo else submit.archived(boxes, workspace or "")
+    return [rows_by_source[source] for source in sources]
 
 
 def _order(
@@ -162,9 +162,9 @@ def _order(
 ) -> tuple[Order, Source]:
     known = {name: row[name] for name in ROW if row.get(name) not in (None, "")}
     own = {name: str(value) for name, value in row.items() if name not in ROW and value is not None}
-    wanted = {**what, **{name: known[name] for name in ROW[:5] if name in known}}
-    if given := {**inputs, **own}:
-        wanted["inputs"] = given
+    order = {**what, **{name: known[name] for name in ROW[:5] if name in known}}
+    if all_inputs := {**inputs, **own}:
+        order["inputs"] = all_inputs
     repo, workspace = known.get("repo", source[0]), known.get("workspace", source[1])
     if "workspace" in known and "repo" not in known:
         repo = None
@@ -177,8 +177,8 @@ def _order(
         except ValueError as error:
             raise UsageError(f"priority {known['priority']!r}: a number from 0 to 9") from error
     chosen = {name: value for name, value in {**common, **settings}.items() if value is not None}
-    wanted = {name: value for name, value in wanted.items() if value is not None}
-    return decode(Order, {**chosen, "wanted": wanted}), (repo, workspace)
+    order = {name: value for name, value in order.items() if value is not None}
+    return decode(Order, {**chosen, "wanted": order}), (repo, workspace)
 
 
 def _rows(path: str) -> list[tuple[Json, str]]:
@@ -213,19 +213,19 @@ def _rows(path: str) -> list[tuple[Json, str]]:
 
 def _json_row(line: str, where: str) -> Json:
     try:
-        made = json.loads(line)
+        row = json.loads(line)
     except ValueError as error:
         raise UsageError(f"{where}this is no JSON: {error}") from error
-    if not isinstance(made, dict):
+    if not isinstance(row, dict):
         raise UsageError(f"{where}an object is expected, with a name for each value")
-    return made  # pyright: ignore[reportUnknownVariableType]
+    return row  # pyright: ignore[reportUnknownVariableType]
 
 
-def _inputs(given: list[str]) -> dict[str, str]:
-    made: dict[str, str] = {}
-    for item in given:
+def _inputs(items: list[str]) -> dict[str, str]:
+    inputs: dict[str, str] = {}
+    for item in items:
         name, equals, value = item.partition("=")
         if not equals or not name:
             raise UsageError(f"--input {visible(item[:100])!r}: it takes NAME=VALUE")
-        made[name] = value
-    return made
+        inputs[name] = value
+    return inputs

@@ -35,8 +35,8 @@ def tidy() -> None:
     def leave(number: int, _frame: object) -> None:
         sys.exit(128 + number)
 
-    for one in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(one, leave)
+    for signal_number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal_number, leave)
 
 
 @app.command()

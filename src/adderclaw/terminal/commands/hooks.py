@@ -36,11 +36,11 @@ def list_hooks(
     """
     if event is not None:
         _known(event)
-    found = parts.found_hooks(Options(config_file=config, workspace=workspace), event)
+    hooks = parts.found_hooks(Options(config_file=config, workspace=workspace), event)
     if output_format == "json":
-        print_json([parts.hook(hook) for hook in found])
+        print_json([parts.hook(hook) for hook in hooks])
         return
-    for hook in found:
+    for hook in hooks:
         words = (
             f"{hook.ordinal:>3}  {hook.event:<18} {hook.matcher or '*':<16} {parts.state_of(hook):<11}",
             hook.command,
@@ -49,7 +49,7 @@ def list_hooks(
         print(visible(f"{' '.join(words)}  ({whose})", keep_newlines=False))
         if why := matching.never(hook.event, hook.matcher):
             print(f"adderclaw: hook {hook.ordinal} never runs: {visible(why, keep_newlines=False)}", file=sys.stderr)
-    if not found:
+    if not hooks:
         print("no hooks are configured")
 
 
@@ -97,8 +97,8 @@ async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, lis
     hooks = configured_hooks.read(runtime)
     settings.require_shells(hooks, configured_hooks.roots(runtime))
     chain = settings.chains(hooks).get(event, ())
-    place = session_hooks.by_hand(tool_environment(runtime, None), runtime.config.memory.path, rows.append, warn)
-    return await plane.run(chain, event, fields, place), rows
+    environment = session_hooks.by_hand(tool_environment(runtime, None), runtime.config.memory.path, rows.append, warn)
+    return await plane.run(chain, event, fields, environment), rows
 
 
 def _start(config: str | None, workspace: str | None) -> Runtime:
@@ -119,7 +119,8 @@ def _show(merged: Merged, rows: list[Invocation]) -> None:
                 print(f"    {name}: {visible(text.strip(), keep_newlines=False)[:500]}")
     if not rows:
         print("no hook matches")
-    said = {name: value for name, value in vars(merged).items() if value not in (None, False, "", (), {}, 0)}
+    effects = {name: value for name, value in vars(merged).items() if value not in (None, False, "", (), {}, 0)}
     print(
-        "merged: " + (", ".join(f"{name} = {visible(str(value), keep_newlines=False)}" for name, value in said.items()))
+        "merged: "
+        + (", ".join(f"{name} = {visible(str(value), keep_newlines=False)}" for name, value in effects.items()))
     )

@@ -33,13 +33,13 @@ def list_changes(workspace: Workspace = None, config: ConfigFile = None, output_
     Example: adderclaw later list
     """
     store, root = _opened(workspace, config, read_only=True)
-    found = later_files.unanswered(store, root)
+    rows = later_files.unanswered(store, root)
     if output_format == "json":
-        print_json([clean({**row._asdict(), "path": _short(row, root)}) for row in found])
+        print_json([clean({**row._asdict(), "path": _short(row, root)}) for row in rows])
         return
-    for row in found:
+    for row in rows:
         print(clean(f"{row.found_at}Z  {row.change:<7}  {_short(row, root)}  ({row.session_id})"))
-    if not found:
+    if not rows:
         print("nothing that other programs run later was changed without being acknowledged")
         for other, count in Counter(row.workspace for row in later_files.unanswered(store)).items():
             print(clean(f"in {other}: {count}; `adderclaw later list --workspace {shlex.quote(other)}` shows them"))
@@ -78,21 +78,21 @@ def _answer(
     store, root = _opened(workspace, config, read_only=False)
     rows = later_files.unanswered(store, root)
     by_path = {_short(row, root): row for row in rows}
-    wanted = list(by_path) if not paths else [path.removeprefix(f"{root}/").removeprefix("./") for path in paths]
-    if unknown := [path for path in wanted if path not in by_path]:
+    chosen_paths = list(by_path) if not paths else [path.removeprefix(f"{root}/").removeprefix("./") for path in paths]
+    if unknown := [path for path in chosen_paths if path not in by_path]:
         raise UsageError(f"{unknown[0]}: no change of this path waits; `adderclaw later list` shows them")
-    found: list[Json] = [{"id": by_path[path].id, "path": path} for path in wanted]
-    done = answered(store, root, home(), found, word)
-    if not found and not as_json:
+    chosen: list[Json] = [{"id": by_path[path].id, "path": path} for path in chosen_paths]
+    done = answered(store, root, home(), chosen, word)
+    if not chosen and not as_json:
         print("no change waits for an answer here")
     if as_json:
         print_json([clean({"path": one["path"], "answer": word}) for one in done])
     else:
         verb = "accepted" if word == "kept" else f"moved to {os.path.join(home(), home_names.SET_ASIDE)}"
-        for one in done:
-            print(clean(f"{one['path']}: {verb}"))
-    if len(done) < len(found):
-        left = next(one["path"] for one in found if one not in done)
+        for row in done:
+            print(clean(f"{row['path']}: {verb}"))
+    if len(done) < len(chosen):
+        left = next(row["path"] for row in chosen if row not in done)
         raise AdderClawError(f"{clean(left)} could not be moved: look at it yourself, then `adderclaw later accept`")
 
 

@@ -91,25 +91,25 @@ def _entry(
     *,
     sampling: bool,
 ) -> Json:
-    made: Json = {}
+    entry: Json = {}
     if command:
-        made |= {"command": command[0]} | ({"args": command[1:]} if command[1:] else {})
+        entry |= {"command": command[0]} | ({"args": command[1:]} if command[1:] else {})
     if url is not None:
-        made["url"] = url
+        entry["url"] = url
     if env:
-        made["env"] = dict(_pair(text, "=", "--env", "NAME=VALUE") for text in env)
+        entry["env"] = dict(_pair(text, "=", "--env", "NAME=VALUE") for text in env)
     if headers:
-        made["headers"] = dict(_pair(text, ":", "--header", "NAME: VALUE") for text in headers)
+        entry["headers"] = dict(_pair(text, ":", "--header", "NAME: VALUE") for text in headers)
     if reads:
-        made["reads"] = reads
+        entry["reads"] = reads
     if timeout is not None:
-        made["timeout"] = timeout
-    return made | ({"sampling": True} if sampling else {})
+        entry["timeout"] = timeout
+    return entry | ({"sampling": True} if sampling else {})
 
 
 def _pair(text: str, mark: str, option: str, form: str) -> tuple[str, str]:
-    name, found, value = text.partition(mark)
-    if not found or not name.strip():
+    name, separator, value = text.partition(mark)
+    if not separator or not name.strip():
         raise UsageError(f"{option}: {text!r} is not of the form {form}")
     return name.strip(), value.strip()
 
@@ -153,12 +153,12 @@ def list_servers(
 def _line(entry: Entry, tools: dict[str, Pin]) -> str:
     target = entry.server.url or " ".join((entry.server.command or "", *entry.server.args))
     off = sum(not pin.usable for pin in tools.values())
-    said = f"{len(tools)} tools" if tools else "never started"
-    said += f", {off} off until approved" if off else ""
+    tool_counts = f"{len(tools)} tools" if tools else "never started"
+    tool_counts += f", {off} off until approved" if off else ""
     of_plugin = entry.scope.startswith("plugin:")
     whose = f"of the plugin {_word(entry.given.partition(':')[0])}" if of_plugin else "of this project"
     where = "" if entry.scope == "user" else f"  ({whose})"
-    return f"{entry.name:<16} {_word(target)[:80]}  [{said}]{where}"
+    return f"{entry.name:<16} {_word(target)[:80]}  [{tool_counts}]{where}"
 
 
 def _word(text: str) -> str:
@@ -243,17 +243,17 @@ def remove(name: Name, output_format: OutputFormat = "text") -> None:
 
     Example: adderclaw mcp remove notes
     """
-    found: list[str] = []
+    removed: list[str] = []
 
     def drop(document: Any) -> None:
         for key in ("mcp_servers", "mcpServers"):
             table: Any = document.get(key, {})
             for known in [known for known in table if slug(known) == slug(name)]:
                 del table[known]
-                found.append(known)
+                removed.append(known)
 
     path = operator_file.edit(config.home(), drop)
-    if not found:
+    if not removed:
         raise UsageError(f"there is no server {name!r} in {path}; `adderclaw mcp list` shows them")
     _forget(name)
     said({"name": slug(name), "removed": True, "file": path}, f"{visible(name)} is no longer in {path}", output_format)

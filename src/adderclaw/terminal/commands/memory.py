@@ -33,13 +33,13 @@ def list_conversations(limit: Limit = 20, config: ConfigFile = None, output_form
     Example: adderclaw memory list
     """
     store = Store.open(load(config_file=config).config.memory.path, read_only=True)
-    found = transcript.conversations(store, limit)
+    rows = transcript.conversations(store, limit)
     if output_format == "json":
-        print_json([clean(conversation._asdict()) for conversation in found])
+        print_json([clean(conversation._asdict()) for conversation in rows])
         return
-    for talk in found:
+    for talk in rows:
         print(clean(f"{talk.id}  {talk.last_active}Z  {talk.entries:>4} entries  {talk.title}"))
-    if not found:
+    if not rows:
         print("no conversations yet")
 
 
@@ -81,20 +81,22 @@ def show(
     Example: adderclaw memory show conversation-1f2e
     """
     store = Store.open(load(config_file=config).config.memory.path, read_only=True)
-    found = transcript.conversation_of(store, conversation)
-    if found is None:
+    conversation_id = transcript.conversation_of(store, conversation)
+    if conversation_id is None:
         raise UsageError(f"there is no conversation {conversation!r} in {store.path}: see `adderclaw memory list`")
-    sessions = {session: transcript.entries(store, session) for session in transcript.sessions_of(store, found)}
-    lines = turns.of_conversation(store, found)
+    sessions = {
+        session: transcript.entries(store, session) for session in transcript.sessions_of(store, conversation_id)
+    }
+    lines = turns.of_conversation(store, conversation_id)
     if output_format == "json":
         listed: list[Json] = [
             {"session_id": session, **entry._asdict(), **_about(lines.get(entry.id))}
             for session, entries in sessions.items()
             for entry in entries
         ]
-        print_json(clean({"conversation_id": found, "entries": listed}))
+        print_json(clean({"conversation_id": conversation_id, "entries": listed}))
         return
-    print(f"conversation {clean(found)}")
+    print(f"conversation {clean(conversation_id)}")
     for session, entries in sessions.items():
         print(f"session {clean(session)}")
         turn = None
@@ -121,13 +123,13 @@ def export(
     from adderclaw.terminal import export
 
     store = Store.open(load(config_file=config).config.memory.path, read_only=True)
-    found = transcript.conversation_of(store, conversation)
-    if found is None:
+    conversation_id = transcript.conversation_of(store, conversation)
+    if conversation_id is None:
         raise UsageError(f"there is no conversation {conversation!r} in {store.path}: see `adderclaw memory list`")
-    text = export.conversation(store, found, form or export.form_of(file), clean)
+    text = export.conversation(store, conversation_id, form or export.form_of(file), clean)
     if file:
         export.write(file, text)
-        print(f"{clean(found)} is in {clean(file)}")
+        print(f"{clean(conversation_id)} is in {clean(file)}")
     else:
         print(text, end="")
 
@@ -147,13 +149,13 @@ def list_notes(
     from adderclaw.terminal import notes
 
     store, project = _notes_of(config, workspace, read_only=True)
-    found = memory.listing(store, None if everything else project, limit)
+    notes_listed = memory.listing(store, None if everything else project, limit)
     if output_format == "json":
-        print_json([clean(note._asdict()) for note in found])
+        print_json([clean(note._asdict()) for note in notes_listed])
         return
-    for note in found:
+    for note in notes_listed:
         print(clean(notes.line(note)))
-    if not found:
+    if not notes_listed:
         print("no notes yet")
 
 
@@ -172,9 +174,9 @@ def edit(
     from adderclaw.terminal import notes
 
     store, project = _notes_of(config, workspace)
-    place = None if everywhere else project
-    before = memory.get(store, key, place)
-    where = before.project if before is not None else place
+    scope = None if everywhere else project
+    before = memory.get(store, key, scope)
+    where = before.project if before is not None else scope
     text = notes.edited(before.content if before is not None else "") if value is None else value
     if text is None:
         print("unchanged")
@@ -217,12 +219,12 @@ def forget(
     if memory.get(store, key, project) is None and (talk := notes.conversation(store, key)) is not None:
         if not dry_run:
             notes.forget_conversation(store, talk)
-        found, text = {"conversation": talk}, f"{word} the conversation {talk}; its receipts stay"
+        target, text = {"conversation": talk}, f"{word} the conversation {talk}; its receipts stay"
     else:
         note = notes.one(store, key, project) if dry_run else notes.forget(store, key, project)
-        found, text = {"note": note.key}, f"{word} {notes.line(note)}"
+        target, text = {"note": note.key}, f"{word} {notes.line(note)}"
     store.close()
-    said({"dry_run": dry_run, **found}, clean(text), output_format)
+    said({"dry_run": dry_run, **target}, clean(text), output_format)
 
 
 def _notes_of(config: str | None, workspace: str | None, *, read_only: bool = False) -> tuple[Store, str]:

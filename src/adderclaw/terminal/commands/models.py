@@ -73,8 +73,8 @@ def _line(row: Json) -> str:
 
 
 def _aliases() -> dict[str, str]:
-    found = {alias: model_table.newest(kind, alias) for kind, names in ALIASES.items() for alias in names}
-    return {alias: model for alias, model in found.items() if model is not None}
+    newest = {alias: model_table.newest(kind, alias) for kind, names in ALIASES.items() for alias in names}
+    return {alias: model for alias, model in newest.items() if model is not None}
 
 
 def _about(table: Table) -> Json:

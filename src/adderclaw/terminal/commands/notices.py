@@ -25,18 +25,18 @@ def list_targets(config: ConfigFile = None, output_format: OutputFormat = "text"
 
     Example: adderclaw notices list
     """
-    found = notices.targets(Options(config_file=config))
+    rows = notices.targets(Options(config_file=config))
     if output_format == "json":
-        print_json(found)
+        print_json(rows)
         return
-    for row in found:
+    for row in rows:
         state = "" if row["enabled"] else "  (switched off)"
         waits = f"  {row['waiting']} waiting" if row["waiting"] else ""
         print(f"{row['name']:<16} {row['kind']:<8} {row['to']}{state}{waits}")
         print(f"{'':<16} {'':<8} on: {', '.join(row['on'])}; {row['detail']}")
         if row["problem"]:
             print(f"{'':<16} {'':<8} problem: {row['problem']}")
-    if not found:
+    if not rows:
         print(f"{notices.NO_TARGETS}; {notices.SHOWN}")
 
 
@@ -50,14 +50,14 @@ def try_targets(
 
     Example: adderclaw notices test phone
     """
-    found = notices.tried(Options(config_file=config), name)
+    results = notices.tried(Options(config_file=config), name)
     if output_format == "json":
-        print_json(found)
+        print_json(results)
     else:
-        for row in found:
+        for row in results:
             word = "delivered" if row["delivered"] else f"not delivered: {row['error']}"
             print(f"{row['target']} ({row['kind']}): {word} ({row['seconds']:g} s)")
-    if not all(row["delivered"] for row in found):
+    if not all(row["delivered"] for row in results):
         raise typer.Exit(AdderClawError.exit_code)
 
 
@@ -75,17 +75,17 @@ def history(
 
     Example: adderclaw notices history --state failed
     """
-    wanted = "" if state == "all" else state
-    found = notices.history(Options(config_file=config), limit=limit, target=target, state=wanted)
+    state_filter = "" if state == "all" else state
+    rows = notices.history(Options(config_file=config), limit=limit, target=target, state=state_filter)
     if output_format == "json":
-        print_json(found)
+        print_json(rows)
         return
-    for row in found:
+    for row in rows:
         tries = f" after {row['attempts']} attempts" if row["attempts"] > 1 else ""
         print(f"{row['created_at']}  {row['target']}  {row['kind']}  {row['state']}{tries}  {row['title']}")
         if row["error"]:
             print(f"  {row['error']}")
-    if not found:
+    if not rows:
         print("no notice was sent yet" if state == "all" and not target else "no notice is like this")
 
 
@@ -158,6 +158,6 @@ def _given(name: str, part: str) -> str:
     if part == "secret":
         from adderclaw.models.http.signing import key_of
 
-        for one in text.split():
-            key_of(one)
+        for address in text.split():
+            key_of(address)
     return text

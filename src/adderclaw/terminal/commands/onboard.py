@@ -68,10 +68,10 @@ class Answers(NamedTuple):
 
     @property
     def entry(self) -> Json:
-        made: Json = {"kind": self.kind, "model": self.model}
-        made |= {"base_url": self.base_url} if self.base_url else {}
-        made |= {"api_key_env": self.api_key_env} if self.api_key_env else {}
-        return made | ({"api_key_stored": True} if self.key else {})
+        entry: Json = {"kind": self.kind, "model": self.model}
+        entry |= {"base_url": self.base_url} if self.base_url else {}
+        entry |= {"api_key_env": self.api_key_env} if self.api_key_env else {}
+        return entry | ({"api_key_stored": True} if self.key else {})
 
 
 class Asker(NamedTuple):
@@ -83,19 +83,21 @@ class Asker(NamedTuple):
     def is_person(self) -> bool:
         return not self.yes and sys.stdin.isatty()
 
-    def ask(self, flag: str, question: str, given: str | None, suggestion: str | None, allowed: tuple[str, ...]) -> str:
-        answer = given if given is not None else suggestion if self.yes else None
+    def ask(
+        self, flag: str, question: str, by_flag: str | None, suggestion: str | None, allowed: tuple[str, ...]
+    ) -> str:
+        answer = by_flag if by_flag is not None else suggestion if self.yes else None
         choice = f" ({', '.join(allowed)})" if allowed else ""
         if answer is None and not self.is_person:
             other = "" if suggestion is None else ", or --yes"
             raise NeedsInput(f"{question}? There is no terminal to ask on: give {flag}{choice}{other}")
         while answer is None:
             STDIN.discard_typed()
-            said = str(typer.prompt(question + choice, default=suggestion, err=True)).strip()
-            if said and (not allowed or said in allowed):
-                answer = said
+            typed = str(typer.prompt(question + choice, default=suggestion, err=True)).strip()
+            if typed and (not allowed or typed in allowed):
+                answer = typed
             else:
-                print(f"{said!r} is not one of them: {', '.join(allowed)}", file=sys.stderr)
+                print(f"{typed!r} is not one of them: {', '.join(allowed)}", file=sys.stderr)
         if allowed and answer not in allowed:
             raise UsageError(f"{flag} {answer!r} is not allowed; allowed: {', '.join(allowed)}")
         return answer
@@ -105,21 +107,21 @@ class Asker(NamedTuple):
         return bool(typer.confirm(question, default=default, err=True))
 
 
-def chosen(asker: Asker, given: Given, *, test: bool | None, key_on_stdin: bool) -> Answers:
+def chosen(asker: Asker, flags: Given, *, test: bool | None, key_on_stdin: bool) -> Answers:
     """The answers, tried where that is wanted; a person whose answers do not work is asked for others."""
-    found = [key.variable for key in in_environment()]
-    print(f"keys in the environment: {', '.join(found) or 'none'}")
+    variables = [key.variable for key in in_environment()]
+    print(f"keys in the environment: {', '.join(variables) or 'none'}")
     running = local_servers.servers(local_servers.usual_ports())
     print(f"model servers on this machine: {', '.join(map(str, running)) or 'none'}")
     key = _piped_key() if key_on_stdin else ""
     while True:
-        answers = _answers(asker, found, running, given)
+        answers = _answers(asker, variables, running, flags)
         answers = answers._replace(key=key or _typed_key(asker, answers))
         if test is None and answers.kind != MOCK and asker.is_person:
-            wanted = asker.confirm("Test the connection now, with one short question to the model?")
+            should_test = asker.confirm("Test the connection now, with one short question to the model?")
         else:
-            wanted = bool(test) and answers.kind != MOCK
-        failure = tried(answers) if wanted else ""
+            should_test = bool(test) and answers.kind != MOCK
+        failure = tried(answers) if should_test else ""
         if not failure:
             return answers
         if not asker.is_person:
@@ -127,25 +129,25 @@ def chosen(asker: Asker, given: Given, *, test: bool | None, key_on_stdin: bool)
         print(f"it does not work: {failure}", file=sys.stderr)
         if not asker.confirm("Give other answers?"):
             return answers
-        given = Given(None, None, None, None, answers.autonomy)
+        flags = Given(None, None, None, None, answers.autonomy)
 
 
-def _answers(asker: Asker, found: list[str], running: list[local_servers.Server], given: Given) -> Answers:
-    ready = [kind for kind, variable in KEY_VARIABLES.items() if variable in found]
+def _answers(asker: Asker, variables: list[str], running: list[local_servers.Server], flags: Given) -> Answers:
+    ready = [kind for kind, variable in KEY_VARIABLES.items() if variable in variables]
     ready += [server.kind for server in running if server.models]
-    kind = asker.ask("--provider", "Which provider", given.provider, next(iter(ready), MOCK), OFFERED)
+    kind = asker.ask("--provider", "Which provider", flags.provider, next(iter(ready), MOCK), OFFERED)
     known = BY_NAME[kind]
-    base_url, api_key_env = given.base_url, given.api_key_env
+    base_url, api_key_env = flags.base_url, flags.api_key_env
     here = next((server for server in running if server.kind == kind), None) if base_url is None else None
     suggestion = here.models[0] if here and here.models else known.suggested_model or None
-    model = asker.ask("--model", "Which model", given.model, suggestion, ())
+    model = asker.ask("--model", "Which model", flags.model, suggestion, ())
     if base_url is None and known.suggested_url:
         base_url = asker.ask("--base-url", "Where is the API", None, here.base_url if here else known.suggested_url, ())
     elif here and here.base_url != known.base_url:
         base_url = here.base_url
     if api_key_env is None and known.key_variable:
         api_key_env = asker.ask("--api-key-env", "Which variable holds the key", None, known.key_variable, ())
-    autonomy = asker.ask("--autonomy", "How much may it do without asking", given.autonomy, SUGGESTED, AUTONOMY)
+    autonomy = asker.ask("--autonomy", "How much may it do without asking", flags.autonomy, SUGGESTED, AUTONOMY)
     return Answers(kind, model, base_url, api_key_env, autonomy)
 
 
@@ -165,14 +167,14 @@ def _typed_key(asker: Asker, answers: Answers) -> str:
     if not asker.is_person or not variable or os.environ.get(variable, "").strip():
         return ""
     STDIN.discard_typed()
-    said: Any = typer.prompt(
+    typed: Any = typer.prompt(
         f"{variable} is not set. The key, to be stored (empty: export the variable yourself)",
         default="",
         show_default=False,
         hide_input=True,
         err=True,
     )
-    return str(said).strip()
+    return str(typed).strip()
 
 
 def store_key(answers: Answers) -> str:

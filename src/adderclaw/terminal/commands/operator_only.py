@@ -61,20 +61,20 @@ CONSENTS: Mapping[tuple[str, ...], Consent] = {
 def guard(command: Any, path: tuple[str, ...] = ()) -> None:
     """Lets a command of typer, and what is beneath it, raise DeniedError where it would give an operator's consent in
     a process that a tool of an agent started. It decides by what typer has read, so that no spelling gets around it."""
-    for name, one in getattr(command, "commands", {}).items():
-        guard(one, (*path, name))
+    for name, subcommand in getattr(command, "commands", {}).items():
+        guard(subcommand, (*path, name))
     if (consent := CONSENTS.get(path)) is not None:
         command.invoke = functools.partial(_invoked, consent, command.invoke)
 
 
 def _invoked(consent: Consent, invoke: Callable[[Any], Any], context: Any) -> Any:
-    given = {
+    options = {
         option
         for parameter in context.command.params
         if context.params.get(parameter.name) not in (None, False)
         for option in parameter.opts
     }
-    if not given & consent.unless and (not consent.only_with or given & consent.only_with):
+    if not options & consent.unless and (not consent.only_with or options & consent.only_with):
         from adderclaw.sandbox.operator_only import require_operator
 
         require_operator(consent.what)

@@ -46,13 +46,13 @@ LIMIT = Option(("--limit",), "For this run: cost_usd, tokens, tool_calls, second
 def run_command(name: str, module: str, arguments: list[str]) -> None:
     """Import one command's module and run it; ends the process with its exit code."""
     refuse_empty(arguments)
-    found = importlib.import_module(f"adderclaw.terminal.commands.{module}")
-    command: Plain | None = getattr(found, "command", None)
-    if command is not None and (given := parsed(command, arguments[1:])) is not None:
-        sys.exit(command(**given))
+    loaded = importlib.import_module(f"adderclaw.terminal.commands.{module}")
+    command: Plain | None = getattr(loaded, "command", None)
+    if command is not None and (values := parsed(command, arguments[1:])) is not None:
+        sys.exit(command(**values))
     from adderclaw.terminal.commands.common import run_typer
 
-    run_typer(name, found, arguments)
+    run_typer(name, loaded, arguments)
 
 
 MAY_BE_EMPTY = frozenset({"--comment", "--message", "-m", "--json"})
@@ -79,7 +79,7 @@ def parsed(command: Plain, arguments: Sequence[str]) -> dict[str, Any] | None:
     the option's type and not itself like an option.
     """
     options = {name: option for option in _options(command) for name in option[1]}
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     rest = iter(arguments)
     for argument in rest:
         name, joined, value = argument.partition("=") if argument.startswith("--") else (argument, "", "")
@@ -87,31 +87,31 @@ def parsed(command: Plain, arguments: Sequence[str]) -> dict[str, Any] | None:
             return None
         parameter, _, kinds = options[name]
         several = list[str] in kinds
-        if parameter in given and not several:
+        if parameter in values and not several:
             return None
         if bool in kinds:
             if joined:
                 return None
-            given[parameter] = True
+            values[parameter] = True
             continue
         value = value if joined else next(rest, "-")
         if value.startswith("-") or not (str in kinds or several or value in kinds):
             return None
-        given[parameter] = [*given.get(parameter, ()), value] if several else value
-    return given
+        values[parameter] = [*values.get(parameter, ()), value] if several else value
+    return values
 
 
 def _options(command: Plain) -> list[tuple[str, tuple[str, ...], tuple[object, ...]]]:
     """Of each option: its parameter, its names, and the types or words that its value may be."""
-    found: list[tuple[str, tuple[str, ...], tuple[object, ...]]] = []
+    rows: list[tuple[str, tuple[str, ...], tuple[object, ...]]] = []
     for parameter, hint in command.__annotations__.items():
         if parameter == "return":
             continue
         kind, option = get_args(hint)
         kinds = (kind,) if isinstance(kind, type) else get_args(kind)
         words = [word for inner in kinds for word in (get_args(inner) if not isinstance(inner, type) else ())]
-        found.append((parameter, option.names, (*kinds, *words)))
-    return found
+        rows.append((parameter, option.names, (*kinds, *words)))
+    return rows
 
 
 def chooser(config_file: str | None) -> "Chooser | None":
@@ -119,7 +119,7 @@ def chooser(config_file: str | None) -> "Chooser | None":
     return _offered if config_file is None and sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
-def _offered(found: "list[Found]") -> "Found | None":
+def _offered(keys: "list[Found]") -> "Found | None":
     from adderclaw.terminal.commands.offer_keys import offer  # few need it, and once
 
-    return offer(found)
+    return offer(keys)

@@ -39,18 +39,18 @@ def list_plugins(output_format: OutputFormat = "text") -> None:
 
     Example: adderclaw plugin list
     """
-    found = _known()
+    plugins = _known()
     if output_format == "json":
-        print_json([_row(plugin) for plugin in found])
+        print_json([_row(plugin) for plugin in plugins])
         return
-    for plugin in found:
+    for plugin in plugins:
         brings = ", ".join(_counted(plugin)) or "nothing"
         say(f"{plugin.name:<24} {plugin.version or '-':<10} {plugin.state:<10} {brings}")
         for problem in plugin.problems[:5]:
             say(f"  {problem}")
         if fix := _fix(plugin):
             say(f"  {fix}")
-    if not found:
+    if not plugins:
         print("no plugin is installed")
 
 
@@ -87,17 +87,21 @@ def install(
     """
     as_json = output_format == "json"
     agree = _Agree(trust, only_show=dry_run, as_json=as_json)
-    made = changes.install(home(), source, agree, wanted=plugin, upgrade=upgrade)
-    if made is None and not dry_run:
+    plugin_row = changes.install(home(), source, agree, wanted=plugin, upgrade=upgrade)
+    if plugin_row is None and not dry_run:
         raise DeniedError(f"not trusted, so {NOT_INSTALLED}")
     if as_json:
         print_json(
-            {**_offered(agree.last), "installed": made is not None, "state": made.state if made else "untrusted"}
+            {
+                **_offered(agree.last),
+                "installed": plugin_row is not None,
+                "state": plugin_row.state if plugin_row else "untrusted",
+            }
         )
-    elif made is None:
+    elif plugin_row is None:
         say(f"{NOT_INSTALLED}; to install it: {agree.again(source)}")
     else:
-        say(f"installed and enabled: {made.name} ({made.sha256})")
+        say(f"installed and enabled: {plugin_row.name} ({plugin_row.sha256})")
 
 
 @app.command()
@@ -135,11 +139,11 @@ def remove(
     """
     _found(name)
     if changes.has_data(home(), name) and not keep_data and not yes:
-        place = installed.data_folder(home(), name)
-        said = None if output_format == "json" else _asked(f"Remove its data in {place}, too? [y/N] ")
-        if said is None:
-            raise NeedsInput(f"{place} holds data of it: give --keep-data to leave it, or --yes to remove it, too")
-        keep_data = not said
+        folder = installed.data_folder(home(), name)
+        agreed = None if output_format == "json" else _asked(f"Remove its data in {folder}, too? [y/N] ")
+        if agreed is None:
+            raise NeedsInput(f"{folder} holds data of it: give --keep-data to leave it, or --yes to remove it, too")
+        keep_data = not agreed
     forgotten: list[str] = []
     changes.remove(home(), name, lambda plugin: forgotten.extend(_forget(plugin, keep_data=keep_data)))
     if output_format == "json":
@@ -231,11 +235,11 @@ class _Agree:
                     f"--trust {visible(self._trust)[:80]}: the content is {offer.plugin.sha256}, another one"
                 )
             return True
-        said = None if self._as_json else _asked(question(name, offer.rows))
-        if said is None:
+        agreed = None if self._as_json else _asked(question(name, offer.rows))
+        if agreed is None:
             seen = f"--trust {offer.plugin.sha256}"
             raise NeedsInput(f"nobody is there to trust {name}: look at what it brings, then give {seen}")
-        return said
+        return agreed
 
     def again(self, source: str) -> str:
         return f"adderclaw plugin install {shlex.quote(source)} --trust {self.last.plugin.sha256}"

@@ -23,19 +23,19 @@ def written(name: str, kind: str, into: str) -> tuple[str, list[str]]:
     words = {"@name@": name, "@tool@": re.sub(r"[^A-Za-z0-9_-]", "_", name)}
     if kind == "tool" and (taken := clashes(_brings(words["@tool@"]), ())):
         raise UsageError(f"{taken[0]}: choose another name")
-    made: list[str] = []
+    paths: list[str] = []
     try:
         os.mkdir(folder)
         for path, text in _templates(kind):
             for mark, word in words.items():
                 text = text.replace(mark, word)
             _write(os.path.join(folder, path), text, runs=path in RUNS)
-            made.append(path)
+            paths.append(path)
     except FileExistsError:
         raise UsageError(f"{folder} is there already: choose another name, or remove it") from None
     except OSError as error:
         raise AdderClawError(f"{folder} cannot be written: {error.strerror}") from None
-    return folder, made
+    return folder, paths
 
 
 def _brings(tool: str) -> Manifest:
@@ -44,14 +44,14 @@ def _brings(tool: str) -> Manifest:
 
 def _templates(kind: str) -> list[tuple[str, str]]:
     top = os.path.join(TEMPLATES, kind)
-    found: list[tuple[str, str]] = []
+    templates: list[tuple[str, str]] = []
     for here, _, names in os.walk(top):
         for name in names:
             if name.endswith(".in"):
                 path = os.path.join(here, name)
                 with open(path, encoding="utf-8") as file:
-                    found.append((os.path.relpath(path, top).removesuffix(".in"), file.read()))
-    return sorted(found)
+                    templates.append((os.path.relpath(path, top).removesuffix(".in"), file.read()))
+    return sorted(templates)
 
 
 def _write(path: str, text: str, *, runs: bool) -> None:

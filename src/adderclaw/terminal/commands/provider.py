@@ -107,10 +107,10 @@ async def _key(name: str, entry: ProviderEntry, sources: Sources) -> str | None:
 def _capabilities(name: str, now: Config, known: ModelFacts) -> Json:
     """What the adapter can do and the model takes; an entry that cannot be used has none."""
     try:
-        made = providers.make(name, now, secrets=Secrets(), tell=lambda _body: None, clock=SystemClock())
+        provider = providers.make(name, now, secrets=Secrets(), tell=lambda _body: None, clock=SystemClock())
     except ConfigError as error:
         return {"problem": str(error)}
-    can = made.capabilities()
+    can = provider.capabilities()
     return {
         "streaming": can.streaming,
         "tools": can.tools,

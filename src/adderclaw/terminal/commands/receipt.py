@@ -32,13 +32,13 @@ def list_receipts(
 
     Example: adderclaw receipt list -n 50
     """
-    found = log_end.last(load(config_file=config).config.receipts.path, limit)
+    receipts = log_end.last(load(config_file=config).config.receipts.path, limit)
     if output_format == "json":
-        print_json([clean(receipt) for receipt in found])
+        print_json([clean(receipt) for receipt in receipts])
         return
-    for receipt in found:
+    for receipt in receipts:
         print(clean(_line(receipt)))
-    if not found:
+    if not receipts:
         print("no receipts yet")
 
 
@@ -63,10 +63,10 @@ def verify_log(
     log = load(config_file=config).config.receipts.path
     if archive != os.path.basename(archive):
         raise UsageError(f"--archive {archive!r}: give the name of a file beside {log}, without its folder")
-    found = facts.verified(options, against, archive=archive)
-    said(clean(found.as_json()), clean(_report(found)), output_format)
-    complete = "unread" not in found.completeness and found.completeness.get("complete", True)
-    raise typer.Exit(0 if found.valid and complete else 1)
+    verification = facts.verified(options, against, archive=archive)
+    said(clean(verification.as_json()), clean(_report(verification)), output_format)
+    complete = "unread" not in verification.completeness and verification.completeness.get("complete", True)
+    raise typer.Exit(0 if verification.valid and complete else 1)
 
 
 @app.command()
@@ -77,8 +77,8 @@ def head(config: ConfigFile = None, output_format: OutputFormat = "text") -> Non
 
     Example: adderclaw receipt head
     """
-    found = facts.head(Options(config_file=config))
-    said({"head": found}, found, output_format)
+    log_head = facts.head(Options(config_file=config))
+    said({"head": log_head}, log_head, output_format)
 
 
 @app.command()
@@ -94,20 +94,20 @@ def anchor(
     Example: adderclaw receipt anchor /media/usb/adderclaw.anchors
     """
     log, store, key_path = _places(config)
-    found = verify.head(log, store, key_path)
+    log_head = verify.head(log, store, key_path)
     key = log_files.read_key(key_path)
-    if found.startswith("0:") or key is None:
+    if log_head.startswith("0:") or key is None:
         raise UsageError(f"{log} has no receipt yet, so that there is nothing to anchor")
     if file != "-" and os.path.realpath(file) in (os.path.realpath(log), os.path.realpath(key_path)):
         raise UsageError(f"{file} is the ledger itself: name a file elsewhere")
-    line = anchors.sealed(verify.log_id(log), found, key, now=time.time())
+    line = anchors.sealed(verify.log_id(log), log_head, key, now=time.time())
     if file == "-":
         print(line)
         return
     anchors.append(file, line)
     said(
-        {"file": os.path.abspath(file), "head": found},
-        clean(f"anchored receipt {found.partition(':')[0]} in {os.path.abspath(file)}"),
+        {"file": os.path.abspath(file), "head": log_head},
+        clean(f"anchored receipt {log_head.partition(':')[0]} in {os.path.abspath(file)}"),
         output_format,
     )
 
@@ -173,14 +173,14 @@ def _line(receipt: Json) -> str:
     ).rstrip()
 
 
-def _report(found: Verification) -> str:
+def _report(verification: Verification) -> str:
     lines = [
-        f"valid: {found.receipts} receipt{'' if found.receipts == 1 else 's'}"
-        if found.valid
-        else f"invalid chain at receipt {found.first_broken}: {found.reason}"
+        f"valid: {verification.receipts} receipt{'' if verification.receipts == 1 else 's'}"
+        if verification.valid
+        else f"invalid chain at receipt {verification.first_broken}: {verification.reason}"
     ]
-    lines += [f"note: {note}" for note in found.notes]
-    lines.append(_complete(found.completeness))
+    lines += [f"note: {note}" for note in verification.notes]
+    lines.append(_complete(verification.completeness))
     return "\n".join(lines)
 
 
@@ -191,22 +191,22 @@ def _complete(figures: Json) -> str:
     if not figures["store"]:
         return "completeness: unknown, there is no store to compare with: only the log was looked at"
     calls, missing = figures["tool_calls"], figures["without_receipt"]
-    said = [f"{calls} tool calls in the transcript, {missing or 'none'} of them answered without a receipt"]
+    lines = [f"{calls} tool calls in the transcript, {missing or 'none'} of them answered without a receipt"]
     if figures["switched_off"]:
         off = "made while receipts were switched off (receipts.enabled = false), so that nothing proves them"
-        said.append(f"{figures['switched_off']} {off}")
+        lines.append(f"{figures['switched_off']} {off}")
     if figures["interrupted"]:
-        said.append(f"{figures['interrupted']} interrupted or still running")
+        lines.append(f"{figures['interrupted']} interrupted or still running")
     if figures["unmirrored"] and not figures["behind"]:
-        said.append("1 receipt not yet mirrored, as a crash leaves it")
+        lines.append("1 receipt not yet mirrored, as a crash leaves it")
     elif figures["unmirrored"]:
         why = (
             "more than a crash leaves: the database was put back to an older state, its -wal file was lost, or "
             "another one was in use"
         )
-        said.append(f"{figures['unmirrored']} receipts that the database does not know, {why}")
+        lines.append(f"{figures['unmirrored']} receipts that the database does not know, {why}")
     if figures["without_call"]:
-        said.append(f"{figures['without_call']} receipts of calls that the transcript no longer holds")
+        lines.append(f"{figures['without_call']} receipts of calls that the transcript no longer holds")
     if figures["archives"]:
-        said.append(f"archived: {', '.join(figures['archives'])}")
-    return f"{'complete' if figures['complete'] else 'incomplete'}: {'; '.join(said)}"
+        lines.append(f"archived: {', '.join(figures['archives'])}")
+    return f"{'complete' if figures['complete'] else 'incomplete'}: {'; '.join(lines)}"

@@ -30,10 +30,10 @@ def lines_of(trace: Trace) -> list[Json] | None:
     """All events of a run; None where there is no file. A line that is no event stands as an empty one."""
     if trace.place is None or trace.state == "missing":
         return None
-    found = [line for line in read(trace.place) if line.number not in trace.left_out or trace.state == "differs"]
-    session = next((line.event.get("session_id") for line in found if not line.wrong), "")
+    lines = [line for line in read(trace.place) if line.number not in trace.left_out or trace.state == "differs"]
+    session = next((line.event.get("session_id") for line in lines if not line.wrong), "")
     broken = {"event_type": "turn_started", "session_id": session}
-    return [{**broken, "payload": {"broken": line.wrong}} if line.wrong else line.event for line in found]
+    return [{**broken, "payload": {"broken": line.wrong}} if line.wrong else line.event for line in lines]
 
 
 # ------------------------------------------------------------------ showing

@@ -44,14 +44,20 @@ def run_root(arguments: list[str]) -> None:
     assert isinstance(command, TyperGroup)
     alone = bool(arguments) and arguments[0] in ("--eval", "--transition", "--conversation")
     for name, entry in () if alone else COMMANDS.items():
-        found = get_command(_loaded(entry))
-        if isinstance(found, TyperGroup) and name in found.commands:
-            found = found.commands[name]
-        found.name, found.short_help = name, entry.help
-        command.commands[name] = found
+        subcommand = get_command(_loaded(entry))
+        if isinstance(subcommand, TyperGroup) and name in subcommand.commands:
+            subcommand = subcommand.commands[name]
+        subcommand.name, subcommand.short_help = name, entry.help
+        command.commands[name] = subcommand
     if COMPLETES in os.environ:
-        opening = (one for one in command.commands["agent"].params if {*ALONE, *VALUED}.intersection(one.opts))
-        command.params = list({one.opts[0]: one for one in (*command.params, *opening, *print_options())}.values())
+        opening = (
+            parameter
+            for parameter in command.commands["agent"].params
+            if {*ALONE, *VALUED}.intersection(parameter.opts)
+        )
+        command.params = list(
+            {parameter.opts[0]: parameter for parameter in (*command.params, *opening, *print_options())}.values()
+        )
     invoke(command, arguments, "adderclaw")
 
 

@@ -122,22 +122,22 @@ class Switched(TyperCommand):
 
 def spelled(args: list[str]) -> list[str]:
     """`--dry-run false` and `--dry-run=false` as `--no-dry-run`; what comes after `--` is left alone."""
-    made: list[str] = []
+    words: list[str] = []
     waiting = list(args)
     while waiting:
         word = waiting.pop(0)
         if word == "--":
-            return [*made, word, *waiting]
+            return [*words, word, *waiting]
         name, equals, value = word.partition("=")
         if name not in SWITCHES:
-            made.append(word)
+            words.append(word)
             continue
         if not equals:
             value = waiting.pop(0) if waiting and waiting[0] in ("true", "false") else "true"
         if value not in ("true", "false"):
             raise UsageError(f"{word}: it takes true or false")
-        made.append(name if value == "true" else name.replace("--", "--no-", 1))
-    return made
+        words.append(name if value == "true" else name.replace("--", "--no-", 1))
+    return words
 
 
 @app.command(cls=Switched)
@@ -149,7 +149,7 @@ def run(
     max_iterations: MaxIterations = None,
     skills_dir: SkillsDir = None,
     max_turns: MaxTurns = None,
-    given: InputsGiven = None,
+    input_values: InputsGiven = None,
     files: InputFiles = None,
     resume: ResumedRun = None,
     dry_run: DryRun = False,
@@ -187,12 +187,12 @@ def run(
         here=True,
         overrides=overrides(skills_dir, max_turns, debug_llm, allowed, wait_for_quota=wait_for_quota),
     )
-    if sum(one is not None for one in (target, task, agentfile, spec, resume)) > 1:
+    if sum(target_option is not None for target_option in (target, task, agentfile, spec, resume)) > 1:
         raise UsageError("TARGET, --task, --agentfile, --spec and --resume each say what to run: give one of them")
     spec, target = (target, None) if target is not None and _is_specification(target) else (spec, target)
     if branch is not None or worktree is not None:
         _begins(branch, worktree, begins=resume is None and not dry_run)
-    inputs = inputs_given(given or [], files or [])
+    inputs = inputs_given(input_values or [], files or [])
 
     def make(options: Options, spec: str | None) -> Driver:
         if resume is None and target is None and task is None and agentfile is None:
@@ -200,30 +200,36 @@ def run(
         return _made(options, target, task, agentfile, resume, inputs, most)
 
     try:
-        made = make(options, spec)
+        task_driver = make(options, spec)
     except Completed as ended:
         show_again(ended, output_format)
         return
-    kind = made.opening.kind
+    kind = task_driver.opening.kind
     _of_a_specification(kind, max_iterations, report)
     _fits(kind, inputs, of_task=skills_dir is not None or max_turns is not None, has_rounds=most is not None)
     if detach:
         unfit = {"config": config, "dry-run": dry_run, "debug-llm": debug_llm, "wait-for-quota": wait_for_quota}
         _require_none({**unfit, "effort": effort, "report": report, "branch": branch, "worktree": worktree})
-        said = {"profile": profile, "provider": provider, "model": model, "skills_dir": skills_dir, "inputs": inputs}
-        said |= {"max_turns": max_turns, "max_iterations": max_iterations, "limits": allowed, "rounds": most}
-        hand_over(made, agentfile or target, resume, said, output_format)
+        settings = {
+            "profile": profile,
+            "provider": provider,
+            "model": model,
+            "skills_dir": skills_dir,
+            "inputs": inputs,
+        }
+        settings |= {"max_turns": max_turns, "max_iterations": max_iterations, "limits": allowed, "rounds": most}
+        hand_over(task_driver, agentfile or target, resume, settings, output_format)
         return
     if dry_run:
-        if (planned := _planned(made, output_format)) is None:
+        if (planned := _planned(task_driver, output_format)) is None:
             return
-        made = planned
-    _carried_out(*_placed(made, make, branch, worktree), output_format, report)
+        task_driver = planned
+    _carried_out(*_placed(task_driver, make, branch, worktree), output_format, report)
 
 
-def _carried_out(made: Driver, where: str, output_format: StreamOutput, report: str | None) -> None:
+def _carried_out(driver: Driver, where: str, output_format: StreamOutput, report: str | None) -> None:
     """Work on it, say where it was worked on if that was not here, and exit with its code."""
-    code = execute(made, output_format, report)
+    code = execute(driver, output_format, report)
     if where:
         print(f"adderclaw: {visible(where)}", file=sys.stderr)
     raise typer.Exit(code)
@@ -231,14 +237,14 @@ def _carried_out(made: Driver, where: str, output_format: StreamOutput, report: 
 
 def _require_none(unfit: Mapping[str, object]) -> None:
     """Refuse what a server has no part in: it has its own configuration, and nobody waits for the end."""
-    if given := [f"--{name}" for name, value in unfit.items() if value]:
-        raise UsageError(f"--detach hands the run to the server of this home: leave out {', '.join(given)}")
+    if names := [f"--{name}" for name, value in unfit.items() if value]:
+        raise UsageError(f"--detach hands the run to the server of this home: leave out {', '.join(names)}")
 
 
-def hand_over(made: Driver, agentfile: str | None, resume: str | None, more: Json, output_format: str) -> None:
+def hand_over(task_driver: Driver, agentfile: str | None, resume: str | None, more: Json, output_format: str) -> None:
     from adderclaw.terminal.commands import detach
 
-    detach.begin(detach.wanted(made, agentfile, resume, more), output_format)
+    detach.begin(detach.wanted(task_driver, agentfile, resume, more), output_format)
 
 
 def _of_a_specification(kind: str, max_iterations: int | None, report: str | None) -> None:
@@ -269,15 +275,15 @@ def show_again(ended: Completed, output_format: StreamFormat) -> None:
         print_json({**({"type": "result"} if output_format == "stream-json" else {}), **ended.as_json()})
 
 
-def _planned(made: Driver, output_format: StreamFormat) -> Driver | None:
+def _planned(task_driver: Driver, output_format: StreamFormat) -> Driver | None:
     """The run that only plans, where that is a run; else the plan is shown."""
-    planned = made.dry()
+    planned = task_driver.dry()
     if planned is None:
         if output_format == "text":
-            print(visible(made.plan_text()))
+            print(visible(task_driver.plan_text()))
         else:
-            print_json(made.plan())
-    elif made.opening.again is not None:
+            print_json(task_driver.plan())
+    elif task_driver.opening.again is not None:
         raise UsageError("--dry-run plans a run that has not begun: leave --resume out")
     return planned
 
@@ -346,17 +352,17 @@ def _begins(branch: str | None, worktree: str | None, *, begins: bool) -> None:
 
 
 def _placed(
-    made: Driver, make: Callable[[Options, str | None], Driver], branch: str | None, worktree: str | None
+    task_driver: Driver, make: Callable[[Options, str | None], Driver], branch: str | None, worktree: str | None
 ) -> tuple[Driver, str]:
     """The driver on a branch or in a copy of its own, and where its work is then; as it is where neither is wanted."""
     if branch is None and worktree is None:
-        return made, ""
+        return task_driver, ""
     from adderclaw.agent.run import worktree_run
 
-    opening = made.opening
+    opening = task_driver.opening
     if branch is not None:
         worktree_run.on_branch(opening.options, branch)
-        return made, f"the work is on the branch {branch}"
+        return task_driver, f"the work is on the branch {branch}"
     assert worktree is not None
     spec = opening.task if opening.kind == "spec" else None
     path = worktree_run.in_worktree(opening.options, worktree, spec)
@@ -374,11 +380,11 @@ def _specified(options: Options, spec: str | None, most: int | None) -> Driver:
     return specification.prepare(options, path, most)
 
 
-def inputs_given(given: list[str], files: list[str]) -> dict[str, str]:
+def inputs_given(values: list[str], files: list[str]) -> dict[str, str]:
     """`--input name=value` and `--input-file name=path`, each name once. A value is never taken for a path: it may be
     somebody else's words."""
     inputs: dict[str, str] = {}
-    items = [("--input", "VALUE", item) for item in given] + [("--input-file", "FILE", item) for item in files]
+    items = [("--input", "VALUE", item) for item in values] + [("--input-file", "FILE", item) for item in files]
     for option, kind, item in items:
         name, equals, value = item.partition("=")
         if not equals or not name:
@@ -392,9 +398,9 @@ def inputs_given(given: list[str], files: list[str]) -> dict[str, str]:
 # ------------------------------------------------------------------ with nobody watching
 
 
-def execute(made: Driver, output_format: StreamFormat, page: str | None = None) -> int:
+def execute(task_driver: Driver, output_format: StreamFormat, page: str | None = None) -> int:
     """Run a driver and print what came of it; the exit code is the outcome's. `page`: where a report is written."""
-    opening = made.opening
+    opening = task_driver.opening
     watched = opening.kind == "task" and sys.stderr.isatty() and not os.environ.get("ADDERCLAW_LOG")
     runtime = start(replace(opening.options, live=watched))
     again = run_again(runtime, opening.again) if opening.again is not None else None
@@ -404,7 +410,7 @@ def execute(made: Driver, output_format: StreamFormat, page: str | None = None) 
     with opened(
         runtime, who, kind=opening.kind, channel="run", again=again, task=opening.task, more=opening.rows
     ) as run:
-        return asyncio.run(_driven(run, made, output_format, page))
+        return asyncio.run(_driven(run, task_driver, output_format, page))
 
 
 def _operator(runtime: Runtime) -> Operator:
@@ -414,15 +420,15 @@ def _operator(runtime: Runtime) -> Operator:
     return Nobody(waits=runtime.config.security.approval_timeout_seconds > 0)
 
 
-async def _driven(run: Run, made: Driver, output_format: StreamFormat, page: str | None) -> int:
-    opening = made.opening
+async def _driven(run: Run, driver_: Driver, output_format: StreamFormat, page: str | None) -> int:
+    opening = driver_.opening
 
     def show(report: Report) -> None:
         _show(report, opening, output_format)
         if page is not None:
             _write_page(report, page)
 
-    work = until_signal(run, made.run(run.session), mode=opening.mode)
+    work = until_signal(run, driver_.run(run.session), mode=opening.mode)
     return (await drive(run, work, mode=opening.mode, resume=opening.resume(run.run_id), show=show)).exit_code
 
 
@@ -434,8 +440,8 @@ def _write_page(report: Report, path: str) -> None:
     session, root = run.session, run.session.scene.context.workspace.root
     summary = f"{result.outcome}: {result.answer} {result.reason}".strip()
     rows = Rows(session.store, session.secrets.shown_all, root)
-    made = pages.report(session.store, rows, run.run_id, run.runtime.runs_folder / run.run_id, summary)
-    print(f"adderclaw: the report is in {visible(pages.write(made, path, root))}", file=sys.stderr)
+    html = pages.report(session.store, rows, run.run_id, run.runtime.runs_folder / run.run_id, summary)
+    print(f"adderclaw: the report is in {visible(pages.write(html, path, root))}", file=sys.stderr)
 
 
 def _show(report: Report, opening: Opening, output_format: StreamFormat) -> None:

@@ -35,14 +35,14 @@ def list_runs(
     loaded = load(config_file=config)
     store = Store.open(loaded.config.memory.path, read_only=True)
     places = places_of(loaded, home())
-    found = [(run, checked(store, run, places)) for run in runs.listing(store, limit)]
+    rows = [(run, checked(store, run, places)) for run in runs.listing(store, limit)]
     if output_format == "json":
-        print_json([clean(_as_json(run, trace)) for run, trace in found])
+        print_json([clean(_as_json(run, trace)) for run, trace in rows])
         return
-    for run, trace in found:
+    for run, trace in rows:
         _warn(trace)
         print(clean(f"{run.run_id}  {run.started_at}Z  {run.kind:<6}  {run.status:<11}  {run.conversation_id}"))
-    if not found:
+    if not rows:
         print("no runs yet")
 
 
@@ -109,20 +109,24 @@ def prune(
     from adderclaw.storage.retention import KINDS, OF_RUNS, Limit
 
     now = load(config_file=config).config
-    wanted: dict[str, Limit] = retention.limits(now.retention)
+    kind_limits: dict[str, Limit] = retention.limits(now.retention)
     if older_than is not None:
-        wanted = {kind: Limit(_days(older_than), 0) for kind in OF_RUNS}
-    elif not wanted:
+        kind_limits = {kind: Limit(_days(older_than), 0) for kind in OF_RUNS}
+    elif not kind_limits:
         raise UsageError("[retention] sets no limit: give --older-than, such as 30d, or set limits there")
     store = Store.open(now.memory.path, read_only=True)  # fails if there is no database
     if not dry_run:
         store.close()
         store = Store.open(now.memory.path, in_files=now.memory.backend == "file")
-    gone = retention.prune(store, wanted, dry_run=dry_run)
+    gone = retention.prune(store, kind_limits, dry_run=dry_run)
     store.close()
-    found = {kind: [one for one in gone if one.kind == kind] for kind in KINDS}
-    counts = {kind: {"count": len(of), "bytes": sum(one.bytes for one in of)} for kind, of in found.items()}
-    parts = [f"{len(of)} {NAMES[kind]} ({sum(one.bytes for one in of):,} bytes)" for kind, of in found.items() if of]
+    by_kind = {kind: [removed for removed in gone if removed.kind == kind] for kind in KINDS}
+    counts = {kind: {"count": len(of), "bytes": sum(removed.bytes for removed in of)} for kind, of in by_kind.items()}
+    parts = [
+        f"{len(of)} {NAMES[kind]} ({sum(removed.bytes for removed in of):,} bytes)"
+        for kind, of in by_kind.items()
+        if of
+    ]
     word = "would be removed" if dry_run else "removed"
     text = f"{word}: {', '.join(parts) or 'nothing'}"
     said({"dry_run": dry_run, **counts}, clean(text), output_format)
@@ -138,9 +142,9 @@ NAMES = {
 
 def _days(text: str) -> float:
     units = {"h": 1 / 24, "d": 1, "w": 7}
-    if (given := re.fullmatch(r"([0-9]{1,5})([hdw])", text)) is None or not int(given[1]):
+    if (match := re.fullmatch(r"([0-9]{1,5})([hdw])", text)) is None or not int(match[1]):
         raise UsageError(f"--older-than {text!r} is not a time: write 12h, 30d or 8w")
-    return int(given[1]) * units[given[2]]
+    return int(match[1]) * units[match[2]]
 
 
 def _as_json(run: Run, trace: Trace) -> Json:
@@ -159,5 +163,5 @@ def _write_page(store: Store, run: Run, trace: Trace, path: str) -> None:
     root = transcript.workspace_of(store, run.conversation_id)
     if trace.place is None:
         raise UsageError(f"nothing is kept beside run {run.run_id}: there is no folder of it")
-    made = pages.report(store, Rows(store, clean, root), run.run_id, trace.place.parent, f"{run.outcome}: {run.answer}")
-    print(clean(f"adderclaw: the report is in {pages.write(made, path, root)}"), file=sys.stderr)
+    html = pages.report(store, Rows(store, clean, root), run.run_id, trace.place.parent, f"{run.outcome}: {run.answer}")
+    print(clean(f"adderclaw: the report is in {pages.write(html, path, root)}"), file=sys.stderr)

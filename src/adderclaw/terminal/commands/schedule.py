@@ -94,7 +94,7 @@ def add(
     agentfile: Agentfile = None,
     sop: SopGiven = None,
     spec: Spec = None,
-    given: InputsGiven = None,
+    input_values: InputsGiven = None,
     files: InputFiles = None,
     zone: Zone = None,
     start: From = None,
@@ -120,15 +120,15 @@ def add(
 
     Example: adderclaw schedule add nightly --cron "30 2 * * *" --zone Europe/Berlin --message "Look at the logs"
     """
-    found = configuration.load(config_file=config, workspace=workspace, here=True, looks=not changed)
+    loaded = configuration.load(config_file=config, workspace=workspace, here=True, looks=not changed)
     what = RunRequest(
         message=message,
         task=task,
         agentfile=_full(agentfile),
         sop=os.path.abspath(sop) if sop is not None and os.path.isfile(sop) else sop,
         spec=_full(spec),
-        inputs=inputs_given(given or [], files or []) or None,
-        workspace=found.workspace,
+        inputs=inputs_given(input_values or [], files or []) or None,
+        workspace=loaded.workspace,
         profile=profile,
         provider=provider,
         model=model,
@@ -160,8 +160,8 @@ def _full(path: str | None) -> str | None:
     return None if path is None else os.path.abspath(os.path.expanduser(path))
 
 
-def _limited(what: RunRequest, given: list[str] | None) -> RunRequest:
-    allowed: dict[Any, float] = {**limits(given)}
+def _limited(what: RunRequest, limit_options: list[str] | None) -> RunRequest:
+    allowed: dict[Any, float] = {**limits(limit_options)}
     rounds = allowed.pop("rounds", None)
     return replace(what, limits=allowed or None, rounds=None if rounds is None else int(rounds))
 
@@ -208,15 +208,15 @@ def list_schedules(config: ConfigFile = None, output_format: OutputFormat = "tex
     """
     with _opened(config) as store:
         key = _key()
-        found = [shown.row(store, one, time.time(), key) for one in rows.listing(store)]
+        schedule_rows = [shown.row(store, row, time.time(), key) for row in rows.listing(store)]
     if output_format == "json":
-        print_json([freeze(one) for one in found])
+        print_json([freeze(row) for row in schedule_rows])
         return
-    for one in found:
-        after = one.next_text[0] if one.next_text and one.state != "paused" else "–"
-        last = _shortened(_outcome(one.last)) if one.last is not None else "never ran"
-        print(visible(f"{one.name:<20}  {one.state:<8}  {one.when_text}  next {after}  {last}", keep_newlines=False))
-    if not found:
+    for row in schedule_rows:
+        after = row.next_text[0] if row.next_text and row.state != "paused" else "–"
+        last = _shortened(_outcome(row.last)) if row.last is not None else "never ran"
+        print(visible(f"{row.name:<20}  {row.state:<8}  {row.when_text}  next {after}  {last}", keep_newlines=False))
+    if not schedule_rows:
         print("no schedules")
 
 
@@ -231,11 +231,11 @@ def show(name: Name, config: ConfigFile = None, output_format: OutputFormat = "t
         row = shown.row(store, schedule, time.time(), _key())
         history = shown.history(store, schedule, 5)
     if output_format == "json":
-        print_json({**freeze(row), "history": [freeze(one) for one in history]})
+        print_json({**freeze(row), "history": [freeze(fired) for fired in history]})
         return
     _print_row(row)
-    for one in history:
-        _print_fired(one, str(schedule.when["zone"]))
+    for fired in history:
+        _print_fired(fired, str(schedule.when["zone"]))
 
 
 @app.command()
@@ -246,13 +246,13 @@ def history(name: Name, limit: Limit = 20, config: ConfigFile = None, output_for
     """
     with _opened(config) as store:
         schedule = rows.get(store, name)
-        found = shown.history(store, schedule, limit)
+        fired_rows = shown.history(store, schedule, limit)
     if output_format == "json":
-        print_json([freeze(one) for one in found])
+        print_json([freeze(fired) for fired in fired_rows])
         return
-    for one in found:
-        _print_fired(one, str(schedule.when["zone"]))
-    if not found:
+    for fired in fired_rows:
+        _print_fired(fired, str(schedule.when["zone"]))
+    if not fired_rows:
         print("it was never due")
 
 
@@ -401,8 +401,8 @@ def _print_row(row: ScheduleRow) -> None:
     for label, value in lines:
         if value:
             print(visible(f"{label:<10} {value}", keep_newlines=False))
-    for place, text in enumerate(row.next_text):
-        print(visible(f"{'next' if not place else '':<10} {text}", keep_newlines=False))
+    for position, text in enumerate(row.next_text):
+        print(visible(f"{'next' if not position else '':<10} {text}", keep_newlines=False))
 
 
 def _spelled(seconds: float) -> str:
@@ -411,10 +411,10 @@ def _spelled(seconds: float) -> str:
     return spelled(seconds)
 
 
-def _print_fired(one: FiredRow, zone: str) -> None:
-    cost = f"  ${one.cost:g}" if one.cost else ""
-    run_id = f"  {one.run_id}" if one.run_id else ""
-    print(visible(f"{shown.due_text(one, zone):<40}  {_outcome(one)}{cost}{run_id}", keep_newlines=False))
+def _print_fired(fired: FiredRow, zone: str) -> None:
+    cost = f"  ${fired.cost:g}" if fired.cost else ""
+    run_id = f"  {fired.run_id}" if fired.run_id else ""
+    print(visible(f"{shown.due_text(fired, zone):<40}  {_outcome(fired)}{cost}{run_id}", keep_newlines=False))
 
 
 def _shortened(text: str) -> str:
@@ -422,6 +422,6 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _outcome(one: FiredRow) -> str:
-    word = one.outcome if one.state == "ended" and one.outcome else one.state
-    return f"{word}: {one.reason}" if one.reason and word != "completed" else word
+def _outcome(fired: FiredRow) -> str:
+    word = fired.outcome if fired.state == "ended" and fired.outcome else fired.state
+    return f"{word}: {fired.reason}" if fired.reason and word != "completed" else word

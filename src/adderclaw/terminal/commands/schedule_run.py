@@ -70,11 +70,11 @@ class _Here:
             await asyncio.gather(*closing)
             await self.scheduler.close()
         ids = {row.id for row in first}
-        later = [row for one in self.runs.kept() if (row := self._row_of(one)) is not None and row.id not in ids]
+        later = [row for run in self.runs.kept() if (row := self._row_of(run)) is not None and row.id not in ids]
         return [rows.fired(self.store, row.id) for row in (*first, *later)]
 
-    def _row_of(self, one: HostedRun) -> Fired | None:
-        return rows.of_run(self.store, one.id)
+    def _row_of(self, run: HostedRun) -> Fired | None:
+        return rows.of_run(self.store, run.id)
 
 
 def tick_once(config: str | None, output_format: str) -> int:
@@ -86,20 +86,20 @@ def tick_once(config: str | None, output_format: str) -> int:
             return 0
         if os.path.lexists(os.path.join(configuration.home(), home_names.ESTOP)):
             raise Stopped(STOPPED)
-        found = asyncio.run(here.wait(lambda scheduler: scheduler.tick()))
-        names = {one.id: one for one in rows.listing(here.store)}
+        fired_rows = asyncio.run(here.wait(lambda scheduler: scheduler.tick()))
+        names = {known.id: known for known in rows.listing(here.store)}
         lines: list[Json] = []
-        for row in found:
+        for row in fired_rows:
             schedule = names.get(row.schedule_id)
-            told = shown.fired(row)
+            fired = shown.fired(row)
             name = schedule.name if schedule is not None else "sop"
-            lines.append({"schedule": name, **freeze(told)})
+            lines.append({"schedule": name, **freeze(fired)})
             if output_format != "json":
                 zone = str(schedule.when["zone"]) if schedule is not None else "UTC"
-                word = told.outcome if told.state == "ended" and told.outcome else told.state
-                why = f": {told.reason}" if told.reason and word != "completed" else ""
-                run_id = f"  {told.run_id}" if told.run_id else ""
-                print(visible(f"{name}  {shown.due_text(told, zone)}  {word}{why}{run_id}", keep_newlines=False))
+                word = fired.outcome if fired.state == "ended" and fired.outcome else fired.state
+                why = f": {fired.reason}" if fired.reason and word != "completed" else ""
+                run_id = f"  {fired.run_id}" if fired.run_id else ""
+                print(visible(f"{name}  {shown.due_text(fired, zone)}  {word}{why}{run_id}", keep_newlines=False))
         if output_format == "json":
             print_json({"server": None, "due": lines})
         elif not lines:
@@ -109,7 +109,7 @@ def tick_once(config: str | None, output_format: str) -> int:
         _deliver(config)
     if here.got:
         return 128 + here.got
-    return 0 if all(_is_fine(row) for row in found) else 1
+    return 0 if all(_is_fine(row) for row in fired_rows) else 1
 
 
 def _is_fine(row: Fired) -> bool:
@@ -132,19 +132,19 @@ def run_now(name: str, config: str | None, output_format: str) -> int:
     finally:
         here.store.close()
         _deliver(config)
-    told = shown.fired(row)
+    fired = shown.fired(row)
     if output_format == "json":
         answer = queries.clean(run.answer or "") if run is not None else ""
-        print_json({"schedule": schedule.name, **freeze(told), "answer": answer})
+        print_json({"schedule": schedule.name, **freeze(fired), "answer": answer})
     else:
         if run is not None and run.answer:
             print(visible(queries.clean(run.answer)))
-        if told.outcome != "completed":
-            print(visible(f"adderclaw: {told.outcome or told.state}: {told.reason}"), file=sys.stderr)
+        if fired.outcome != "completed":
+            print(visible(f"adderclaw: {fired.outcome or fired.state}: {fired.reason}"), file=sys.stderr)
     if here.got:
         return 128 + here.got
     known: dict[str, int] = {**EXIT_CODES}
-    return known.get(told.outcome or "", 0 if told.state == "queued" else 1)
+    return known.get(fired.outcome or "", 0 if fired.state == "queued" else 1)
 
 
 def _deliver(config: str | None) -> None:

@@ -47,11 +47,11 @@ def status(
     Example: adderclaw sdlc status
     """
     with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
-        found = conversation_phase.status(desk, conversation_phase.conversation(desk, conversation))
+        report = conversation_phase.status(desk, conversation_phase.conversation(desk, conversation))
     if output_format == "json":
-        print_json(clean(found))
+        print_json(clean(report))
         return
-    for line in status_lines(found):
+    for line in status_lines(report):
         print(clean(line))
 
 
@@ -77,8 +77,8 @@ def plan_command(
         raise UsageError("--new begins a conversation with a plan: give its FILE, and no --conversation")
     if file is None:
         with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
-            found = conversation_phase.listed(desk, conversation_phase.conversation(desk, conversation))
-        _show_plans(found, as_json=output_format == "json")
+            plans = conversation_phase.listed(desk, conversation_phase.conversation(desk, conversation))
+        _show_plans(plans, as_json=output_format == "json")
         return
     text = _read(file)
     with conversation_phase.opened(config, workspace, "cli") as desk:
@@ -87,26 +87,26 @@ def plan_command(
             if conversation is not None
             else conversation_phase.last(desk)
         )
-        made = conversation_phase.plan(desk, None if new else chosen, text)
+        report = conversation_phase.plan(desk, None if new else chosen, text)
     if output_format == "json":
-        print_json(clean(made))
+        print_json(clean(report))
         return
-    drafted = made["plan"]
+    drafted = report["plan"]
     count = len(drafted["criteria"])
     print(f"plan {drafted['id']} (version {drafted['version']}) is a draft with {count} success criteria")
-    print(f"conversation {made['conversation']}: `adderclaw sdlc approve` lets the work begin")
-    if made["notice"]:
-        print(f"note: {made['notice']}", file=sys.stderr)
+    print(f"conversation {report['conversation']}: `adderclaw sdlc approve` lets the work begin")
+    if report["notice"]:
+        print(f"note: {report['notice']}", file=sys.stderr)
 
 
-def _show_plans(found: list[Json], *, as_json: bool) -> None:
+def _show_plans(plans: list[Json], *, as_json: bool) -> None:
     if as_json:
-        print_json([clean(one) for one in found])
+        print_json([clean(plan) for plan in plans])
         return
-    for one in found:
-        print(clean(f"plan {one['id']} (version {one['version']}), {one['status']}, of {one['created_at']}Z:"))
-        print(clean(visible(one["content"])))
-    if not found:
+    for plan in plans:
+        print(clean(f"plan {plan['id']} (version {plan['version']}), {plan['status']}, of {plan['created_at']}Z:"))
+        print(clean(visible(plan["content"])))
+    if not plans:
         print("no plan yet")
 
 
@@ -210,21 +210,21 @@ def history(
     Example: adderclaw sdlc history
     """
     with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
-        found = conversation_phase.history(desk, conversation_phase.conversation(desk, conversation))
+        entries = conversation_phase.history(desk, conversation_phase.conversation(desk, conversation))
     if output_format == "json":
-        print_json([clean(one) for one in found])
+        print_json([clean(entry) for entry in entries])
         return
-    for one in found:
-        print(clean(visible(f"{one['timestamp']}Z  {history_line(one)}", keep_newlines=False)))
-    if not found:
+    for entry in entries:
+        print(clean(visible(f"{entry['timestamp']}Z  {history_line(entry)}", keep_newlines=False)))
+    if not entries:
         print("no phase was changed yet")
 
 
-def history_line(one: Json) -> str:
-    if one["event"] == "phase_changed":
-        return f"{one['from']} → {one['to']}  by {one.get('by', 'unknown')}: {one['why']}"
-    what = str(one["event"]).replace("_", " ")
-    return f"{what}: plan {one.get('plan')}  by {one.get('by', 'unknown')}"
+def history_line(entry: Json) -> str:
+    if entry["event"] == "phase_changed":
+        return f"{entry['from']} → {entry['to']}  by {entry.get('by', 'unknown')}: {entry['why']}"
+    what = str(entry["event"]).replace("_", " ")
+    return f"{what}: plan {entry.get('plan')}  by {entry.get('by', 'unknown')}"
 
 
 app.command("test")(sdlc_proof.run_tests)

@@ -84,9 +84,9 @@ def proved(options: Options, conversation_id: str, output_format: StreamFormat) 
     from adderclaw.flows.sdlc.begin_proof import prove
 
     with conversation_phase.opened(options.config_file, options.workspace, "cli") as desk:
-        made = coverage.ready(desk, options, conversation_id)
+        proof = coverage.ready(desk, options, conversation_id)
     hear = ("stream", stream) if output_format == "stream-json" else None
-    return asyncio.run(prove(made, hear=hear, show=lambda report: _show(report, output_format))).exit_code
+    return asyncio.run(prove(proof, hear=hear, show=lambda report: _show(report, output_format))).exit_code
 
 
 def entered(options: Options, conversation_id: str) -> None:
@@ -96,9 +96,9 @@ def entered(options: Options, conversation_id: str) -> None:
     with conversation_phase.opened(options.config_file, options.workspace, "cli") as desk:
         if not coverage.has_criteria(desk, conversation_id):
             return
-        made = coverage.ready(desk, options, conversation_id)
+        proof = coverage.ready(desk, options, conversation_id)
     try:
-        asyncio.run(prove(made, show=lambda report: _note(report.result)))
+        asyncio.run(prove(proof, show=lambda report: _note(report.result)))
     except UsageError as error:  # no model is chosen, for one: the phase is entered all the same
         print(f"note: no test is generated yet: {visible(str(error))}; then `adderclaw sdlc test`", file=sys.stderr)
 
@@ -127,11 +127,11 @@ def report(
     """
     with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
         chosen = conversation_phase.conversation(desk, conversation)
-        found = coverage.coverage(desk, chosen)
+        coverage_report = coverage.coverage(desk, chosen)
     if output_format == "json":
-        text = f"{json_line(clean(found.as_json()))}\n"
+        text = f"{json_line(clean(coverage_report.as_json()))}\n"
     else:
-        text = clean(coverage.drawn(found, output_format))
+        text = clean(coverage.drawn(coverage_report, output_format))
     if file is None:
         sys.stdout.write(text)
         return

@@ -142,12 +142,12 @@ def status(by: By = None, output_format: OutputFormat = "text") -> None:
     Example: adderclaw service status
     """
     chosen = backend.installed(by)
-    found = chosen.status() if chosen is not None else _without_service()
+    service_status = chosen.status() if chosen is not None else _without_service()
     about: Json = {
         "backend": chosen.name if chosen is not None else "",
         "installed": chosen is not None,
-        **found._asdict(),
-        "address": _address(found),
+        **service_status._asdict(),
+        "address": _address(service_status),
         "schedules": _schedules(),
         "unit": chosen.unit if chosen is not None else "",
         "estop": os.path.lexists(os.path.join(config.home(), home_names.ESTOP)),
@@ -156,7 +156,7 @@ def status(by: By = None, output_format: OutputFormat = "text") -> None:
         print_json(about)
     else:
         _print(about)
-    raise typer.Exit(0 if found.state == "running" else NOT_RUNNING)
+    raise typer.Exit(0 if service_status.state == "running" else NOT_RUNNING)
 
 
 @app.command()
@@ -189,12 +189,12 @@ def _without_service() -> Status:
     return Status("running", "not installed as a service: it was started in another way", pid=running.pid)
 
 
-def _address(found: Status) -> str:
+def _address(status: Status) -> str:
     """Where the server of this service listens."""
     from adderclaw.server import listening
 
-    running = listening.running() if found.pid else None
-    return running.address if running is not None and running.pid == found.pid else ""
+    running = listening.running() if status.pid else None
+    return running.address if running is not None and running.pid == status.pid else ""
 
 
 def _schedules() -> Json:
@@ -207,16 +207,16 @@ def _schedules() -> Json:
     except AdderClawError:  # there is none yet, one of another version, or a configuration that makes no sense
         return {"waiting": 0, "next": ""}
     try:
-        waiting = [one for one in schedules.listing(store) if one.paused_at is None]
+        waiting = [schedule for schedule in schedules.listing(store) if schedule.paused_at is None]
         at = schedules.next_time(store)
     finally:
         store.close()
     return {"waiting": len(waiting), "next": strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(at)) if at is not None else ""}
 
 
-def _where(found: Status) -> str:
-    pid = f"process {found.pid}" if found.pid else found.state
-    return f"{pid} at {address}" if (address := _address(found)) else pid
+def _where(status: Status) -> str:
+    pid = f"process {status.pid}" if status.pid else status.state
+    return f"{pid} at {address}" if (address := _address(status)) else pid
 
 
 def _print(about: Json) -> None:

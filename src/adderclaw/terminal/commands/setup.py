@@ -87,15 +87,15 @@ def _database_and_receipts(config: Config, own: str, done: Done) -> None:
     from adderclaw.storage.ledger.ledger import Ledger
 
     key = os.path.join(own, home_names.RECEIPT_KEY)
-    made = [config.memory.path, *([key, config.receipts.path] if config.receipts.enabled else [])]
-    there = {path: os.path.lexists(path) for path in made}
+    paths = [config.memory.path, *([key, config.receipts.path] if config.receipts.enabled else [])]
+    there = {path: os.path.lexists(path) for path in paths}
     store = Store.open(config.memory.path)
     try:
         if config.receipts.enabled:
             Ledger.open(config.receipts.path, store, key, clock=SystemClock(), ids=random_ids).close()
     finally:
         store.close()
-    for path in made:
+    for path in paths:
         done.note(path, new=not there[path])
 
 
@@ -120,8 +120,8 @@ def onboard(
 
     Example: adderclaw onboard --provider anthropic --api-key-env ANTHROPIC_API_KEY --yes
     """
-    given = asked.Given(provider, model, base_url, api_key_env, autonomy)
-    answers = asked.chosen(asked.Asker(yes), given, test=test, key_on_stdin=api_key_stdin)
+    flags = asked.Given(provider, model, base_url, api_key_env, autonomy)
+    answers = asked.chosen(asked.Asker(yes), flags, test=test, key_on_stdin=api_key_stdin)
     done = _initialise()
     _print(done)
     asked.written(answers, done.config_file, by_flag=autonomy is not None)

@@ -38,24 +38,24 @@ def list_skills(
 
     Example: adderclaw skills list --skills-dir ./skills
     """
-    found = _loaded(skills_dir, config, workspace)
+    known = _loaded(skills_dir, config, workspace)
     if output_format == "json":
-        print_json(parts.of_catalogue(found))
+        print_json(parts.of_catalogue(known))
         return
-    for skill in found.skills:
+    for skill in known.skills:
         print(f"{skill.name:<28} {skill.scope:<8} {skill.description[:200]}")
         for text in (*skill.diagnosis, *skill.repairs):
             print(f"    note: {text}")
-    for skill in found.invalid:
+    for skill in known.invalid:
         print(f"{skill.name:<28} invalid  {_plain(skill.folder)}")
         for text in skill.diagnosis:
             print(f"    {text}")
-    for one in found.duplicates:
-        print(f"{one.name} appears twice: {_plain(one.used)} counts, {_plain(one.ignored)} does not")
-    for note in found.notes:
+    for duplicate in known.duplicates:
+        print(f"{duplicate.name} appears twice: {_plain(duplicate.used)} counts, {_plain(duplicate.ignored)} does not")
+    for note in known.notes:
         print(_plain(note))
-    if not found.skills and not found.invalid:
-        looked = ", ".join(map(_plain, found.directories)) or "none of its folders is there"
+    if not known.skills and not known.invalid:
+        looked = ", ".join(map(_plain, known.directories)) or "none of its folders is there"
         print(f"there are no skills ({looked})")
 
 
@@ -94,12 +94,12 @@ def validate_skill(
 
     Example: adderclaw skills validate ./skills/workspace-inventory
     """
-    found = _at(path)
-    bad = [skill for skill in found if skill.diagnosis]
+    skills = _at(path)
+    bad = [skill for skill in skills if skill.diagnosis]
     if output_format == "json":
-        print_json({"valid": not bad, "skills": [parts.skill(skill) for skill in found]})
+        print_json({"valid": not bad, "skills": [parts.skill(skill) for skill in skills]})
     else:
-        for skill in found:
+        for skill in skills:
             print(f"{'invalid' if skill.diagnosis else 'valid'}: {_plain(skill.folder)}")
             for text in skill.diagnosis:
                 print(f"    {text}")
@@ -123,12 +123,12 @@ def _loaded(skills_dir: str | None, config: str | None, workspace: str | None) -
     return catalogue.load(located(runtime))
 
 
-def _named(found: Catalogue, name: str) -> Skill:
-    skill = found.find(name) or next((one for one in found.invalid if one.name == name), None)
+def _named(known: Catalogue, name: str) -> Skill:
+    skill = known.find(name) or next((candidate for candidate in known.invalid if candidate.name == name), None)
     if skill is None:
         from adderclaw.core.decode import nearest
 
-        hint = nearest(name, [one.name for one in (*found.skills, *found.invalid)])
+        hint = nearest(name, [candidate.name for candidate in (*known.skills, *known.invalid)])
         raise UsageError(f"there is no skill {name[:100]!r}{hint}; `adderclaw skills list` shows all")
     return skill
 
@@ -142,8 +142,8 @@ def _at(path: str) -> list[Skill]:
         raise UsageError(f"{path!r} is neither a skill's folder nor its SKILL.md")
     if any(os.path.lexists(os.path.join(whole, name)) for name in catalogue.NAMES):
         return [catalogue.inspect(whole)]
-    found = catalogue.load([catalogue.Place(whole, "project", whole)])
-    several = sorted((*found.skills, *found.invalid), key=lambda skill: skill.folder)
+    loaded = catalogue.load([catalogue.Place(whole, "project", whole)])
+    several = sorted((*loaded.skills, *loaded.invalid), key=lambda skill: skill.folder)
     return several or [catalogue.inspect(whole)]
 
 
@@ -151,10 +151,13 @@ def _at(path: str) -> list[Skill]:
 
 
 def _files(skill: Skill) -> Json:
-    found = scripts.scripts(skill.folder) if skill.usable else []
+    skill_scripts = scripts.scripts(skill.folder) if skill.usable else []
     return {
         "references_index": [_plain(way) for way in skill.references_index],
-        "scripts": [{"path": one.way, "interpreter": one.interpreter, "summary": one.summary} for one in found],
+        "scripts": [
+            {"path": script.way, "interpreter": script.interpreter, "summary": script.summary}
+            for script in skill_scripts
+        ],
         "outside": list(_outward(skill)),
     }
 
@@ -172,9 +175,9 @@ def _sections(skill: Skill) -> list[Json]:
     except Refused:
         return []
     return [
-        {"level": one.level, "title": _plain(one.title), "characters": len(one.own)}
-        for one in sections(body)
-        if one.level
+        {"level": section.level, "title": _plain(section.title), "characters": len(section.own)}
+        for section in sections(body)
+        if section.level
     ]
 
 
@@ -187,14 +190,14 @@ def _print(skill: Skill, shown: Json) -> None:
     for name in ("tags", "keywords", "allowed_tools", "references_index", "diagnosis", "repairs", "outside"):
         if shown[name]:
             print(f"{name.replace('_', ' ')}: {', '.join(shown[name])}")
-    for one in shown["scripts"]:
-        print(f"script {_plain(one['path'])} ({one['interpreter']}): {one['summary']}")
+    for row in shown["scripts"]:
+        print(f"script {_plain(row['path'])} ({row['interpreter']}): {row['summary']}")
     if "frontmatter" in shown:
         print("frontmatter:")
         for key, value in skill.fields.items():
             print(f"    {_plain(f'{key}: {value}')}")
-    for one in shown.get("sections", ()):
-        print(f"{'#' * one['level']} {one['title']} ({one['characters']:,} characters)")
+    for row in shown.get("sections", ()):
+        print(f"{'#' * row['level']} {row['title']} ({row['characters']:,} characters)")
 
 
 def _plain(text: str) -> str:

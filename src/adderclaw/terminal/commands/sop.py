@@ -87,15 +87,15 @@ def validate(
     Example: adderclaw sop validate daily-check
     """
     options = _looking(config, workspace)
-    place, known = find.where(options), tool_check.known(options)
-    found = [find.find(name, place) for name in names] if names else find.listed(place)
+    folders, known = find.where(options), tool_check.known(options)
+    sop_files = [find.find(name, folders) for name in names] if names else find.listed(folders)
     problems: dict[str, list[str]] = {}
-    for one in found:
-        problems[one.file] = []
+    for sop_file in sop_files:
+        problems[sop_file.file] = []
         try:
-            find.load(one, known)
+            find.load(sop_file, known)
         except InvalidSop as error:
-            problems[one.file] = [wrong.shown(one.file) for wrong in error.problems]
+            problems[sop_file.file] = [wrong.shown(sop_file.file) for wrong in error.problems]
     if output_format == "json":
         rows = [{"file": file, "valid": not wrong, "problems": wrong} for file, wrong in problems.items()]
         print_json(queries.clean(rows))
@@ -114,7 +114,7 @@ def validate(
 @app.command()
 def run(
     sop: SopName,
-    given: InputsGiven = None,
+    input_values: InputsGiven = None,
     files: InputFiles = None,
     dry_run: DryRun = False,
     debug_llm: DebugLlm = None,
@@ -135,19 +135,19 @@ def run(
     allowed = _limits(limit)
     over = overrides(None, None, debug_llm, allowed, wait_for_quota=wait_for_quota)
     options = _options(config, workspace, provider, model, profile, over)
-    inputs = inputs_given(given or [], files or [])
-    made = driver.prepare(options, sop, inputs)
+    inputs = inputs_given(input_values or [], files or [])
+    task_driver = driver.prepare(options, sop, inputs)
     if dry_run:
         if output_format == "text":
-            print(visible(made.plan_text()))
+            print(visible(task_driver.plan_text()))
         else:
-            print_json(made.plan())
+            print_json(task_driver.plan())
         return
     if detach:
-        said = {"profile": profile, "provider": provider, "model": model, "inputs": inputs, "limits": allowed}
-        hand_over(made, sop, None, {**said, "skills_dir": None}, output_format)
+        settings = {"profile": profile, "provider": provider, "model": model, "inputs": inputs, "limits": allowed}
+        hand_over(task_driver, sop, None, {**settings, "skills_dir": None}, output_format)
         return
-    raise typer.Exit(execute(made, output_format))
+    raise typer.Exit(execute(task_driver, output_format))
 
 
 @app.command()
@@ -166,12 +166,15 @@ def show(
     if state is not None:
         said(state, _run_text(state), output_format)
         return
-    found = find.find(what, find.where(options))
-    shown = sops.described(find.load(found, tool_check.known(options)), found)
+    sop_file = find.find(what, find.where(options))
+    shown = sops.described(find.load(sop_file, tool_check.known(options)), sop_file)
     if output_format == "json":
         print_json(shown)
         return
-    inputs = {one["name"]: one["default"] if not one["required"] else "(required)" for one in shown["inputs"]}
+    inputs = {
+        declared["name"]: declared["default"] if not declared["required"] else "(required)"
+        for declared in shown["inputs"]
+    }
     print(visible(driver.plan_text({**shown, "sop": shown["name"], "inputs": inputs})))
 
 
@@ -230,13 +233,13 @@ def approve(
 
 def _go_on(options: Options, run_id: str, output_format: StreamFormat) -> None:
     try:
-        made: Driver = resumed(options, run_id)
+        task_driver: Driver = resumed(options, run_id)
     except Completed as ended:
         show_again(ended, output_format)
         return
-    if made.opening.kind != "sop":
-        raise UsageError(f"run {made.opening.again} is none of a SOP: `adderclaw run --resume` goes on with it")
-    raise typer.Exit(execute(made, output_format))
+    if task_driver.opening.kind != "sop":
+        raise UsageError(f"run {task_driver.opening.again} is none of a SOP: `adderclaw run --resume` goes on with it")
+    raise typer.Exit(execute(task_driver, output_format))
 
 
 def _options(
@@ -260,11 +263,11 @@ def _options(
     )
 
 
-def _limits(given: list[str] | None) -> dict[str, float]:
-    found = limits(given)
-    if "rounds" in found:
+def _limits(limit_options: list[str] | None) -> dict[str, float]:
+    allowed = limits(limit_options)
+    if "rounds" in allowed:
         raise UsageError("--limit rounds is for the LOOPs of an Agentfile; a SOP has none")
-    return found
+    return allowed
 
 
 def _looking(config: str | None, workspace: str | None) -> Options:
@@ -320,8 +323,8 @@ def _run_text(state: SopState) -> str:
     rows += [f"  input {name} = {value}" for name, value in state["inputs"].items()]
     for number, step in enumerate(state["steps"], 1):
         what = f"{step['kind']} {step['tool']}" if step.get("tool") else step["kind"]
-        said = (step.get("error") or step.get("output") or "").strip().splitlines()
-        more = f": {said[0][:200]}" + (" …" if len(said) > 1 else "") if said else ""
+        output = (step.get("error") or step.get("output") or "").strip().splitlines()
+        more = f": {output[0][:200]}" + (" …" if len(output) > 1 else "") if output else ""
         rows.append(f"  {number}. {step['id']:<16} {what:<20} {step['status']}{more}")
     if (asked := state["question"]) is not None:
         answered = f" (answered: {asked['answer']})" if asked["answer"] else ""

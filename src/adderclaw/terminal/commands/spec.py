@@ -36,20 +36,20 @@ def sync(workspace: WorkspaceDir = None, config: ConfigFile = None, output_forma
 
     Example: adderclaw spec sync
     """
-    made = features.sync(_project(workspace, config))
+    result = features.sync(_project(workspace, config))
     if output_format == "json":
-        print_json(made.as_json())
+        print_json(result.as_json())
         return
-    names = {one.id: one.name for one in made.status.scenarios}
+    names = {scenario.id: scenario.name for scenario in result.status.scenarios}
     for word, ids in (
-        ("added", made.added),
-        ("changed, to pass again", made.changed),
-        ("deprecated", made.deprecated),
-        ("in no feature file", made.undescribed),
+        ("added", result.added),
+        ("changed, to pass again", result.changed),
+        ("deprecated", result.deprecated),
+        ("in no feature file", result.undescribed),
     ):
         for id in ids:
             print(visible(f"{word}: {id} {names[id]}", keep_newlines=False))
-    print(f"{made.status.passed} of {made.status.total} scenarios have passed")
+    print(f"{result.status.passed} of {result.status.total} scenarios have passed")
 
 
 @app.command("status")
@@ -59,25 +59,26 @@ def show(workspace: WorkspaceDir = None, config: ConfigFile = None, output_forma
     Example: adderclaw spec status
     """
     loaded, project, now = _known(workspace, config)
-    outdated = {one.id for one in _outdated(loaded, project, now)}
+    outdated = {scenario.id for scenario in _outdated(loaded, project, now)}
     if output_format == "json":
         rows: list[Json] = [
             {
-                **one.as_json(),
-                **now.mark(one).as_json(),
-                "state": _state(now, one),
-                **({"verified": one.id not in outdated} if one.passed else {}),
+                **scenario.as_json(),
+                **now.mark(scenario).as_json(),
+                "state": _state(now, scenario),
+                **({"verified": scenario.id not in outdated} if scenario.passed else {}),
             }
-            for one in now.scenarios
+            for scenario in now.scenarios
         ]
         print_json({"scenarios": rows, "scenarios_passed": now.passed, "scenarios_total": now.total})
         return
-    for one in now.scenarios:
-        mark = now.mark(one)
-        why = mark.deprecated or (mark.blocked if not one.passed else "")
-        if one.id in outdated:
+    for scenario in now.scenarios:
+        mark = now.mark(scenario)
+        why = mark.deprecated or (mark.blocked if not scenario.passed else "")
+        if scenario.id in outdated:
             why = "the project has changed since it was verified" if mark.tree else "it has not been verified"
-        print(visible(f"{_state(now, one):<10}  {one.id}  {one.name} ({one.feature}){f': {why}' if why else ''}"))
+        reason = f": {why}" if why else ""
+        print(visible(f"{_state(now, scenario):<10}  {scenario.id}  {scenario.name} ({scenario.feature}){reason}"))
     print(f"{now.passed} of {now.total} scenarios have passed")
 
 
@@ -105,7 +106,7 @@ def verify(
     from adderclaw.terminal.commands.run import execute
 
     loaded, project, now = _known(workspace, config)
-    passed = [one for one in now.wanted if one.passed]
+    passed = [scenario for scenario in now.wanted if scenario.passed]
     if not passed or (not everything and not _outdated(loaded, project, now)):
         count = len(passed)
         line = f"{count} of {count} passed scenarios were verified on the project as it is: nothing to do"
@@ -179,7 +180,9 @@ def _known(workspace: str | None, config: str | None) -> tuple[Loaded, str, Stat
 def _outdated(loaded: Loaded, project: str, now: Status) -> tuple[Scenario, ...]:
     from adderclaw.flows.spec import tree
 
-    return now.outdated(tree.digest_of(project, loaded.config)) if any(one.passed for one in now.wanted) else ()
+    return (
+        now.outdated(tree.digest_of(project, loaded.config)) if any(scenario.passed for scenario in now.wanted) else ()
+    )
 
 
 def _given(reason: str) -> str:
@@ -189,10 +192,10 @@ def _given(reason: str) -> str:
 
 
 def _set(now: Status, scenario: str) -> None:
-    one = next(one for one in now.scenarios if one.id == scenario)
-    print(visible(f"{_state(now, one)}: {one.id} {one.name}", keep_newlines=False))
+    chosen = next(chosen for chosen in now.scenarios if chosen.id == scenario)
+    print(visible(f"{_state(now, chosen)}: {chosen.id} {chosen.name}", keep_newlines=False))
 
 
-def _state(now: Status, one: Scenario) -> str:
-    mark = now.mark(one)
-    return "deprecated" if mark.deprecated else "passed" if one.passed else "blocked" if mark.blocked else "left"
+def _state(now: Status, scenario: Scenario) -> str:
+    mark = now.mark(scenario)
+    return "deprecated" if mark.deprecated else "passed" if scenario.passed else "blocked" if mark.blocked else "left"

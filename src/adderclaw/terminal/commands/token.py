@@ -57,22 +57,22 @@ def create(
     try:
         if any(row.name == name and row.state(time.time()) == "valid" for row in clients.listing(store)):
             raise UsageError(f"there is a client {name!r} already: choose another name, or revoke that one first")
-        made = clients.create(
+        client = clients.create(
             store,
             key,
             name=name,
             scopes=_scopes(scope or ["read"]),
-            folders=[_folder(one) for one in folder or ()],
+            folders=[_folder(path) for path in folder or ()],
             now=time.time(),
             seconds=_seconds(expires),
         )
     finally:
         store.close()
     if output_format == "json":
-        print_json({**_as_json(made.row), "token": made.token})
+        print_json({**_as_json(client.row), "token": client.token})
         return
-    print(_line(made.row))
-    print(f"token: {made.token}")
+    print(_line(client.row))
+    print(f"token: {client.token}")
     print("It is shown this once. Send it as `Authorization: Bearer TOKEN`, or log in with it in the browser.")
 
 
@@ -125,8 +125,8 @@ def _opened(config: str | None) -> tuple[Store, bytes]:
     return Store.open(questions.store_path(config)), operators_key(os.path.join(home(), home_names.RECEIPT_KEY))
 
 
-def _scopes(given: list[str]) -> list[str]:
-    words = [word for one in given for word in one.split(",")]
+def _scopes(options: list[str]) -> list[str]:
+    words = [word for option in options for word in option.split(",")]
     if unknown := [word for word in words if word not in SCOPES]:
         raise UsageError(f"--scope {unknown[0]!r}: there is {', '.join(SCOPES)}")
     return words
@@ -154,8 +154,8 @@ def _seconds(text: str) -> float | None:
 
 
 def _as_json(row: ClientRow) -> Json:
-    made: Json = {name: value for name, value in row._asdict().items() if name not in ("mac", "parent")}
-    return made | {"scopes": list(row.scopes), "folders": list(row.folders), "state": row.state(time.time())}
+    fields: Json = {name: value for name, value in row._asdict().items() if name not in ("mac", "parent")}
+    return fields | {"scopes": list(row.scopes), "folders": list(row.folders), "state": row.state(time.time())}
 
 
 def _line(row: ClientRow) -> str:

@@ -96,10 +96,10 @@ def explain(
         return
     if name is None:
         raise UsageError("tool explain: name a tool, or give --batch and lines on stdin")
-    given = json_object(arguments, "--json")
-    verdict: Mapping[str, Any] = judging.in_scene(here, name, given)
+    tool_input = json_object(arguments, "--json")
+    verdict: Mapping[str, Any] = judging.in_scene(here, name, tool_input)
     if hooks:
-        verdict = asyncio.run(_explained_with_hooks(config, workspace, profile, name, given))
+        verdict = asyncio.run(_explained_with_hooks(config, workspace, profile, name, tool_input))
     if output_format == "json":
         print_json(verdict)
     else:
@@ -201,14 +201,14 @@ async def _explained_with_hooks(
 
     options = _looking(config, workspace, profile)
     here = judging.judged_in(options, at_terminal=Terminal().at_terminal)
-    found = find(here.tools, name)
-    if found is None:
+    match = find(here.tools, name)
+    if match is None:
         return dict(judging.in_scene(here, name, arguments))
-    given = arguments_of(found[1], arguments)
-    fields = {"tool_name": found[0].name, "tool_input": given, "tool_use_id": "explain"}
-    said, _ = await tried(start_reading(options), "PreToolUse", fields)
-    opinion = Opinion("hook", "deny" if said.blocked else said.verdict, said.reason or said.verdict_reason)
-    call = ToolCall("explain", name, arguments if said.updated_input is None else said.updated_input)
+    tool_input = arguments_of(match[1], arguments)
+    fields = {"tool_name": match[0].name, "tool_input": tool_input, "tool_use_id": "explain"}
+    merged, _ = await tried(start_reading(options), "PreToolUse", fields)
+    opinion = Opinion("hook", "deny" if merged.blocked else merged.verdict, merged.reason or merged.verdict_reason)
+    call = ToolCall("explain", name, arguments if merged.updated_input is None else merged.updated_input)
     return {**prepare_and_judge(here, call, opinion).decision.as_json(), "tool": name}
 
 
@@ -218,8 +218,8 @@ def _explain_batch(here: ToolEnvironment) -> None:
         if not line.strip():
             continue
         try:
-            given = json_object(_utf8(line, f"line {number}"), f"line {number}")
-            name, arguments = _tool_and_input(given, f"line {number}")
+            request = json_object(_utf8(line, f"line {number}"), f"line {number}")
+            name, arguments = _tool_and_input(request, f"line {number}")
             verdict = judging.in_scene(here, name, arguments)
         except UsageError as error:
             verdict = {**Decision("deny", "high", str(error), "input", ()).as_json()}
@@ -235,9 +235,9 @@ def _utf8(line: bytes, where: str) -> str:
         raise UsageError(f"{where}: byte {error.start} is not UTF-8") from error
 
 
-def _tool_and_input(given: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
-    name, arguments = given.get("tool"), given.get("input", {})
-    if not isinstance(name, str) or not isinstance(arguments, dict) or given.keys() - {"tool", "input"}:
+def _tool_and_input(request: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+    name, arguments = request.get("tool"), request.get("input", {})
+    if not isinstance(name, str) or not isinstance(arguments, dict) or request.keys() - {"tool", "input"}:
         raise UsageError(f'{where}: it takes {{"tool": NAME, "input": {{…}}}} and nothing else')
     return name, arguments  # pyright: ignore[reportUnknownVariableType]
 
@@ -247,5 +247,5 @@ def _print_verdict(verdict: Mapping[str, Any]) -> None:
     print(f"{verdict['verdict']}{denial}  (risk {verdict['risk']}, by {verdict['by']})")
     print(f"  {visible(verdict['reason'])}")
     for opinion in verdict["opinions"]:
-        said = opinion["verdict"] or "no opinion"
-        print(f"  {opinion['by']:<20} {said:<10} {visible(opinion['reason'])}")
+        opinion_verdict = opinion["verdict"] or "no opinion"
+        print(f"  {opinion['by']:<20} {opinion_verdict:<10} {visible(opinion['reason'])}")

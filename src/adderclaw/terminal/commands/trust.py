@@ -86,37 +86,39 @@ def _revoke(project: str, *, as_json: bool) -> None:
 
 
 def _record(project: str, *, only_show: bool, as_json: bool) -> None:
-    found = trusted.survey(project)
+    fingerprint = trusted.survey(project)
     table = trusted.known(home())
-    was = trusted.trusts(table, project, found)
-    begins = _active(project, found)
+    was = trusted.trusts(table, project, fingerprint)
+    begins = _active(project, fingerprint)
     hooks, warnings = _scripts(project)
-    brings = bool(found.files or hooks)
+    brings = bool(fingerprint.files or hooks)
     if brings and not only_show:
-        trusted.record(home(), project, found, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), hooks)
+        trusted.record(home(), project, fingerprint, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), hooks)
     if as_json:
-        said: Json = {"project": project, "trusted": brings and (was or not only_show)}
-        said |= {"sha256": found.sha256, "files": found.files, "hooks": hooks, "active": begins}
-        print_json(Secrets().clean({**said, "changed": trusted.changes(table, project, found), "warnings": warnings}))
+        report: Json = {"project": project, "trusted": brings and (was or not only_show)}
+        report |= {"sha256": fingerprint.sha256, "files": fingerprint.files, "hooks": hooks, "active": begins}
+        print_json(
+            Secrets().clean({**report, "changed": trusted.changes(table, project, fingerprint), "warnings": warnings})
+        )
         return
     if not brings:
         say(f"{project} brings nothing that executes or loosens: there is nothing to trust")
         return
-    for name, sha256 in found.files.items():
+    for name, sha256 in fingerprint.files.items():
         say(f"{sha256}  {name}")
     for name, sha256 in hooks.items():
-        if name not in found.files:
+        if name not in fingerprint.files:
             say(f"{sha256}  {name} (a hook of yours names it)")
-    for change in trusted.changes(table, project, found):
+    for change in trusted.changes(table, project, fingerprint):
         say(f"since it was trusted: {change}")
     for row in begins:
         say(f"active: {row['what']} {row['name']}: {_short(row['value'])}{_before(row['now'])}")
     for warning in warnings:
         print(f"adderclaw: {seen(warning)}", file=sys.stderr)
     if only_show:
-        say(f"{'trusted' if was else 'not trusted'}: {project} ({found.sha256})")
+        say(f"{'trusted' if was else 'not trusted'}: {project} ({fingerprint.sha256})")
     else:
-        say(f"trusted: {project} ({found.sha256})")
+        say(f"trusted: {project} ({fingerprint.sha256})")
 
 
 def _scripts(project: str) -> tuple[dict[str, str], list[str]]:
@@ -132,12 +134,12 @@ def _scripts(project: str) -> tuple[dict[str, str], list[str]]:
         return {}, []
 
 
-def _active(project: str, found: trusted.Fingerprint) -> list[Json]:
+def _active(project: str, fingerprint: trusted.Fingerprint) -> list[Json]:
     """What begins to count; of a configuration that is not valid, what is wrong with it."""
     from adderclaw.config.trust.preview import active
 
     try:
-        return active(project, found)
+        return active(project, fingerprint)
     except ConfigError as error:
         return [
             {"what": "problem", "name": problem.file, "value": problem.message, "now": None, "origin": problem.file}

@@ -15,10 +15,10 @@ def update(output_format: OutputFormat = "text") -> None:
 
     Example: adderclaw update
     """
-    found = installation.found()
+    report = installation.found()
     if output_format == "json":
-        print_json(found)
+        print_json(report)
         return
-    source = f", from {found['source']}" if found["source"] else ""
-    print(f"adderclaw {found['version']}, installed by {found['way']} in {found['where']}{source}")
-    print(f"to update it: {found['update']}")
+    source = f", from {report['source']}" if report["source"] else ""
+    print(f"adderclaw {report['version']}, installed by {report['way']} in {report['where']}{source}")
+    print(f"to update it: {report['update']}")

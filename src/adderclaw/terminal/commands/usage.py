@@ -31,12 +31,12 @@ def usage(
 
     Example: adderclaw usage --by model --since 7d
     """
-    found = facts.usage(Options(config_file=config), by, since)
+    report = facts.usage(Options(config_file=config), by, since)
     if output_format == "json":
-        listed = [{by: row["key"], **_counts(row)} for row in found["rows"]]
-        print_json({"by": by, "since": found["since"], "rows": listed, "total": _counts(found["total"])})
+        listed = [{by: row["key"], **_counts(row)} for row in report["rows"]]
+        print_json({"by": by, "since": report["since"], "rows": listed, "total": _counts(report["total"])})
         return
-    _print(by, found["rows"], found["total"])
+    _print(by, report["rows"], report["total"])
 
 
 def _counts(row: Used) -> Json:

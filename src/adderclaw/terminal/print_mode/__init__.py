@@ -49,9 +49,9 @@ class Reports:
 
     def new(self) -> list[Json]:
         """Those that the client has not been told of yet."""
-        found = self.as_json()[self.sent :]
-        self.sent += len(found)
-        return found
+        unsent = self.as_json()[self.sent :]
+        self.sent += len(unsent)
+        return unsent
 
 
 @record
@@ -105,9 +105,9 @@ class PrintOptions:
         self.check_thinking(session)
         if self.system is not None:
             tools, root = session.scene.offered.values(), session.scene.context.workspace.root
-            told = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
+            instructions = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
             notes = memory.context(session.store, root)
-            session.prompt = prompt.compose(root, notes, tools, system=self.system, instructions=told)
+            session.prompt = prompt.compose(root, notes, tools, system=self.system, instructions=instructions)
         if self.append:
             session.prompt = prompt.made(f"{session.prompt.system}\n\n{self.append}", session.prompt.tools)
         if self.shape is not None:
@@ -120,24 +120,24 @@ class PrintOptions:
 
 
 def _warn(record: EventRecord) -> None:
-    told = {"warning": "message", "plugin_held": "reason"}.get(record.event_type)
-    if told is not None:
-        print(f"adderclaw: {visible(record.payload[told])}", file=sys.stderr, flush=True)
+    field = {"warning": "message", "plugin_held": "reason"}.get(record.event_type)
+    if field is not None:
+        print(f"adderclaw: {visible(record.payload[field])}", file=sys.stderr, flush=True)
 
 
 async def answered(
-    run: Run, message: str, wanted: PrintOptions, on_delta: OnDelta = silent, attached: Attached = ALONE
+    run: Run, message: str, request: PrintOptions, on_delta: OnDelta = silent, attached: Attached = ALONE
 ) -> TurnResult:
     """One turn, and its answer in the shape that is wanted."""
-    if wanted.by_name and message.lstrip().startswith("/"):
+    if request.by_name and message.lstrip().startswith("/"):
         from adderclaw.agent.conversation.by_name import expanded
 
         message = await expanded(run.session, message.lstrip())
     result = await run_turn(run.session, message, on_delta, attached=attached)
-    if wanted.max_turns and result.ended_by == "rounds":
-        replies = "1 reply" if wanted.max_turns == 1 else f"{wanted.max_turns} replies"
+    if request.max_turns and result.ended_by == "rounds":
+        replies = "1 reply" if request.max_turns == 1 else f"{request.max_turns} replies"
         result = result._replace(reason=f"{replies} of the model and no answer yet: all that --max-turns allows")
-    return result if wanted.shape is None else await wanted.shape.fitted(run.session, result, on_delta)
+    return result if request.shape is None else await request.shape.fitted(run.session, result, on_delta)
 
 
 def nobody(waits: float) -> Operator:
@@ -145,14 +145,14 @@ def nobody(waits: float) -> Operator:
     return Nobody(waits=waits > 0)
 
 
-def hold(options: Options, again: Resume | None, message: str, wanted: PrintOptions, *, as_json: bool) -> int:
+def hold(options: Options, again: Resume | None, message: str, request: PrintOptions, *, as_json: bool) -> int:
     """Open a run, answer the message, and end the run; the exit code."""
     runtime = start_agent(options)
-    wanted.listen(runtime)
+    request.listen(runtime)
     operator = nobody(runtime.config.security.approval_timeout_seconds)
     with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
-        wanted.prompt(run.session)
-        return asyncio.run(_OneShot(run, message, wanted, as_json=as_json).work())
+        request.prompt(run.session)
+        return asyncio.run(_OneShot(run, message, request, as_json=as_json).work())
 
 
 HOW_TO_ALLOW = (
@@ -161,8 +161,8 @@ HOW_TO_ALLOW = (
 
 
 class _OneShot:
-    def __init__(self, run: Run, message: str, wanted: PrintOptions, *, as_json: bool) -> None:
-        self._run, self._message, self._wanted, self._as_json = run, message, wanted, as_json
+    def __init__(self, run: Run, message: str, request: PrintOptions, *, as_json: bool) -> None:
+        self._run, self._message, self._wanted, self._as_json = run, message, request, as_json
         self._display = ""
         self._lines = None
         self._unasked = False

@@ -117,10 +117,10 @@ class Link:
         id, request = message.get("request_id"), message.get("request")
         if not isinstance(id, str) or not isinstance(request, dict):
             raise UsageError(self._where("a control_request has a request_id and a request"))
-        given = cast(Json, request)
-        subtype = str(given.get("subtype"))
+        body = cast(Json, request)
+        subtype = str(body.get("subtype"))
         if subtype == "initialize" and not self._begun.done():
-            self._begun.set_result((id, given))
+            self._begun.set_result((id, body))
             return
         if not self.handlers and self._begun.done() and len(self._early) < MOST_MESSAGES:
             self._early.append(message)
@@ -131,7 +131,7 @@ class Link:
             why = REFUSED.get(subtype) or f"there is: {known}"
             self.refuse(id, f"{subtype[:60]!r} is not supported here; {why}")
             return
-        task = asyncio.create_task(self._handled(id, handler, given))
+        task = asyncio.create_task(self._handled(id, handler, body))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -151,14 +151,14 @@ class Link:
     def _answered(self, response: object) -> None:
         if not isinstance(response, dict):
             raise UsageError(self._where("a control_response has a response"))
-        given = cast(Json, response)
-        waiting = self._asked.get(str(given.get("request_id")))
+        reply = cast(Json, response)
+        waiting = self._asked.get(str(reply.get("request_id")))
         if waiting is None or waiting.done():
             return  # an answer that came too late
-        if given.get("subtype") == "error":
-            waiting.set_exception(Refused(str(given.get("error", ""))[:2_000]))
+        if reply.get("subtype") == "error":
+            waiting.set_exception(Refused(str(reply.get("error", ""))[:2_000]))
         else:
-            body: Any = given.get("response")
+            body: Any = reply.get("response")
             waiting.set_result(cast(Json, body) if isinstance(body, dict) else {})
 
     # ------------------------------------------------------------------ out

@@ -34,12 +34,14 @@ type Begin = Callable[[Json, PrintOptions], tuple[Options, PrintOptions]]
 """The flags of a run → its options, and what is asked of its session."""
 
 
-def hold(begin: Begin, again: Resume | None, wanted: PrintOptions, given: Json, message: str | None) -> int:
+def hold(begin: Begin, again: Resume | None, print_options: PrintOptions, flags: Json, message: str | None) -> int:
     """Answer the message, or all that come on stdin; the exit code."""
-    return asyncio.run(_held(begin, again, wanted, given, message))
+    return asyncio.run(_held(begin, again, print_options, flags, message))
 
 
-async def _held(begin: Begin, again: Resume | None, wanted: PrintOptions, given: Json, message: str | None) -> int:
+async def _held(
+    begin: Begin, again: Resume | None, print_options: PrintOptions, flags: Json, message: str | None
+) -> int:
     loop = asyncio.get_running_loop()
     if message is None and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
         raise UsageError("--input-format stream-json needs standard input: the client is at its other end")
@@ -54,7 +56,7 @@ async def _held(begin: Begin, again: Resume | None, wanted: PrintOptions, given:
             reader = asyncio.StreamReader(limit=MAX_LINE)
             await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdio.readable())
             reading = asyncio.ensure_future(link.read(reader))
-        return await _opened(begin, again, wanted, given, message, link, outbox)
+        return await _opened(begin, again, print_options, flags, message, link, outbox)
     except AdderClawError as error:
         outbox.put(failure(str(error), error.exit_code))
         raise
@@ -73,8 +75,8 @@ async def _held(begin: Begin, again: Resume | None, wanted: PrintOptions, given:
 async def _opened(
     begin: Begin,
     again: Resume | None,
-    wanted: PrintOptions,
-    given: Json,
+    print_options: PrintOptions,
+    flag_values: Json,
     message: str | None,
     link: Link,
     outbox: Outbox,
@@ -82,16 +84,16 @@ async def _opened(
     begun = await link.begun() if message is None else None
     if link.problem is not None:
         raise link.problem
-    client = clients.Client(link, given, begun[1] if begun is not None else {}, wanted.reports)
+    client = clients.Client(link, flag_values, begun[1] if begun is not None else {}, print_options.reports)
     flags = client.flags()
-    options, wanted = begin(flags, client.wanted(wanted))
+    options, print_options = begin(flags, client.wanted(print_options))
     runtime = start_agent(client.options(options, flags))
-    wanted.listen(runtime)
+    print_options.listen(runtime)
     asks = message is None and client.asks
     operator = client if asks else nobody(runtime.config.security.approval_timeout_seconds)
     with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
-        wanted.prompt(run.session)
-        talk = _Talk(run, outbox, link, client, wanted, given)
+        print_options.prompt(run.session)
+        talk = _Talk(run, outbox, link, client, print_options, flag_values)
         client.entitle(run)
         if begun is not None:
             link.answer(begun[0], client.greeting(run))
@@ -116,13 +118,13 @@ class _Talk:
     """The turns of the conversation."""
 
     def __init__(
-        self, run: Run, outbox: Outbox, link: Link, client: "clients.Client", wanted: PrintOptions, given: Json
+        self, run: Run, outbox: Outbox, link: Link, client: "clients.Client", print_options: PrintOptions, flags: Json
     ) -> None:
-        self._run, self._outbox, self._link, self._wanted = run, outbox, link, wanted
+        self._run, self._outbox, self._link, self._wanted = run, outbox, link, print_options
         self._client = client
-        self._stream = Stream(run, outbox, partial=bool(given.get("partial")))
-        self._replays = bool(given.get("replay"))
-        if given.get("hook_events"):
+        self._stream = Stream(run, outbox, partial=bool(flags.get("partial")))
+        self._replays = bool(flags.get("replay"))
+        if flags.get("hook_events"):
             run.runtime.bus.listen("hook events", self._hook_ran)
         client.serve(run, self._stream)
         link.failed = self._leave
@@ -159,18 +161,18 @@ class _Talk:
         text = message.text
         if not text.strip() and message.attached == ALONE:
             return TurnResult("error", "", "the message is empty; say what the agent should do")
-        wanted = replace(self._wanted, by_name=self._wanted.by_name and not message.verbatim)
+        print_options = replace(self._wanted, by_name=self._wanted.by_name and not message.verbatim)
         self._client.note_prompt(message.uuid)
         return await answered(
-            self._run, text if text.strip() else ATTACHED_ALONE, wanted, self._stream.delta, message.attached
+            self._run, text if text.strip() else ATTACHED_ALONE, print_options, self._stream.delta, message.attached
         )
 
     def _begin_turn(self) -> None:
         """The init message, and after it what was asked for and has no effect, each once."""
         reports, lines = self._wanted.reports, self._stream.lines
         self._outbox.put(lines.init({"options_without_effect": reports.as_json()} if reports.by_option else {}))
-        for one in reports.new():
-            self._outbox.put(lines.no_effect(one))
+        for row in reports.new():
+            self._outbox.put(lines.no_effect(row))
 
     async def watch(self) -> None:
         """A client that closes its end wants no more."""

@@ -93,10 +93,10 @@ class Lines:
 
     def _plugins(self) -> Json:
         """Those that count, each with the hash of its content; and those of which nothing does."""
-        found = self._run.runtime.plugins
-        if found is None:
+        plugins = self._run.runtime.plugins
+        if plugins is None:
             return {"plugins": []}
-        return {"plugins": found.as_json(), **({"plugin_errors": found.errors()} if found.held else {})}
+        return {"plugins": plugins.as_json(), **({"plugin_errors": plugins.errors()} if plugins.held else {})}
 
     def _agents(self) -> list[str]:
         """The subagents that plugins bring."""
@@ -140,18 +140,18 @@ class Lines:
         if message.role == "assistant":
             return self._assistant(message)
         blocks = self._blocks(message)
-        said: Json = {"message": {"role": "user", "content": blocks}, "parent_tool_use_id": None}
-        return self.line("user", said) if blocks else None
+        body: Json = {"message": {"role": "user", "content": blocks}, "parent_tool_use_id": None}
+        return self.line("user", body) if blocks else None
 
     def _blocks(self, message: Message) -> list[Json]:
         """Without what has the shape of a secret; a client that is asked about a call is asked about it as it is."""
-        told = [block for one in message.blocks if (block := _told(one)) is not None]
-        return self._session.secrets.shown_all(told)
+        content = [row for block in message.blocks if (row := _told(block)) is not None]
+        return self._session.secrets.shown_all(content)
 
     def user(self, content: object, uuid: str) -> Json:
         """A message as it was taken from the client."""
-        said: Json = {"message": {"role": "user", "content": content}, "parent_tool_use_id": None, "isReplay": True}
-        return {**self.line("user", said), "uuid": uuid}
+        body: Json = {"message": {"role": "user", "content": content}, "parent_tool_use_id": None, "isReplay": True}
+        return {**self.line("user", body), "uuid": uuid}
 
     def _assistant(self, message: Message) -> Json | None:
         blocks = self._blocks(message)
@@ -284,8 +284,8 @@ def _told(block: object) -> Json | None:
         case TextBlock(text):
             return {"type": "text", "text": text}
         case ToolUseBlock(call):
-            given = call.arguments if call.arguments is not None else {"raw": call.raw}
-            return {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
+            tool_input = call.arguments if call.arguments is not None else {"raw": call.raw}
+            return {"type": "tool_use", "id": call.id, "name": call.name, "input": tool_input}
         case ToolResultBlock(tool_use_id, content, is_error, _, _):
             return {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
         case OpaqueBlock(_, payload):
@@ -303,8 +303,8 @@ def _thought(payload: Json) -> Json | None:
     item = object_in(payload.get("item"))
     parts: list[Json] = [
         *(objects_in(item.get("summary")) or objects_in(item.get("content"))),
-        *(one["part"] for one in payload.get("parts", ()) if one.get("part", {}).get("thought")),
-        *({"text": one.get("text") or one.get("summary")} for one in payload.get("reasoning_details", ())),
+        *(row["part"] for row in payload.get("parts", ()) if row.get("part", {}).get("thought")),
+        *({"text": detail.get("text") or detail.get("summary")} for detail in payload.get("reasoning_details", ())),
         *({"text": payload.get(name)} for name in ("reasoning_content", "reasoning")),
     ]
     text = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))

@@ -54,19 +54,19 @@ async def _carry(
     """Each message at once: a call that takes long holds up no other."""
     async with outward:
         async for message in outward:
-            given = message.message.model_dump(mode="json", by_alias=True, exclude_unset=True)
-            tasks.start_soon(_asked, link, name, given, inward)
+            body = message.message.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            tasks.start_soon(_asked, link, name, body, inward)
 
 
 async def _asked(link: Link, name: str, message: Json, inward: Inward) -> None:
     """One message to the server; what it answers goes back where a request waits for it."""
     try:
-        said = await link.ask({"subtype": "mcp_message", "server_name": name, "message": message})
+        reply = await link.ask({"subtype": "mcp_message", "server_name": name, "message": message})
     except (Gone, Refused) as error:
-        said: Json = {"mcp_response": _error(message, str(error))}
+        reply: Json = {"mcp_response": _error(message, str(error))}
     if "id" not in message or "method" not in message:
         return
-    answer: Any = said.get("mcp_response")
+    answer: Any = reply.get("mcp_response")
     try:
         parsed = jsonrpc_message_adapter.validate_python(answer, by_name=False)
     except ValueError:

@@ -45,9 +45,9 @@ class Repl:
     supports_draft_updates = True
 
     def __init__(
-        self, first: str | None = None, began: str = "", wanted: ReplRequest | None = None, told: str = ""
+        self, first: str | None = None, began: str = "", request: ReplRequest | None = None, notice: str = ""
     ) -> None:
-        self._first, self._began, self._wanted, self._told = first, began, wanted or ReplRequest(), told
+        self._first, self._began, self._wanted, self._told = first, began, request or ReplRequest(), notice
         self.next: Next | None = None
         """What is held after this one."""
         self.talk: Talk | None = None
@@ -98,7 +98,7 @@ class Repl:
 def hold(
     options: Options,
     again: Resume | None,
-    wanted: ReplRequest | None = None,
+    request: ReplRequest | None = None,
     *,
     first: str | None = None,
     words: str | None = None,
@@ -109,9 +109,9 @@ def hold(
             return 0
     elif again is not None:
         again = again._replace(go_on=False)
-    began = told = ""
+    began = notice = ""
     while True:
-        channel = Repl(first, began, wanted, told)
+        channel = Repl(first, began, request, notice)
         try:
             code = converse(channel, options, again)
         except InUse:
@@ -120,7 +120,7 @@ def hold(
             continue
         if (after := channel.next) is None:
             return code
-        again, began, told, first = after.again, after.began, after.told, None
+        again, began, notice, first = after.again, after.began, after.told, None
         options = replace(options, workspace=after.workspace or options.workspace)
         if after.words is not None:
             again = _meant(options, after.words) or again
@@ -190,16 +190,16 @@ def _follow_in_lines(run: Run) -> ManualCommands:
     from adderclaw.agent.view.rows import Rows
     from adderclaw.terminal.repl.draw import ASCII, Drawing, ansi
 
-    place = run.session.scene.context.workspace.root
+    root = run.session.scene.context.workspace.root
 
     def show(item: Item) -> None:
         if not isinstance(item, Call) or item.ended:
             print(ansi(Drawing(LINE, ASCII).item(item), colours=False), end="", file=sys.stderr, flush=True)
 
-    rows = Rows(run.session.store, run.session.secrets.clean, place)
+    rows = Rows(run.session.store, run.session.secrets.clean, root)
     if os.environ.get("ADDERCLAW_LOG") == "json":
         return ManualCommands(run, rows, lambda _item: None)
-    live = Live(rows, run.session.session_id, show, place)
+    live = Live(rows, run.session.session_id, show, root)
     run.runtime.bus.leave("log")
     run.runtime.bus.listen("lines", live.hear)
     return ManualCommands(run, rows, show)

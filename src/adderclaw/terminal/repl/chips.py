@@ -33,4 +33,4 @@ class Chips:
         if not self._texts:
             return text
         chips = "|".join(map(re.escape, self._texts))
-        return re.sub(chips, lambda found: self._texts[found[0]], text)
+        return re.sub(chips, lambda match: self._texts[match[0]], text)

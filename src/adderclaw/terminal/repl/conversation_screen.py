@@ -74,10 +74,10 @@ class Talk:
         doing = Doing(self.interrupt, lambda: self.screen.submit("/rewind"), self._next_mode)
         self.screen.app.key_bindings = Keys(self.screen, chips, doing).bindings
         self.set_editing(run.session.config.repl.editing)
-        place = run.session.scene.context.workspace.root
-        self.rows = Rows(run.session.store, run.session.secrets.clean, place)
+        root = run.session.scene.context.workspace.root
+        self.rows = Rows(run.session.store, run.session.secrets.clean, root)
         self._hands = ManualCommands(run, self.rows, self.screen.show)
-        self.live = Live(self.rows, run.session.session_id, self.screen.show, place)
+        self.live = Live(self.rows, run.session.session_id, self.screen.show, root)
         self.status = Status(run, self.live.busy)
         self.own_line = OwnLine(run, self.screen, self.live.busy)
         self.titles = Titles(run, self.screen)

@@ -58,13 +58,13 @@ def matching(store: Store, folder: str, words: str) -> list[Conversation]:
 
 def chosen(store: Store, folder: str, words: str) -> Resume | None:
     """The conversation that is meant, asked for at the terminal where several are; None where nobody chose one."""
-    found = matching(store, folder, words) if words else of_folder(store, folder)
-    if not found:
+    talks = matching(store, folder, words) if words else of_folder(store, folder)
+    if not talks:
         about = f" with {words!r}" if words else ""
         raise UsageError(f"there is no conversation{about} in {folder}: `adderclaw memory list` shows all")
-    if len(found) == 1 and words:
-        return Resume(found[0].id, go_on=False)
-    return _picked(store, found)
+    if len(talks) == 1 and words:
+        return Resume(talks[0].id, go_on=False)
+    return _picked(store, talks)
 
 
 def line(talk: Conversation) -> str:
@@ -128,14 +128,14 @@ class Picker:
     def lines(self, width: int) -> "StyleAndTextTuples":
         from adderclaw.terminal.repl.draw import Drawing
 
-        found, drawing = self.shown, Drawing(width)
-        first = max(0, min(self.at - SHOWN // 2, len(found) - SHOWN))
+        talks, drawing = self.shown, Drawing(width)
+        first = max(0, min(self.at - SHOWN // 2, len(talks) - SHOWN))
         rows: StyleAndTextTuples = [("class:accent", f"Which conversation? {self.typed}_\n")]
-        for number, talk in enumerate(found[first : first + SHOWN], first):
+        for number, talk in enumerate(talks[first : first + SHOWN], first):
             style = "reverse" if number == self.at else ""
             rows.append((style, f"{drawing.cut(self._clean(line(talk)), width)}\n"))
-        if found:
-            rows.append(("class:dim", f"\n{self._preview(found[self.at], drawing)}\n"))
+        if talks:
+            rows.append(("class:dim", f"\n{self._preview(talks[self.at], drawing)}\n"))
         rows.append(("class:dim", "\n".join(drawing.flowed("Enter opens it, Ctrl-B a copy of it, Esc leaves", width))))
         return rows
 
@@ -155,8 +155,8 @@ def _picked(store: Store, talks: Sequence[Conversation]) -> Resume | None:
     picker, keys = Picker(store, talks), KeyBindings()
 
     def choose(event: KeyPressEvent, *, fork: bool) -> None:
-        found = picker.shown
-        event.app.exit(result=Resume(found[picker.at].id, go_on=False, fork=fork) if found else None)
+        talks = picker.shown
+        event.app.exit(result=Resume(talks[picker.at].id, go_on=False, fork=fork) if talks else None)
 
     rows: tuple[tuple[str, Callable[[KeyPressEvent], None]], ...] = (
         ("enter", lambda event: choose(event, fork=False)),

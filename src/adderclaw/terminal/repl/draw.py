@@ -160,8 +160,8 @@ class Drawing(NamedTuple):
     def _child(self, child: Child, call: Call) -> Fragments:
         calls = f"{child.calls} call{'' if child.calls == 1 else 's'}"
         last = child.last if not call.ended else "Ctrl-O shows them" if child.calls else ""
-        said = f" {self.marks.dot} ".join(part for part in (child.kind, calls, last) if part)
-        return [("dim", self.cut(f"  {self.marks.below} {said}", self.width))]
+        summary = f" {self.marks.dot} ".join(part for part in (child.kind, calls, last) if part)
+        return [("dim", self.cut(f"  {self.marks.below} {summary}", self.width))]
 
     def todos(self, todos: Sequence[Todo]) -> list[Fragments]:
         return [self._todo(todo) for todo in todos]

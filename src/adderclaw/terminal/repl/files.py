@@ -79,14 +79,14 @@ class Files:
         from adderclaw.core.errors import AdderClawError
         from adderclaw.tools.listing import listed
 
-        place, start = self._run.session.scene.context.workspace, self._run.session.scene.kit.start
-        roots = (place.root, *place.extra)
+        workspace, start = self._run.session.scene.context.workspace, self._run.session.scene.kit.start
+        roots = (workspace.root, *workspace.extra)
         names: list[str] = []
         try:
             for root in roots:
-                sink = self._first if root == place.root and not self._made else None
-                found = await listed(root, roots, start, sink)
-                names += found if root == place.root else [f"{root}/{name}" for name in found]
+                sink = self._first if root == workspace.root and not self._made else None
+                paths = await listed(root, roots, start, sink)
+                names += paths if root == workspace.root else [f"{root}/{name}" for name in paths]
             self.index = await asyncio.to_thread(indexed, names)
         except (AdderClawError, OSError):
             pass  # the menu stays as it was: who types a name by hand is answered with what is wrong
@@ -102,16 +102,16 @@ class Files:
         if self._is_awaited:
             self._more()
 
-    async def found(self, typed: str, wanted: Callable[[], bool]) -> AsyncIterator[str]:
+    async def found(self, typed: str, is_wanted: Callable[[], bool]) -> AsyncIterator[str]:
         """The best names for what is typed, until nobody wants them any more; never what may not be read."""
         hidden = self._run.session.scene.context.hidden
         root = self._run.session.scene.context.workspace.root
-        async for name in searched(self.index, typed, wanted):
+        async for name in searched(self.index, typed, is_wanted):
             if not hidden(f"{root}/{name.rstrip('/')}" if not name.startswith("/") else name.rstrip("/")):
                 yield name
 
 
-async def searched(index: Index, typed: str, wanted: Callable[[], bool]) -> AsyncIterator[str]:
+async def searched(index: Index, typed: str, is_wanted: Callable[[], bool]) -> AsyncIterator[str]:
     if not typed:
         for name in index.first:
             yield name
@@ -122,14 +122,14 @@ async def searched(index: Index, typed: str, wanted: Callable[[], bool]) -> Asyn
     for search in (_containing, _in_order, _alike):
         hits: list[str] = []
         before = time.monotonic()
-        for found in search(index, word):
-            hits += islice(found, HITS - len(hits))
+        for matches in search(index, word):
+            hits += islice(matches, HITS - len(hits))
             if len(hits) >= HITS:
                 break
             if time.monotonic() - before > TURN:
                 await asyncio.sleep(0)
                 before = time.monotonic()
-                if not wanted():
+                if not is_wanted():
                     return
         for name in _best(hits, word):
             if name not in shown and len(shown) < SHOWN:
@@ -172,7 +172,7 @@ def _lines(chunk: Chunk, word: str) -> Iterator[str]:
 def _in_order(index: Index, word: str) -> Iterator[Iterator[str]]:
     """Names that have the letters of the word in their order."""
     # possessive: no name, however made, takes longer than its length
-    letters = "".join(f"[^{re.escape(one)}\n]*+{re.escape(one)}" for one in word)
+    letters = "".join(f"[^{re.escape(letter)}\n]*+{re.escape(letter)}" for letter in word)
     pattern = re.compile(f"(?m)^{letters}")
     for chunk in index.chunks:
         names, text = chunk.names, chunk.lowered
@@ -188,4 +188,4 @@ def _alike(index: Index, word: str) -> Iterator[Iterator[str]]:
     for chunk in index.chunks:
         last = [line.rstrip("/").rpartition("/")[2] for line in chunk.lowered.split("\n")]
         best = process.extract(word, last, scorer=fuzz.ratio, limit=5, score_cutoff=LIKENESS)
-        yield (chunk.names[place] for _, _, place in best)
+        yield (chunk.names[position] for _, _, position in best)

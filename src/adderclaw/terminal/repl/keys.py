@@ -288,14 +288,14 @@ BURST = 16
 
 def gathered(keys: list[KeyPress]) -> list[KeyPress]:
     """Letters that arrive together as one key that types them all: each key costs a drawing of the input."""
-    found: list[KeyPress] = []
+    presses: list[KeyPress] = []
     run: list[KeyPress] = []
     for key in (*keys, None):
         if key is not None and not isinstance(key.key, Names) and key.data == key.key:
             run.append(key)
             continue
-        found += [KeyPress(run[0].key, "".join(one.data for one in run))] if len(run) >= BURST else run
+        presses += [KeyPress(run[0].key, "".join(press.data for press in run))] if len(run) >= BURST else run
         run = []
         if key is not None:
-            found.append(key)
-    return found
+            presses.append(key)
+    return presses

@@ -87,32 +87,32 @@ class ManualCommands:
         first = "".join(char if char.isprintable() else " " for char in text)[:KEY].strip()
         key, number = first, 1
         project = session.scene.context.workspace.root
-        while (kept := memory.get(session.store, key, project)) is not None and kept.content != text:
+        while (existing := memory.get(session.store, key, project)) is not None and existing.content != text:
             number += 1
             key = f"{first} ({number})"
-        made = await self._call(MEMORY_WRITE, {"key": key, "value": text}, "typed by hand")
-        if not made.done.denied and not made.done.result.is_error:
+        call = await self._call(MEMORY_WRITE, {"key": key, "value": text}, "typed by hand")
+        if not call.done.denied and not call.done.result.is_error:
             notes.confirm(session.store, key, project)
             where = visible(session.config.memory.path, keep_newlines=False)
             self._show(Notice("", "note", f"remembered as {visible(key)!r} in {where}; /memory shows it"))
 
-    async def _call(self, tool: str, given: Json, why: str) -> ByHand:
+    async def _call(self, tool: str, arguments: Json, why: str) -> ByHand:
         run = self._run
         run.session.budget.begin()
-        made = await by_hand(run.runtime, run.session, tool, given, OwnHand(), why)
-        if (item := self._rows.call(made.session_id, made.tool_use_id)) is not None:
+        call = await by_hand(run.runtime, run.session, tool, arguments, OwnHand(), why)
+        if (item := self._rows.call(call.session_id, call.tool_use_id)) is not None:
             self._show(item)
-        return made
+        return call
 
     # -------------------------------------------------------------- names
 
     def _named(self, typed: str) -> list[Named]:
-        found: dict[str, Named] = {}
+        files: dict[str, Named] = {}
         for quoted, bare in MENTION.findall(typed):
             named = self._meant(quoted) if quoted else self._meant(bare) or self._meant(bare.rstrip(".,;:!?)]}'"))
-            if named is not None and len(found) < MOST_NAMED:
-                found[named.name] = named
-        return list(found.values())
+            if named is not None and len(files) < MOST_NAMED:
+                files[named.name] = named
+        return list(files.values())
 
     def _meant(self, name: str) -> Named | None:
         """A file, a folder or a server's resource of this name; None where there is none: then it is a word."""

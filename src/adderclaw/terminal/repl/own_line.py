@@ -121,7 +121,7 @@ class OwnLine:
         from adderclaw.terminal.repl.modes import named
 
         session, busy = self._run.session, self._busy
-        place, budget = session.scene.context.workspace, session.budget
+        workspace, budget = session.scene.context.workspace, session.budget
         limit = session.provider.capabilities().context_tokens
         used = round(100 * busy.context / limit, 1) if limit else None
         tasks = session.scene.kit.tasks
@@ -130,9 +130,13 @@ class OwnLine:
             "session_id": session.session_id,
             "conversation_id": session.conversation_id,
             "session_name": transcript.title(session.store, session.conversation_id),
-            "cwd": place.root,
+            "cwd": workspace.root,
             "model": {"id": session.model, "display_name": session.model},
-            "workspace": {"current_dir": place.root, "project_dir": place.root, "added_dirs": list(place.extra)},
+            "workspace": {
+                "current_dir": workspace.root,
+                "project_dir": workspace.root,
+                "added_dirs": list(workspace.extra),
+            },
             "version": __version__,
             "output_style": {"name": "default"},
             "cost": {

@@ -117,19 +117,19 @@ class Panel:
         if not self.typed:
             self._before = self.at
         self.typed = text
-        found = None if pasted else self._named()
-        self._names = found is not None
+        number = None if pasted else self._named()
+        self._names = number is not None
         self.marked = not text or self._names
-        self.at = self._before if found is None else found
+        self.at = self._before if number is None else number
 
     def _named(self) -> int | None:
         """The answer that the typed text names: by its number, its letter or its words."""
         text = self.typed.strip()
         if text.isdecimal() and 1 <= int(text) <= len(self.options):
             return int(text) - 1
-        for number, one in enumerate(self.options):
-            words = (one.label, "" if one.key else one.value)
-            if text and (text == one.key or text.lower() in (word.lower() for word in words)):
+        for number, option in enumerate(self.options):
+            words = (option.label, "" if option.key else option.value)
+            if text and (text == option.key or text.lower() in (word.lower() for word in words)):
                 return number
         return None
 
@@ -151,7 +151,7 @@ class Panel:
             self.writing, self.typed = self.unsent, ""
             return
         chosen = sorted(self.chosen | ({number} if not self.chosen else set())) if self.several else [number]
-        self.answered.set_result(([self.options[one].value for one in chosen], ""))
+        self.answered.set_result(([self.options[index].value for index in chosen], ""))
 
     def _write(self, key: str, text: str) -> None:
         assert self.writing is not None
@@ -290,10 +290,10 @@ def _change(request: ApprovalRequest) -> tuple[Line, ...]:
     return calls.parsed(visible(request.preview, directions=False))
 
 
-def _arguments(given: Json) -> list[str]:
+def _arguments(arguments: Json) -> list[str]:
     """Each by its name; what is no text as JSON."""
     rows: list[str] = []
-    for name, value in given.items():
+    for name, value in arguments.items():
         shown = visible(value if isinstance(value, str) else canonical(value), directions=False)
         first, *more = shown.split("\n")
         rows += [f"{_line(name)}: {first}", *(f"  | {line}" for line in more)]

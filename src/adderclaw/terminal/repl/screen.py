@@ -342,7 +342,7 @@ class Screen:
         lines = self.drawing.call(replace(call, seconds=self.seconds(call)) if call.state == "running" else call)
         if call.child is not None and self._open == call.key:
             done = [item for item in self.inside(call) if isinstance(item, Call)]
-            lines += [self.drawing.fitted([("", "    "), *self.drawing.head(one)]) for one in done[-OPENED:]]
+            lines += [self.drawing.fitted([("", "    "), *self.drawing.head(inner)]) for inner in done[-OPENED:]]
         printed = self.peek(call).rstrip("\n").split("\n")[-PEEKED:]
         below = self.drawing.marks.below
         rows = [f"  {below if not number else ' '} {row}" for number, row in enumerate(printed) if row]
@@ -480,10 +480,12 @@ class Screen:
         index = state.complete_index or 0
         first = max(0, min(index - MENU // 2, len(state.completions) - MENU))
         shown, drawing = state.completions[first : first + MENU], self.drawing
-        column = min(max(cells(one.display_text) for one in shown), max(self.width // 2, 20)) if shown else 0
+        column = (
+            min(max(cells(completion.display_text) for completion in shown), max(self.width // 2, 20)) if shown else 0
+        )
         lines: list[Fragments] = []
-        for number, one in enumerate(shown, first):
-            name, about = one.display_text, one.display_meta_text
+        for number, completion in enumerate(shown, first):
+            name, about = completion.display_text, completion.display_meta_text
             padded = name + " " * (column - cells(name)) if about else name
             lines.append([("chosen" if number == state.complete_index else "", f"  {padded}"), ("dim", f"  {about}")])
         return _joined([drawing.fitted(line) for line in lines])

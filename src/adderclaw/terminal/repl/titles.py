@@ -75,22 +75,22 @@ class Titles:
         session = self._run.session
         # it belongs to no turn that a replay goes through, and has a span of its own beside that of the next turn
         beside = replace(session, tape=UNTAPED, bus=session.bus.of_session(session.session_id))
-        said = session.secrets.scrub(f"the person:\n{message[:SEEN]}\n\nthe agent:\n{answer[:SEEN]}")
+        excerpt = session.secrets.scrub(f"the person:\n{message[:SEEN]}\n\nthe agent:\n{answer[:SEEN]}")
         try:
             async with asyncio.timeout(SECONDS):
-                told = await sessions.ask_small_model(
-                    self._run.runtime, beside, ASKED, framed(sealed(said), said), "title", "", max_tokens=LONGEST
+                reply = await sessions.ask_small_model(
+                    self._run.runtime, beside, ASKED, framed(sealed(excerpt), excerpt), "title", "", max_tokens=LONGEST
                 )
         except (AdderClawError, TimeoutError):
             return  # then it is called by its first words
-        name = cut(session.secrets.clean(told))
+        name = cut(session.secrets.clean(reply))
         if name and not transcript.title(session.store, session.conversation_id):  # one by hand may have come first
             conversations.name(self._run, name)
             self.show()
 
 
-def cut(told: str) -> str:
+def cut(reply: str) -> str:
     """A title of what a model answered: its first line that says something, on one line, not too long."""
-    line = next((row for row in told.splitlines() if row.strip(" \t#*_`\"'")), "")
+    line = next((row for row in reply.splitlines() if row.strip(" \t#*_`\"'")), "")
     words = " ".join(visible(line, keep_newlines=False).strip(" \t#*_`\"'.").split())
     return words if len(words) <= LONGEST else f"{words[: LONGEST - 1].rstrip()}…"

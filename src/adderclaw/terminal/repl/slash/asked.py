@@ -48,9 +48,9 @@ async def _aside(run: Run, question: str, purpose: str) -> str:
     session = run.session
     entries = transcript.live(transcript.entries(session.store, session.session_id))
     lines = [f"{entry.entry_type}: {transcript.text_of(entry.payload)}" for entry in entries]
-    said = tagged("conversation", session.secrets.scrub("\n".join(lines)[-MOST_SEEN:]))
+    excerpt = tagged("conversation", session.secrets.scrub("\n".join(lines)[-MOST_SEEN:]))
     beside = replace(session, tape=UNTAPED)  # it belongs to no turn that a replay goes through
-    return await sessions.ask_small_model(run.runtime, beside, BTW, f"{said}\n\n{question}", purpose, "")
+    return await sessions.ask_small_model(run.runtime, beside, BTW, f"{excerpt}\n\n{question}", purpose, "")
 
 
 async def goal(run: Run, rest: str) -> Done:

@@ -17,10 +17,10 @@ def by(*words: str, alone: tuple[str, ...] = ()) -> Does:
 
     async def run_it(run: Run, rest: str) -> Done:
         try:
-            given = shlex.split(rest)
+            arguments = shlex.split(rest)
         except ValueError as error:
             raise UsageError(f"{rest!r}: {error}") from None
-        await printed(run, [*words, *(given or alone)])
+        await printed(run, [*words, *(arguments or alone)])
 
     return run_it
 
@@ -43,8 +43,8 @@ def has(words: list[str]) -> bool:
 
     if not words or words[0] not in COMMANDS:
         return False
-    found = _command(import_module(f"adderclaw.terminal.commands.{COMMANDS[words[0]].module}"), words[:1])
-    return len(words) == 1 or not isinstance(found, TyperGroup) or words[1] in found.commands
+    command = _command(import_module(f"adderclaw.terminal.commands.{COMMANDS[words[0]].module}"), words[:1])
+    return len(words) == 1 or not isinstance(command, TyperGroup) or words[1] in command.commands
 
 
 def _output(run: Run, arguments: list[str]) -> str:
@@ -62,8 +62,8 @@ def _output(run: Run, arguments: list[str]) -> str:
 
 def _same_place(run: Run, module: Any, arguments: list[str]) -> list[str]:
     """The configuration and the workspace of this session, for a command that asks for them."""
-    found = _command(module, arguments[:2])
-    known = {name for parameter in found.params for name in parameter.opts}
+    command = _command(module, arguments[:2])
+    known = {name for parameter in command.params for name in parameter.opts}
     runtime = run.runtime
     places = (("--config", runtime.options.config_file), ("--workspace", runtime.loaded.workspace))
     return [
@@ -78,8 +78,8 @@ def _command(module: Any, words: list[str]) -> Any:
 
     from adderclaw.terminal.commands.common import app_of
 
-    found: Any = get_command(app_of(module))
+    command: Any = get_command(app_of(module))
     for word in words:
-        if isinstance(found, TyperGroup):
-            found = found.commands.get(word, found)
-    return found
+        if isinstance(command, TyperGroup):
+            command = command.commands.get(word, command)
+    return command

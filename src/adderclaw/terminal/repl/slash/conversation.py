@@ -45,17 +45,17 @@ def cd(run: Run, rest: str) -> Done:
     from adderclaw.config import load
 
     before = run.session.scene.context.workspace.root
-    place = os.path.realpath(os.path.join(before, os.path.expanduser(rest)))
-    if not rest or not os.path.isdir(place):
+    folder = os.path.realpath(os.path.join(before, os.path.expanduser(rest)))
+    if not rest or not os.path.isdir(folder):
         raise UsageError(f"{rest!r} is no directory: /cd PATH takes one that is there")
-    if place in ("/", os.path.realpath(os.path.expanduser("~"))):
+    if folder in ("/", os.path.realpath(os.path.expanduser("~"))):
         raise UsageError(
-            f"{place} is no folder to work in; who wants it starts with `adderclaw agent --workspace {place}`"
+            f"{folder} is no folder to work in; who wants it starts with `adderclaw agent --workspace {folder}`"
         )
-    load(config_file=run.runtime.options.config_file, workspace=place)  # who cannot begin there stays here
-    moved = MOVED.format(before=before, place=place)
+    load(config_file=run.runtime.options.config_file, workspace=folder)  # who cannot begin there stays here
+    moved = MOVED.format(before=before, place=folder)
     again = Resume(run.session.conversation_id, go_on=False, fork=True)
-    here.of(run).next = Next(again, workspace=place, told=told("CwdChanged", [moved]))
+    here.of(run).next = Next(again, workspace=folder, told=told("CwdChanged", [moved]))
     run.session.ends_with = "other"
     return "leave"
 

@@ -59,8 +59,8 @@ async def pr(run: Run, rest: str) -> Done:
     """Push the branch, and open a pull request for it with `gh`."""
     from adderclaw.sandbox import programs
 
-    place = run.session.scene.context.workspace
-    if programs.resolve("gh", (place.root, *place.extra)) is None:
+    workspace = run.session.scene.context.workspace
+    if programs.resolve("gh", (workspace.root, *workspace.extra)) is None:
         raise UsageError(
             "gh is not there: install the GitHub CLI (https://cli.github.com), or push and open it by hand"
         )
@@ -89,10 +89,10 @@ async def pr(run: Run, rest: str) -> Done:
         return
     about = f"--title {quote(title)} --body {quote(body.strip())}"
     create = f"gh pr create {about} --base {quote(base)} --head {quote(branch)}"
-    made = await _called(run, create)
-    _report(made)
-    if made.is_error:
-        print(f"\n{fix(made.content)} To open it yourself:\n{visible(create)}")
+    result = await _called(run, create)
+    _report(result)
+    if result.is_error:
+        print(f"\n{fix(result.content)} To open it yourself:\n{visible(create)}")
 
 
 async def _base(run: Run) -> str:
@@ -166,10 +166,10 @@ def _asks(run: Run) -> Ask:
 # ------------------------------------------------------------------ words
 
 
-async def _drafted(run: Run, instructions: str, changes: str, wanted: str) -> str:
+async def _drafted(run: Run, instructions: str, changes: str, wish: str) -> str:
     """What the session's own model writes, as it can be shown: nothing else is handed on."""
     session, text = run.session, cut(changes)
-    asked = f"{framed(sealed(text), text)}\n\n{wanted}".strip()
+    asked = f"{framed(sealed(text), text)}\n\n{wish}".strip()
     session.budget.begin()
     with session.tape.inside():  # it is no part of the conversation
         answer = await here.beside(run, side_question.ask(session, instructions, asked, purpose="draft"))

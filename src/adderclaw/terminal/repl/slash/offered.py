@@ -32,10 +32,10 @@ class Offers:
 
     def matching(self, typed: str) -> list[Offer]:
         """Names that begin so go first, then those of which a word does; joints (`:`, `_`, `-`) count for nothing."""
-        wanted = JOINS.sub("", typed.lower())
-        known = [offer for offer in self._all() if wanted or not offer.alias]
-        starts = [offer for offer in known if JOINS.sub("", offer.name.lower()).startswith(wanted)]
-        return starts + [offer for offer in known if offer not in starts and _inside(offer.name.lower(), wanted)]
+        letters = JOINS.sub("", typed.lower())
+        known = [offer for offer in self._all() if letters or not offer.alias]
+        starts = [offer for offer in known if JOINS.sub("", offer.name.lower()).startswith(letters)]
+        return starts + [offer for offer in known if offer not in starts and _inside(offer.name.lower(), letters)]
 
     async def later(self, typed: str) -> list[Offer]:
         """What servers have that were asked just now, as soon as they have answered."""
@@ -77,10 +77,10 @@ class Offers:
         servers = self._run.runtime.servers
         assert servers is not None
         try:
-            found = await servers.prompts(server)
+            prompts = await servers.prompts(server)
         except (AdderClawError, MCPError):
             return
-        self._prompts[server] = list(_clean((row["name"], _about(row)) for row in found))
+        self._prompts[server] = list(_clean((row["name"], _about(row)) for row in prompts))
 
 
 def _about(prompt: Json) -> str:
@@ -96,6 +96,6 @@ def _clean(pairs: Iterable[tuple[str, str]]) -> Iterator[Offer]:
             yield Offer(name, visible(text, keep_newlines=False)[:200])
 
 
-def _inside(name: str, wanted: str) -> bool:
+def _inside(name: str, letters: str) -> bool:
     words = JOINS.split(name)
-    return any("".join(words[start:]).startswith(wanted) for start in range(1, len(words)))
+    return any("".join(words[start:]).startswith(letters) for start in range(1, len(words)))

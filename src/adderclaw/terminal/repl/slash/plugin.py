@@ -28,9 +28,9 @@ async def plugin(run: Run, rest: str) -> Done:
             print("not trusted, so nothing has changed")
             return
         words = agreed
-    said = await command_line.output(run, ["plugin", *words])
-    print(said.splitlines()[-1] if "--trust" in words and said else said.rstrip("\n"))
-    if words[0] in CHANGES and "--dry-run" not in words and not said.startswith("Usage:"):
+    text = await command_line.output(run, ["plugin", *words])
+    print(text.splitlines()[-1] if "--trust" in words and text else text.rstrip("\n"))
+    if words[0] in CHANGES and "--dry-run" not in words and not text.startswith("Usage:"):
         print("It takes effect in the next conversation; /clear begins one.")
 
 

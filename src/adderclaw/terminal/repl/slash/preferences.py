@@ -57,15 +57,15 @@ def theme(run: Run, rest: str) -> Done:
     from adderclaw.terminal.repl.terminal_mode import manner
 
     screen = here.screen_of(run)
-    wanted = rest
-    if not wanted:
-        wanted = "dark" if screen is not None and screen.manner.light else "light"
-    if wanted not in THEMES:
+    name = rest
+    if not name:
+        name = "dark" if screen is not None and screen.manner.light else "light"
+    if name not in THEMES:
         raise UsageError(f"{rest!r}: it takes auto, light or dark")
     if screen is not None:
-        screen.manner = screen.manner._replace(light=manner(theme=wanted).light)
-    print(f"theme: {wanted}")
-    _keep(lambda: operator_file.prefer(run.runtime.home, "theme", wanted))
+        screen.manner = screen.manner._replace(light=manner(theme=name).light)
+    print(f"theme: {name}")
+    _keep(lambda: operator_file.prefer(run.runtime.home, "theme", name))
 
 
 def vim(run: Run, _rest: str) -> Done:

@@ -34,10 +34,10 @@ def _remembered(run: Run) -> None:
     for file in run.session.instructions.files if run.session.instructions is not None else []:
         how = f", imported by {visible(file.parent)}" if file.parent else ""
         print(f"{visible(file.path)} ({file.scope.lower()}, {len(file.text):,} characters{how})")
-    kept = memories.listing(run.session.store, _project(run), notes.SHOWN)
-    for note in kept:
+    stored = memories.listing(run.session.store, _project(run), notes.SHOWN)
+    for note in stored:
         print(notes.line(note))
-    print("/memory confirm|forget|edit KEY" if kept else "no memories yet")
+    print("/memory confirm|forget|edit KEY" if stored else "no memories yet")
 
 
 def _changed(run: Run, does: str, key: str) -> None:
@@ -115,8 +115,8 @@ def agents(run: Run, _rest: str) -> Done:
 
     foreign, kit = run.session.config.compat.claude, run.session.scene.kit
     known = definitions.known(run.runtime.home, kit.project, foreign=foreign, plugins=kit.plugins)
-    for one in known.by_name.values():
-        print(visible(f"{one.name:<18} {one.description}  ({one.source})", keep_newlines=False))
+    for agent in known.by_name.values():
+        print(visible(f"{agent.name:<18} {agent.description}  ({agent.source})", keep_newlines=False))
     for problem in known.problems:
         print(f"note: {visible(problem, keep_newlines=False)}", file=sys.stderr)
     for child in subagents.of_parent(run.session.store, run.session.session_id):

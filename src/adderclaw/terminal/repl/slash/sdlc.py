@@ -32,20 +32,20 @@ async def plan(run: Run, rest: str) -> Done:
         print("mode: plan; it ends when you approve a plan; Shift+Tab or /config mode=default leaves it")
         await here.turn(run, rest)
         return
-    found = plans.last(store, conversation)
-    if rest and found is not None and found.status == "draft":
+    draft = plans.last(store, conversation)
+    if rest and draft is not None and draft.status == "draft":
         if phases.shown(store, conversation) != "planning":  # it was drafted in plan mode
             with store.write() as cursor:
-                phases.begin_planning(cursor, conversation, found.id, by=_desk(run).by)
-        _show(await to_thread(conversation_phase.approve, _desk(run), conversation, Seen("plan", found.id)))
+                phases.begin_planning(cursor, conversation, draft.id, by=_desk(run).by)
+        _show(await to_thread(conversation_phase.approve, _desk(run), conversation, Seen("plan", draft.id)))
         if permission_updates.in_plan_mode(run.session) and permission_updates.end_plan_mode(run.session):
             print(f"mode: {modes.named(run.session.scene.policy)}")
-        found = plans.last(store, conversation)
+        draft = plans.last(store, conversation)
     print(f"phase: {phases.shown(store, conversation)}")
-    if found is None:
+    if draft is None:
         print("there is no plan yet")
     else:
-        print(f"plan {found.id}, {found.status}, of {found.created_at}:\n{visible(found.content)}")
+        print(f"plan {draft.id}, {draft.status}, of {draft.created_at}:\n{visible(draft.content)}")
 
 
 async def phase(run: Run, rest: str) -> Done:
@@ -71,12 +71,12 @@ async def _proved(run: Run, desk: Desk, conversation: str) -> None:
     print("tests are generated from the plan, and run: this takes a while")
     options = run.runtime.options
     try:
-        found = await to_thread(coverage.run, options.config_file, desk.workspace, conversation, "repl")
+        proof = await to_thread(coverage.run, options.config_file, desk.workspace, conversation, "repl")
     except AdderClawError as error:
         print(f"note: no test was run: {visible(str(error))}; `adderclaw sdlc test` does it")
         return
-    reason = f": {found['reason']}" if found["reason"] else ""
-    print(visible(f"tests {found['outcome']}: {found['answer']}{reason}"))
+    reason = f": {proof['reason']}" if proof["reason"] else ""
+    print(visible(f"tests {proof['outcome']}: {proof['answer']}{reason}"))
 
 
 async def _approved(run: Run, desk: Desk, conversation: str) -> dict[str, object]:

@@ -49,10 +49,10 @@ def permissions(run: Run, rest: str) -> Done:
     now = run.session.config.permissions
     policy = run.session.scene.policy
     print(f"mode: {policy.mode or policy.autonomy_now}")
-    kept = project_grants.of(project_grants.known(run.runtime.home), run.session.scene.context.workspace.root)
+    granted = project_grants.of(project_grants.known(run.runtime.home), run.session.scene.context.workspace.root)
     for behaviour in BEHAVIOURS:
         for rule in getattr(now, behaviour):
-            always = "  (always in this project)" if behaviour == "allow" and rule in kept else ""
+            always = "  (always in this project)" if behaviour == "allow" and rule in granted else ""
             print(f"{behaviour:<6} {visible(rule, keep_newlines=False)}{always}")
     for folder in run.session.scene.context.workspace.extra:
         print(f"also   {visible(folder, keep_newlines=False)}")
@@ -70,16 +70,16 @@ def _change(run: Run, rest: str) -> None:
         raise UsageError(f"{rest!r}: it takes allow, ask, deny or remove, and a rule such as Bash(git log:*)")
     update = grant((rule,), "session")
     if what != "remove":
-        place = permission_updates.apply(run.session, replace(update, behavior=what))
-        print(f"{what}: {visible(rule, keep_newlines=False)} counts in {visible(place, keep_newlines=False)}")
+        target = permission_updates.apply(run.session, replace(update, behavior=what))
+        print(f"{what}: {visible(rule, keep_newlines=False)} counts in {visible(target, keep_newlines=False)}")
         return
-    found = [name for name in BEHAVIOURS if rule in getattr(run.session.config.permissions, name)]
-    if not found:
+    behaviours = [name for name in BEHAVIOURS if rule in getattr(run.session.config.permissions, name)]
+    if not behaviours:
         raise UsageError(f"there is no rule {rule!r}: /permissions lists them")
-    for name in found:
+    for name in behaviours:
         permission_updates.apply(run.session, replace(update, type="removeRules", behavior=name))
-    kept = project_grants.remove(run.runtime.home, run.session.scene.context.workspace.root, rule)
-    where = "this session and from what is always allowed in this project" if kept else "this session"
+    was_stored = project_grants.remove(run.runtime.home, run.session.scene.context.workspace.root, rule)
+    where = "this session and from what is always allowed in this project" if was_stored else "this session"
     print(f"removed from {where}: {visible(rule, keep_newlines=False)}")
 
 
@@ -103,8 +103,8 @@ async def tasks(run: Run, rest: str) -> Done:
 def sandbox(run: Run, _rest: str) -> Done:
     scene = run.session.scene
     print(f"commands run in: {scene.confinement}")
-    place = scene.context.workspace
-    for folder in (place.root, *place.extra):
+    workspace = scene.context.workspace
+    for folder in (workspace.root, *workspace.extra):
         print(f"they may change: {visible(folder, keep_newlines=False)}")
     if scene.ways_out is not None:
         print(f"network: {visible(scene.ways_out.words(None))}")
@@ -129,8 +129,8 @@ def copy(run: Run, rest: str) -> Done:
         raise UsageError(f"{rest!r}: it takes a number; 1 is the last answer")
     session = run.session
     entries = transcript.live(transcript.entries(session.store, session.session_id))
-    said = [transcript.text_of(entry.payload) for entry in entries if entry.entry_type == "assistant"]
-    answers = [text for text in said if text.strip()]
+    texts = [transcript.text_of(entry.payload) for entry in entries if entry.entry_type == "assistant"]
+    answers = [text for text in texts if text.strip()]
     number = int(rest or 1)
     if number > len(answers):
         raise UsageError(f"there are {len(answers)} answers so far")

@@ -52,8 +52,8 @@ async def login(run: Run, rest: str) -> Done:
 
     name = provider_login.chosen_provider(rest or None, run.session.config)
     async with here.line_by_line(run):  # an address to open is printed, and a code is read
-        place = await provider_login.log_in_to(run.runtime.credentials, name, "auto")
-    print(f"logged in to {visible(name)}; kept in {place}")
+        storage = await provider_login.log_in_to(run.runtime.credentials, name, "auto")
+    print(f"logged in to {visible(name)}; kept in {storage}")
 
 
 async def logout(run: Run, rest: str) -> Done:
@@ -75,13 +75,13 @@ async def add_dir(run: Run, rest: str) -> Done:
     from adderclaw.config.paths import followed
     from adderclaw.config.permissions import PermissionUpdate
 
-    place = followed(os.path.expanduser(rest)) if rest else ""
-    if not os.path.isdir(place):
+    path = followed(os.path.expanduser(rest)) if rest else ""
+    if not os.path.isdir(path):
         raise UsageError(f"{rest!r} is no directory: /add-dir PATH takes one that is there")
     session = run.session
     # a link is judged by both its names; what `..` after a link means, only the real one says
     named = os.path.abspath(os.path.expanduser(rest))
-    named = named if followed(named) == place else place
+    named = named if followed(named) == path else path
     permission_updates.apply(session, PermissionUpdate("addDirectories", "session", directories=[named]))
-    print(f"{visible(place, keep_newlines=False)} belongs to this session now")
-    await lifecycle.added(session, place)
+    print(f"{visible(path, keep_newlines=False)} belongs to this session now")
+    await lifecycle.added(session, path)

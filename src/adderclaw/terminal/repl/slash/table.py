@@ -21,12 +21,12 @@ from adderclaw.terminal.repl.slash.row import Does, Done, Row
 
 
 def show_help(_run: Run, rest: str) -> Done:
-    wanted = rest.removeprefix("/").lower()
-    found = [row for row in ROWS if wanted in f"{row.name} {' '.join(row.aliases)} {row.help}".lower()]
-    for row in found:
+    word = rest.removeprefix("/").lower()
+    rows = [row for row in ROWS if word in f"{row.name} {' '.join(row.aliases)} {row.help}".lower()]
+    for row in rows:
         also = f" (also {', '.join(f'/{name}' for name in row.aliases)})" if row.aliases else ""
         print(f"{row.usage:<40} {row.help}{also}")
-    if not found:
+    if not rows:
         print(f"no command has {rest!r} in its name or its help")
 
 
