@@ -152,9 +152,9 @@ def test_a_limit_that_is_none_is_refused(given: list[str], says: str) -> None:
 
     from adderclaw.core.errors import UsageError
     from adderclaw.terminal.commands.agent import agent
-    from adderclaw.terminal.commands.common import typed
+    from adderclaw.terminal.commands.common import typer_app
 
-    said = CliRunner().invoke(typed(agent), ["-m", "hi", "--limit", *given]).exception
+    said = CliRunner().invoke(typer_app(agent), ["-m", "hi", "--limit", *given]).exception
     assert isinstance(said, UsageError)
     assert says in str(said)
 

@@ -7,7 +7,7 @@ from adderclaw.agent.run import Options, Resume, opened, start_agent
 from adderclaw.clients.python.channel import Channel, Handle
 from adderclaw.core.questions import Operator
 from adderclaw.storage.telemetry.console import show_brief
-from adderclaw.terminal.one_shot import OneShot, stream
+from adderclaw.terminal.one_shot import OneShot, print_event
 from adderclaw.terminal.operators import Terminal
 
 if TYPE_CHECKING:
@@ -24,20 +24,20 @@ def is_stdin_terminal() -> bool:
 
 
 @runtime_checkable
-class Asks(Protocol):
+class ChannelWithOperator(Protocol):
     """A channel that has a way of its own to ask."""
 
     def operator_for(self, config: "Config") -> Operator: ...
 
 
-def converse(channel: Channel, options: Options, again: Resume | None) -> int:
+def start_conversation(channel: Channel, options: Options, again: Resume | None) -> int:
     """Open a conversation for a channel and let it talk."""
     runtime = start_agent(options)
     if isinstance(channel, OneShot) and channel.output_format == "stream-json":
-        runtime.bus.listen("stream", stream)
+        runtime.bus.listen("stream", print_event)
     else:
         runtime.bus.listen("brief", show_brief)
     kind = "agent" if isinstance(channel, OneShot) else channel.name
-    operator = channel.operator_for(runtime.config) if isinstance(channel, Asks) else Terminal()
+    operator = channel.operator_for(runtime.config) if isinstance(channel, ChannelWithOperator) else Terminal()
     with opened(runtime, operator, kind=kind, channel=channel.name, again=again) as run:
         return channel.start(Handle(channel, run))

@@ -17,7 +17,7 @@ def command() -> list[str]:
     return [program, *words[1:]]
 
 
-def pin() -> None:
+def pin_editor() -> None:
     """Put its whole path into VISUAL, where prompt_toolkit looks; without an editor that uses one of /usr/bin."""
     try:
         os.environ["VISUAL"] = shlex.join(command())

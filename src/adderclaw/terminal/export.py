@@ -18,13 +18,13 @@ Format = Literal["markdown", "html", "json"]
 MARKS = {"pending": " ", "in_progress": "~", "completed": "x"}
 
 
-def conversation(store: Store, conversation_id: str, form: Format, clean: Clean) -> str:
+def render_conversation(store: Store, conversation_id: str, form: Format, clean: Clean) -> str:
     """One conversation of the store."""
     root = transcript.workspace_of(store, conversation_id)
     items = list(Rows(store, clean, root).conversation(conversation_id))
     first = next((item.text for item in items if isinstance(item, Words)), conversation_id)
     title = " ".join(first.split())[:80]
-    return exported(items, title, form)
+    return write_export(items, title, form)
 
 
 def write(path: str, text: str) -> None:
@@ -41,7 +41,7 @@ def write(path: str, text: str) -> None:
         file.write(text)
 
 
-def exported(items: Iterable[Item], title: str, form: Format) -> str:
+def write_export(items: Iterable[Item], title: str, form: Format) -> str:
     match form:
         case "markdown":
             return markdown(items, title)

@@ -16,7 +16,7 @@ SHOWN = 200
 """Notes in one list."""
 
 
-def line(note: Memory) -> str:
+def note_line(note: Memory) -> str:
     """One note, as a line that shows where it holds and who has not seen it."""
     marks = [] if note.project is not None else ["all projects"]
     marks += [] if note.confirmed else ["not confirmed"]
@@ -24,7 +24,7 @@ def line(note: Memory) -> str:
     return visible(f"{note.key}{mark}: {' '.join(note.content.split())[:120]}", keep_newlines=False)
 
 
-def one(store: Store, key: str, project: str | None) -> Memory:
+def require_note(store: Store, key: str, project: str | None) -> Memory:
     """The note of that key, or an error with those that come near."""
     if (note := memory.get(store, key, project)) is not None:
         return note
@@ -33,7 +33,7 @@ def one(store: Store, key: str, project: str | None) -> Memory:
     raise UsageError(visible(f"there is no note {key!r} here{hint}", keep_newlines=False))
 
 
-def keep(store: Store, key: str, value: str, project: str | None) -> None:
+def store_note(store: Store, key: str, value: str, project: str | None) -> None:
     """Write a note by the operator's word."""
     if why := unfit(MemoryWriteArguments(key, value)):
         raise UsageError(why)
@@ -41,21 +41,21 @@ def keep(store: Store, key: str, value: str, project: str | None) -> None:
         memory.put(cursor, key, value, project=project)
 
 
-def confirm(store: Store, key: str, project: str | None) -> Memory:
+def confirm_note(store: Store, key: str, project: str | None) -> Memory:
     """From now on later prompts have it."""
-    note = one(store, key, project)
-    keep(store, note.key, note.content, note.project)
+    note = require_note(store, key, project)
+    store_note(store, note.key, note.content, note.project)
     return note
 
 
-def forget(store: Store, key: str, project: str | None) -> Memory:
-    note = one(store, key, project)
+def forget_note(store: Store, key: str, project: str | None) -> Memory:
+    note = require_note(store, key, project)
     with store.write() as cursor:
         memory.remove(cursor, note)
     return note
 
 
-def conversation(store: Store, id: str) -> str | None:
+def require_conversation(store: Store, id: str) -> str | None:
     """The conversation with this id, or the only one whose id starts with it."""
     ids = conversations.matching(store, id)
     if not id or not ids or (len(ids) > 1 and ids[0] != id):
@@ -78,7 +78,7 @@ def forget_conversation(store: Store, id: str) -> None:
     store.read("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def edited(text: str) -> str | None:
+def edit_text(text: str) -> str | None:
     """The text as the operator's editor leaves it; None where nothing was changed."""
     command = editor.command()
     with tempfile.TemporaryDirectory(prefix="adderclaw-note-") as folder:

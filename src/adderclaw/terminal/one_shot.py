@@ -26,7 +26,7 @@ class OneShot:
     def __init__(self, message: str | None, output_format: StreamFormat) -> None:
         self.message = message
         self.output_format: StreamFormat = output_format
-        self._shown: Shown | None = None
+        self._shown: AnswerPrinter | None = None
         self._rest = ""
 
     @property
@@ -38,7 +38,7 @@ class OneShot:
 
     async def _turn(self, run: Run) -> int:
         """One turn from start to exit code. A signal ends it cleanly: children killed, everything written."""
-        self._shown = Shown(run.runtime.bus) if self.supports_draft_updates else None
+        self._shown = AnswerPrinter(run.runtime.bus) if self.supports_draft_updates else None
         resume = f"agent --resume {run.session.conversation_id}"
         return (await drive(run, self._worked(run), resume=resume, show=self._show)).exit_code
 
@@ -76,7 +76,7 @@ def show_outcome(report: Report, output_format: StreamFormat) -> None:
 ENDS_A_LINE = ("llm_request_sent", "tool_requested", "tool_completed", "tool_failed", "tool_denied")
 
 
-class Shown:
+class AnswerPrinter:
     """Prints the answer while it arrives, and remembers that it did; each reply begins in a line of its own."""
 
     def __init__(self, bus: Bus | None = None) -> None:
@@ -113,5 +113,5 @@ class Shown:
         self._is_open = False
 
 
-def stream(record: EventRecord) -> None:
+def print_event(record: EventRecord) -> None:
     print_json({"type": "event", **record._asdict()})

@@ -63,7 +63,7 @@ class Terminal:
         if seen.is_step:
             lines = [f"{seen.tool} asks for your approval:", f"  question: {seen.reason}"]
         lines += [
-            f"  {'about' if seen.is_step else 'args'}: {_inset(seen.text)}",
+            f"  {'about' if seen.is_step else 'args'}: {_indented(seen.text)}",
             *(f"  {mark}" for mark in seen.marks),
         ]
         offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
@@ -77,7 +77,7 @@ class Terminal:
             hosts = _line(", ".join(request.registries))
             lines.append(f"  (r = yes, and let the commands of this session reach {hosts})")
         # in one go: where the log is JSON, a question is one object
-        line = None if self._piped_else else await typed("\n".join([*lines, "Approve? [y/N] "]))
+        line = None if self._piped_else else await ask_line("\n".join([*lines, "Approve? [y/N] "]))
         if line is not None and not STDIN.is_terminal and line.rstrip("\r") not in PIPED_ANSWERS:
             self._piped_else, line = True, None
         if self._piped_else:
@@ -94,7 +94,7 @@ class Terminal:
         return Answer(approved, "operator", comment.strip(), always or "")
 
 
-async def typed(question: str) -> str | None:
+async def ask_line(question: str) -> str | None:
     """The line that answers a question; what was typed before the question was there counts for nothing."""
     STDIN.discard_typed()
     print(question, end="", file=sys.stderr, flush=True)
@@ -105,9 +105,9 @@ async def typed(question: str) -> str | None:
         raise
 
 
-def asker() -> Ask | None:
+def terminal_question() -> Ask | None:
     """The person at the terminal, or None where nobody can be asked."""
-    return typed if STDIN.is_terminal else None
+    return ask_line if STDIN.is_terminal else None
 
 
 async def _reply(question: Question) -> str | None:
@@ -116,16 +116,16 @@ async def _reply(question: Question) -> str | None:
     for number, option in enumerate(question.options, 1):
         description = f": {_line(option.description)}" if option.description else ""
         lines.append(f"  {number}. {_line(option.label)}{description}")
-        lines += [f"      | {_inset(visible(option.preview))}"] if option.preview else []
+        lines += [f"      | {_indented(visible(option.preview))}"] if option.preview else []
     several = " (several: 1,2)" if question.multi else ""
-    line = await typed("\n".join([*lines, f"Your answer{several}, or your own words: "]))
+    line = await ask_line("\n".join([*lines, f"Your answer{several}, or your own words: "]))
     if line is None or not line.strip():
         print(file=sys.stderr)
         return None
-    return meant(question, line.strip())
+    return reply_values(question, line.strip())
 
 
-def meant(question: Question, line: str) -> str:
+def reply_values(question: Question, line: str) -> str:
     """The labels that a line chooses, by number or name; else the line itself."""
     labels = {str(number): option.label for number, option in enumerate(question.options, 1)}
     labels |= {option.label.lower(): option.label for option in question.options}
@@ -144,12 +144,12 @@ def _line(text: str) -> str:
     return visible(text, keep_newlines=False)
 
 
-def _inset(text: str) -> str:
+def _indented(text: str) -> str:
     """A text whose further lines cannot be taken for ours."""
     return text.replace("\n", "\n      | ")
 
 
-class OwnHand:
+class OperatorAtWork:
     """The operator typed the call: what the gate would ask about is approved, what it denies stays denied."""
 
     async def approve(self, request: ApprovalRequest) -> Answer:
@@ -160,7 +160,7 @@ class OwnHand:
         return await Terminal().ask(request)
 
 
-class Lines:
+class StdinLines:
     """Lines of a descriptor, read without a thread, so that a signal is heard while a person thinks."""
 
     def __init__(self, descriptor: int) -> None:
@@ -182,14 +182,14 @@ class Lines:
     async def read(self) -> str | None:
         """The next line, or None at the end."""
         while b"\n" not in self._buffer:
-            chunk = await self._more()
+            chunk = await self._read_more()
             if not chunk:
                 break
             self._buffer += chunk
         line, newline, self._buffer = self._buffer.partition(b"\n")
         return line.decode("utf-8", "replace") if line or newline else None
 
-    async def _more(self) -> bytes:
+    async def _read_more(self) -> bytes:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
         try:
@@ -203,5 +203,5 @@ class Lines:
             loop.remove_reader(self._descriptor)
 
 
-STDIN = Lines(0)
+STDIN = StdinLines(0)
 """The REPL and the approvals read the same lines, in turn."""

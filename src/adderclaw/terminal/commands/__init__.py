@@ -86,7 +86,7 @@ def main() -> None:
         try:
             print(f"adderclaw {__version__}", flush=True)
         except OSError as error:
-            _end(f"standard output: {error.strerror}", 1)
+            _exit_with_error(f"standard output: {error.strerror}", 1)
         return
     # A step leaves some dozens of objects in cycles, and the way to the first request 40,000 that all stay: looking for
     # cycles every 700 objects is wasted.
@@ -95,27 +95,27 @@ def main() -> None:
         _open_streams()
         _run(arguments)
     except KeyboardInterrupt:  # however early it comes
-        _end("interrupted", 130)
+        _exit_with_error("interrupted", 130)
 
 
 def _run(arguments: list[str]) -> None:
     from adderclaw.core.errors import AdderClawError
-    from adderclaw.terminal.commands.interrupts import never_ignored
+    from adderclaw.terminal.commands.interrupts import restore_sigint
 
     try:
-        never_ignored()
+        restore_sigint()
         try:
             _dispatch(arguments)
         finally:
             sys.stdout.flush()
     except AdderClawError as error:
-        _end(str(error), error.exit_code)
+        _exit_with_error(str(error), error.exit_code)
     except OSError as error:
         # what no part had a better word for: a full disk under stdout, a reader that has gone, a home without rights
-        _end(f"{_place(error)}: {error.strerror or error}", AdderClawError.exit_code)
+        _exit_with_error(f"{_error_subject(error)}: {error.strerror or error}", AdderClawError.exit_code)
 
 
-def _place(error: OSError) -> str:
+def _error_subject(error: OSError) -> str:
     """What an error of the system is about, where it does not say so itself."""
     if error.filename:
         return str(error.filename)
@@ -155,7 +155,7 @@ def _open_streams() -> None:
         sys.stderr = io.TextIOWrapper(buffer, sys.stderr.encoding, "backslashreplace", line_buffering=True)
 
 
-def _end(message: str, code: int) -> Never:
+def _exit_with_error(message: str, code: int) -> Never:
     """Say what is wrong in one message and end; what could not be written must not fail again at exit."""
     import os
 
@@ -185,7 +185,7 @@ def _dispatch(arguments: list[str]) -> None:
             sys.exit(run_print(arguments))
     arguments = _without_quiet(arguments)
     if arguments or _at_a_terminal():
-        arguments = _conversation(arguments)
+        arguments = _with_agent_command(arguments)
     name = arguments[0] if arguments else ""
     if name in COMMANDS:
         from adderclaw.terminal.commands.plain import run_command
@@ -197,9 +197,9 @@ def _dispatch(arguments: list[str]) -> None:
         run_root(arguments)
 
 
-LOOKS = ("--plain", "--no-motion")
-ALONE = (*LOOKS, "--bare", "--maintenance")
-VALUED = (
+DISPLAY_FLAGS = ("--plain", "--no-motion")
+AGENT_FLAGS = (*DISPLAY_FLAGS, "--bare", "--maintenance")
+AGENT_OPTIONS = (
     "--profile",
     "--permission-mode",
     "--provider",
@@ -213,9 +213,9 @@ VALUED = (
 """Options of `agent` without a value and with one: they may stand before what opens a conversation, or alone."""
 
 
-def _leading(arguments: list[str]) -> int:
+def _leading_option_count(arguments: list[str]) -> int:
     """How many words at the beginning are such options; where nobody can be talked to only LOOKS are (X-93)."""
-    alone, valued = (ALONE, VALUED) if _at_a_terminal() else (LOOKS, ())
+    alone, valued = (AGENT_FLAGS, AGENT_OPTIONS) if _at_a_terminal() else (DISPLAY_FLAGS, ())
     count = 0
     while count < len(arguments):
         name, equals, _ = arguments[count].partition("=")
@@ -225,12 +225,12 @@ def _leading(arguments: list[str]) -> int:
     return count
 
 
-def _conversation(arguments: list[str]) -> list[str]:
+def _with_agent_command(arguments: list[str]) -> list[str]:
     """A conversation that is opened without its command: `-c`, `-r [ID or words]`, or a message, which has a space."""
     if not arguments:
         return ["agent"]
-    if count := _leading(arguments):  # what they stand before says what is opened
-        opened = _conversation(arguments[count:])
+    if count := _leading_option_count(arguments):  # what they stand before says what is opened
+        opened = _with_agent_command(arguments[count:])
         if opened[0].startswith("-"):
             return ["agent", *arguments]
         if opened[0] == "agent":

@@ -21,9 +21,9 @@ from adderclaw.terminal.commands.plain import (
     ModeName,
     Option,
     ProfileName,
-    chooser,
+    key_chooser,
 )
-from adderclaw.terminal.conversation_start import at_terminal, converse, is_stdin_terminal
+from adderclaw.terminal.conversation_start import at_terminal, is_stdin_terminal, start_conversation
 from adderclaw.terminal.limit_options import limits
 from adderclaw.terminal.one_shot import OneShot
 from adderclaw.terminal.output import StreamFormat
@@ -74,7 +74,7 @@ def agent(
         raise UsageError('a conversation needs a terminal; `adderclaw -p "…"` answers one message without one')
     again = Resume(resume, message is None) if go_on or resume is not None else None
     if message == "-" or (message is None and again is None and not is_stdin_terminal()):
-        message = _piped()
+        message = _read_piped_message()
     if message is not None and not message.strip():
         raise UsageError("-m: the message is empty; say what the agent should do")
     options = Options(
@@ -88,16 +88,16 @@ def agent(
         maintenance=maintenance,
         plugin_dirs=tuple(plugin_dir or ()),
         asks="maybe",
-        choose=chooser(config),
-        overrides=_limited(limits(limit)) | _in_mode(permission_mode),
+        choose=key_chooser(config),
+        overrides=_limit_overrides(limits(limit)) | _mode_overrides(permission_mode),
     )
     if message is None and (again is None or at_terminal()):
-        from adderclaw.terminal.repl import ReplRequest, hold
+        from adderclaw.terminal.repl import ReplRequest, run_repl
 
         request = ReplRequest(plain, not no_motion)
         options = replace(options, log_level="warning")
-        return hold(options, again, request, first=begin_with, words="" if pick else resume)
-    return converse(OneShot(message, output_format), options, again)
+        return run_repl(options, again, request, first=begin_with, words="" if pick else resume)
+    return start_conversation(OneShot(message, output_format), options, again)
 
 
 command = agent
@@ -106,7 +106,7 @@ MOST_PIPED = 1 << 20
 """Bytes of a message on stdin: more than any argument may have, and less than no model could read."""
 
 
-def _piped() -> str:
+def _read_piped_message() -> str:
     """All of stdin as one message, however many lines it has."""
     message = sys.stdin.buffer.read(MOST_PIPED + 1) if sys.stdin is not None else b""  # pyright: ignore[reportUnnecessaryComparison]
     if len(message) > MOST_PIPED:
@@ -117,11 +117,11 @@ def _piped() -> str:
     return message.decode("utf-8", "replace")
 
 
-def _limited(allowed: dict[str, float]) -> Json:
+def _limit_overrides(allowed: dict[str, float]) -> Json:
     rounds = allowed.pop("rounds", None)
     overrides: Json = {"runtime": {"max_tool_rounds": rounds}} if rounds is not None else {}
     return overrides | ({"limits": allowed} if allowed else {})
 
 
-def _in_mode(mode: ModeName | None) -> Json:
+def _mode_overrides(mode: ModeName | None) -> Json:
     return {"permissions": {"defaultMode": mode}} if mode is not None else {}

@@ -15,8 +15,8 @@ from adderclaw.core.questions import Replies
 from adderclaw.core.redaction import visible
 from adderclaw.storage import Store
 from adderclaw.storage.approvals import Approval
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, said
-from adderclaw.terminal.operators import meant
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, print_result
+from adderclaw.terminal.operators import reply_values
 from adderclaw.terminal.output import print_json
 
 app = group("List questions that wait for an answer, answer them, and see what you always allow.")
@@ -78,7 +78,7 @@ def revoke(
     folder = _folder(workspace)
     if not project_grants.remove(home(), folder, rule):
         raise UsageError(f"{rule!r} is not always allowed in {folder}: `adderclaw approvals granted` lists what is")
-    said(
+    print_result(
         {"project": folder, "rule": rule, "revoked": True},
         visible(f"asked about again in {folder}: {rule}", keep_newlines=False),
         output_format,
@@ -112,7 +112,7 @@ def answer(
     Example: adderclaw approvals answer approval-3f2a yes --comment "go ahead"
     """
     path = questions.store_path(config)
-    approved, replies, was = _meant(path, id, words or [], decline=decline)
+    approved, replies, was = _replies(path, id, words or [], decline=decline)
     counts = questions.answered(
         path,
         id,
@@ -131,7 +131,7 @@ def answer(
         print("the process that asked has ended: the answer counts when its conversation is resumed")
 
 
-def _meant(path: str, id: str, words: list[str], *, decline: bool) -> tuple[bool, Replies | None, str]:
+def _replies(path: str, id: str, words: list[str], *, decline: bool) -> tuple[bool, Replies | None, str]:
     """What the words on the command line answer, and the state that the question is in."""
     if not Store.exists(path):
         raise UsageError(f"no approval {id!r}: there is no database at {path}")
@@ -153,7 +153,8 @@ def _meant(path: str, id: str, words: list[str], *, decline: bool) -> tuple[bool
     if len(words) != len(questions_asked):
         raise UsageError(f"{asked.id} has {len(questions_asked)} questions: give one reply to each, in their order")
     replies = {
-        question.question: meant(question, word.strip()) for question, word in zip(questions_asked, words, strict=True)
+        question.question: reply_values(question, word.strip())
+        for question, word in zip(questions_asked, words, strict=True)
     }
     return True, replies, was
 

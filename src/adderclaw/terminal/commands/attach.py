@@ -42,25 +42,23 @@ def attach(
     except ModuleNotFoundError as error:
         raise without_extra("attach", error) from error
     settings: Json = {"workspace": workspace, "profile": profile, "provider": provider, "model": model}
-    asyncio.run(_attached(link.Link(config, "attach"), conversation, settings, message, plain=plain))
+    asyncio.run(_attach(link.Link(config, "attach"), conversation, settings, message, plain=plain))
 
 
-async def _attached(
-    link: "Link", conversation: str | None, settings: Json, message: str | None, *, plain: bool
-) -> None:
+async def _attach(link: "Link", conversation: str | None, settings: Json, message: str | None, *, plain: bool) -> None:
     from adderclaw.terminal.legacy.attach.remote import Remote
 
     await link.connect()
     try:
-        id: str | None = await _found(link, conversation, settings)
+        id: str | None = await _conversation_id(link, conversation, settings)
         while id is not None:
-            face = _face(plain=plain)
+            face = _channel(plain=plain)
             id, message = await face.converse(Remote(link, id, face), message), None
     finally:
         await link.close()
 
 
-def _face(*, plain: bool) -> "OnServer | InLines":
+def _channel(*, plain: bool) -> "OnServer | InLines":
     from adderclaw.terminal.repl import is_screen
 
     if plain or not is_screen():
@@ -68,12 +66,12 @@ def _face(*, plain: bool) -> "OnServer | InLines":
 
         return InLines()
     from adderclaw.terminal.legacy.attach.screen import OnServer
-    from adderclaw.terminal.repl.terminal_mode import manner
+    from adderclaw.terminal.repl.terminal_mode import detect_mode
 
-    return OnServer(manner())
+    return OnServer(detect_mode())
 
 
-async def _found(link: "Link", name: str | None, settings: Json) -> str:
+async def _conversation_id(link: "Link", name: str | None, settings: Json) -> str:
     """The one that is meant, or a new one."""
     body = {key: value for key, value in settings.items() if value is not None}
     if name is None:

@@ -68,9 +68,9 @@ def secret(
     Example: adderclaw channel secret chat
     """
     if trigger:
-        door = _trigger(name, config)
+        door = _trigger_door(name, config)
     else:
-        _known(name, config)
+        _require_channel(name, config)
         door = webhook_channels.door_of(name)
     text = sys.stdin.readline().strip() if from_stdin else None
     if from_stdin and not text:
@@ -99,11 +99,11 @@ def try_one(
 
     Example: adderclaw channel test chat --sender alice@example.org
     """
-    channel = _known(name, config)
+    channel = _require_channel(name, config)
     known = webhook_channels.secrets(home(), name, channel, time.time())
     if not known:
         raise UsageError(f"channel {name} has no secret: `adderclaw channel secret {name}` makes one")
-    answer = _sent(name, channel, known, {"sender": sender, "text": message, "thread": thread}, config)
+    answer = _send_test_message(name, channel, known, {"sender": sender, "text": message, "thread": thread}, config)
     if output_format == "json":
         print_json(answer)
     elif answer["state"] == "working":
@@ -113,7 +113,7 @@ def try_one(
         print(visible(str(answer["text"])))
 
 
-def _sent(
+def _send_test_message(
     name: str, channel: WebhookChannel, secrets: list[str], message: dict[str, Any], config: str | None
 ) -> dict[str, Any]:
     import httpx2
@@ -161,7 +161,7 @@ def _last_warning(name: str, config: str | None) -> str:
     return next((message for message in messages if message.startswith(f"channels.webhook.{name}:")), "")
 
 
-def _known(name: str, config: str | None) -> WebhookChannel:
+def _require_channel(name: str, config: str | None) -> WebhookChannel:
     channels = webhook_channels.channels(Options(config_file=config))
     if name not in channels:
         hint = meant(name, list(channels)) or f"; add [channels.webhook.{name}] to your configuration"
@@ -171,7 +171,7 @@ def _known(name: str, config: str | None) -> WebhookChannel:
     return channels[name]
 
 
-def _trigger(name: str, config: str | None) -> str:
+def _trigger_door(name: str, config: str | None) -> str:
     """The door of a schedule that waits for requests."""
     from adderclaw.agent.conversation import questions
     from adderclaw.storage import Store, schedules

@@ -13,8 +13,8 @@ from adderclaw.config import home, load
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import EXIT_CODES
 from adderclaw.storage import Store
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
-from adderclaw.terminal.operators import asker
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, print_result
+from adderclaw.terminal.operators import terminal_question
 from adderclaw.terminal.output import print_json
 
 app = group("List, show and restore what tools changed on disk.")
@@ -91,7 +91,7 @@ def restore(
     Example: adderclaw checkpoint restore 1 --dry-run
     """
     options, as_json = _options(config), output_format == "json"
-    ask = None if as_json else asker()
+    ask = None if as_json else terminal_question()
     only = frozenset(path or ())
     restored = asyncio.run(facts.restored(options, checkpoint, paths=only, force=force, dry_run=dry_run, ask=ask))
     if as_json:
@@ -102,14 +102,14 @@ def restore(
         for line in restored.lines():
             print(clean(line), flush=True)
     if not dry_run:
-        _end(restored, quiet=as_json)
+        _exit_after_restore(restored, quiet=as_json)
 
 
 def _options(config: str | None) -> Options:
     return Options(config_file=config, here=True, looks=True)
 
 
-def _end(restored: Restored, *, quiet: bool) -> None:
+def _exit_after_restore(restored: Restored, *, quiet: bool) -> None:
     if restored.refused and not quiet:
         print("nothing was restored: others changed these since; `--force` restores over them", flush=True)
     if restored.refused or restored.left:
@@ -139,7 +139,7 @@ def prune(
     shop = rewind.workshop(store, home(), now)
     dropped, freed = rewind.pruned(shop, now.checkpoints.keep_days if days is None else days)
     store.close()
-    said(
+    print_result(
         {"checkpoints": dropped, "bytes": freed},
         f"forgot {dropped} checkpoint{'' if dropped == 1 else 's'}, freed {freed:,} bytes",
         output_format,

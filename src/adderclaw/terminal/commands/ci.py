@@ -15,7 +15,7 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.terminal.commands.ci_repository import Repository, copy_of
-from adderclaw.terminal.commands.ci_service import Service, as_object, service
+from adderclaw.terminal.commands.ci_service import Service, json_object_of, service
 from adderclaw.terminal.commands.common import OutputFormat, group
 from adderclaw.terminal.output import print_json
 
@@ -80,7 +80,7 @@ def finish(
         raise UsageError(
             f"{state} has no state of a CI job: run `adderclaw ci begin {finish} --state {state}` before the run"
         )
-    url, why = _handed_over(finish, state, begun, _read(result))
+    url, why = _hand_over(finish, state, begun, _read(result))
     if output_format == "json":
         print_json({"finish": finish, "url": url, "reason": why})
     elif why:
@@ -89,7 +89,7 @@ def finish(
         print(url)
 
 
-def _handed_over(finish: Finish, state: str, begun: Json, run: Json) -> tuple[str, str]:
+def _hand_over(finish: Finish, state: str, begun: Json, run: Json) -> tuple[str, str]:
     """The address of what was made, or why nothing was."""
     there = service(os.environ)
     outcome = str(run.get("outcome", "error"))
@@ -119,7 +119,7 @@ def _read(path: str) -> Json:
     """The object in a file; an empty one where there is none, as where the run never began."""
     try:
         with open(path, encoding="utf-8") as file:
-            return as_object(json.load(file))
+            return json_object_of(json.load(file))
     except (OSError, ValueError):
         return {}
 

@@ -57,8 +57,8 @@ class GitHub:
     env: Mapping[str, str]
 
     def require_own_repository(self) -> None:
-        request = as_object(self._event().get("pull_request"))
-        head = as_object(as_object(request.get("head")).get("repo")).get("full_name", "")
+        request = json_object_of(self._event().get("pull_request"))
+        head = json_object_of(json_object_of(request.get("head")).get("repo")).get("full_name", "")
         if request and head != self.env["GITHUB_REPOSITORY"]:
             raise UsageError(FORK)
 
@@ -95,11 +95,11 @@ class GitHub:
         address = f"{self.env['GITHUB_API_URL']}/repos/{self.env['GITHUB_REPOSITORY']}/{path}"
         headers = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
         headers["authorization"] = f"Bearer {_token(self.env, 'GITHUB_TOKEN')}"
-        return _posted(address, headers, body)
+        return _post_json(address, headers, body)
 
     def _number(self) -> int:
         event = self._event()
-        number = as_object(event.get("pull_request") or event.get("issue")).get("number")
+        number = json_object_of(event.get("pull_request") or event.get("issue")).get("number")
         if not isinstance(number, int):
             name = self.env.get("GITHUB_EVENT_NAME", "")
             raise UsageError(f"the event {name!r} has no pull request and no issue to comment on")
@@ -108,7 +108,7 @@ class GitHub:
     def _event(self) -> Json:
         try:
             with open(self.env.get("GITHUB_EVENT_PATH", ""), encoding="utf-8") as file:
-                return as_object(json.load(file))
+                return json_object_of(json.load(file))
         except (OSError, ValueError):
             return {}
 
@@ -161,10 +161,10 @@ class GitLab:
 
     def _post(self, path: str, body: Json) -> Json:
         address = f"{self.env['CI_API_V4_URL']}/projects/{self.env['CI_PROJECT_ID']}/{path}"
-        return _posted(address, {"private-token": _token(self.env, "GITLAB_TOKEN")}, body)
+        return _post_json(address, {"private-token": _token(self.env, "GITLAB_TOKEN")}, body)
 
 
-def as_object(value: object) -> Json:
+def json_object_of(value: object) -> Json:
     return cast(Json, value) if isinstance(value, dict) else {}
 
 
@@ -178,7 +178,7 @@ def _basic(user: str, token: str) -> str:
     return base64.b64encode(f"{user}:{token}".encode()).decode()
 
 
-def _posted(address: str, headers: Mapping[str, str], body: Json) -> Json:
+def _post_json(address: str, headers: Mapping[str, str], body: Json) -> Json:
     """The service that runs the job may be on this machine or in a private network."""
     import asyncio
 
@@ -196,6 +196,6 @@ def _posted(address: str, headers: Mapping[str, str], body: Json) -> Json:
     if answer.status >= 300:
         raise AdderClawError(f"{address} answered {answer.status}: {answer.body[:500].decode('utf-8', 'replace')}")
     try:
-        return as_object(json.loads(answer.body))
+        return json_object_of(json.loads(answer.body))
     except ValueError:  # it was accepted all the same
         return {}

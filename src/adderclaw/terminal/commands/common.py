@@ -16,7 +16,7 @@ from typer.main import get_command
 from adderclaw.core.errors import NeedsInput, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.suggestions import meant
-from adderclaw.terminal.commands.operator_only import guard
+from adderclaw.terminal.commands.operator_only import guard_command
 from adderclaw.terminal.commands.plain import (
     CONFIG_FILE,
     EFFORT,
@@ -44,19 +44,19 @@ OPTIONS = {
 UNKNOWN = re.compile(r"No such command '([^']+)'")
 
 
-def _typed(option: Option) -> Any:
+def _typer_option(option: Option) -> Any:
     return typer.Option(*option.names, metavar=option.metavar, help=option.help)
 
 
 OutputFormat = Annotated[Format, typer.Option("--output-format", help="text for people, json for programs.")]
-StreamOutput = Annotated[StreamFormat, _typed(STREAM_OUTPUT)]
-ConfigFile = Annotated[str | None, _typed(CONFIG_FILE)]
-WorkspaceDir = Annotated[str | None, _typed(WORKSPACE_DIR)]
-Profile = Annotated[ProfileName | None, _typed(PROFILE)]
-ProviderName = Annotated[str | None, _typed(PROVIDER_NAME)]
-ModelName = Annotated[str | None, _typed(MODEL_NAME)]
-EffortGiven = Annotated[EffortName | None, _typed(EFFORT)]
-LimitsGiven = Annotated[list[str] | None, _typed(LIMIT)]
+StreamOutput = Annotated[StreamFormat, _typer_option(STREAM_OUTPUT)]
+ConfigFile = Annotated[str | None, _typer_option(CONFIG_FILE)]
+WorkspaceDir = Annotated[str | None, _typer_option(WORKSPACE_DIR)]
+Profile = Annotated[ProfileName | None, _typer_option(PROFILE)]
+ProviderName = Annotated[str | None, _typer_option(PROVIDER_NAME)]
+ModelName = Annotated[str | None, _typer_option(MODEL_NAME)]
+EffortGiven = Annotated[EffortName | None, _typer_option(EFFORT)]
+LimitsGiven = Annotated[list[str] | None, _typer_option(LIMIT)]
 
 
 def group(help_text: str) -> typer.Typer:
@@ -66,10 +66,10 @@ def group(help_text: str) -> typer.Typer:
 
 def app_of(module: ModuleType) -> typer.Typer:
     """A command's module as typer knows it: its `app`, or one made of its plain `command`."""
-    return module.app if hasattr(module, "app") else typed(module.command)
+    return module.app if hasattr(module, "app") else typer_app(module.command)
 
 
-def typed(command: Plain) -> typer.Typer:
+def typer_app(command: Plain) -> typer.Typer:
     """The typer application of a plain command."""
 
     @functools.wraps(command)
@@ -78,7 +78,7 @@ def typed(command: Plain) -> typer.Typer:
 
     signature = inspect.signature(command)
     parameters = [
-        parameter.replace(annotation=Annotated[kind, _typed(option)])
+        parameter.replace(annotation=Annotated[kind, _typer_option(option)])
         for parameter in signature.parameters.values()
         for kind, option in (get_args(parameter.annotation),)
     ]
@@ -99,12 +99,12 @@ def run_typer(name: str, module: ModuleType, arguments: list[str]) -> None:
 
 def invoke(command: Any, arguments: list[str], program: str) -> NoReturn:
     """Run what typer made; a word that it does not know gets the same hint as everywhere."""
-    guard(command, tuple(program.split()[1:]))
+    guard_command(command, tuple(program.split()[1:]))
     command.epilog = command.epilog or EPILOG
     try:
         code = command.main(arguments, prog_name=program, standalone_mode=False)
     except TyperException as error:  # what is wrong with the arguments
-        _hinted(error)
+        _add_hint(error)
         cast(Any, error).show()
         sys.exit(error.exit_code)
     except typer.Abort as ended:  # at a question
@@ -114,7 +114,7 @@ def invoke(command: Any, arguments: list[str], program: str) -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _hinted(error: Any) -> None:
+def _add_hint(error: Any) -> None:
     """Typer looks for words that are alike, too, and takes `exit` for `export`."""
     command = error.ctx.command if getattr(error, "ctx", None) is not None else None
     if command is not None and hasattr(error, "option_name") and hasattr(error, "possibilities"):
@@ -134,12 +134,12 @@ def _options(command: Any) -> list[str]:
     return [name for parameter in command.params for name in parameter.opts]
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """A line that may hold a path or a file's words: it must not steer the terminal."""
     print(visible(line, keep_newlines=False))
 
 
-def said(value: object, text: str, output_format: str) -> None:
+def print_result(value: object, text: str, output_format: str) -> None:
     """What a command has done: in words, or as an object for a program."""
     if output_format == "json":
         print_json(value)

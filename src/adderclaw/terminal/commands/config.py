@@ -9,7 +9,7 @@ import typer
 from adderclaw.config import Loaded, load, places, snapshot
 from adderclaw.core import home_names
 from adderclaw.core.errors import ConfigError, Problem, StoreError, UsageError
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, say
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, print_line
 from adderclaw.terminal.output import print_json
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def validate(
         print_json({"valid": True, "files": loaded.files, "warnings": warnings})
         return
     for warning in warnings:
-        say(f"warning: {warning}")
-    say(f"valid: {', '.join(loaded.files) or 'no file, so that the built-in defaults count'}")
+        print_line(f"warning: {warning}")
+    print_line(f"valid: {', '.join(loaded.files) or 'no file, so that the built-in defaults count'}")
 
 
 def _missing_workspace(loaded: Loaded) -> list[Problem]:
@@ -84,17 +84,19 @@ def show(
 def _print_text(loaded: Loaded, shown: dict[str, Any], *, origin: bool) -> None:
     from adderclaw.config.leaves import leaves
 
-    say(f"# workspace: {loaded.workspace} ({loaded.workspace_reason})")
-    say(f"# files: {', '.join(loaded.files) or 'none'}{'' if loaded.trusted else ' (the project is not trusted)'}")
+    print_line(f"# workspace: {loaded.workspace} ({loaded.workspace_reason})")
+    print_line(
+        f"# files: {', '.join(loaded.files) or 'none'}{'' if loaded.trusted else ' (the project is not trusted)'}"
+    )
     for warning in loaded.warnings:
-        say(f"# warning: {warning}")
+        print_line(f"# warning: {warning}")
     for leaf in leaves(shown):
         key = ".".join(part if part.replace("-", "_").isidentifier() else json.dumps(part) for part in leaf.path)
         source = f"  # {loaded.origins.get(leaf.key, 'default')}" if origin else ""
         if leaf.value is None:
-            say(f"# {key} is not set{source}")
+            print_line(f"# {key} is not set{source}")
         else:
-            say(f"{key} = {json.dumps(leaf.value, ensure_ascii=False)}{source}")
+            print_line(f"{key} = {json.dumps(leaf.value, ensure_ascii=False)}{source}")
 
 
 def _complete_key(incomplete: str) -> list[str]:
@@ -158,25 +160,25 @@ def _edit(of: "Setting", value: Any, *, of_project: bool, as_json: bool) -> None
     request = places.request(None, None, None, None, here=True, looks=True)
     path = setting_edits.file_to_edit(request, of_project=of_project)
     project = os.path.realpath(os.path.dirname(path))
-    trusted = _trusted_so_far(project) if of_project else None
+    trusted = _files_if_trusted(project) if of_project else None
     before = places.read(path) or b""
     if value is None:
         text = setting_edits.remove(request.home, path, of)
     else:
         text = setting_edits.put(request.home, path, of, value)
     if trusted is not None:
-        _trust_with(project, trusted, os.path.basename(path), text)
-    note, shown = _overruled(of, path, value), setting_edits.public(of, value)
+        _renew_trust(project, trusted, os.path.basename(path), text)
+    note, shown = _overruling_layer(of, path, value), setting_edits.public(of, value)
     if as_json:
         report = {"key": of.key, "value": shown, "file": path, "changed": text.encode() != before}
         print_json({**report, "applies": not note, "note": note})
         return
-    say(f"{of.key} is no longer set in {path}" if value is None else f"{of.key} = {json.dumps(shown)} in {path}")
+    print_line(f"{of.key} is no longer set in {path}" if value is None else f"{of.key} = {json.dumps(shown)} in {path}")
     if note:
-        say(f"note: {note}")
+        print_line(f"note: {note}")
 
 
-def _overruled(of: "Setting", path: str, value: Any) -> str:
+def _overruling_layer(of: "Setting", path: str, value: Any) -> str:
     """Why the value that was written does not count here; empty where it does."""
     from adderclaw.agent.run.start import with_operators_own
     from adderclaw.config.leaves import get
@@ -207,7 +209,7 @@ def init(
 
     text = of_project(path)
     project = os.path.realpath(os.path.dirname(path) or ".")
-    before = _trusted_so_far(project)
+    before = _files_if_trusted(project)
     try:
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
@@ -215,13 +217,13 @@ def init(
         raise UsageError(f"{path} is there already and stays as it is; give another path") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-    if before is not None and _trust_with(project, before, os.path.basename(path), text):
-        say(f"wrote {path}, and trusts it as it is now: after you change it, run `adderclaw trust`")
+    if before is not None and _renew_trust(project, before, os.path.basename(path), text):
+        print_line(f"wrote {path}, and trusts it as it is now: after you change it, run `adderclaw trust`")
     else:
-        say(f"wrote {path}; what it loosens counts after `adderclaw trust`")
+        print_line(f"wrote {path}; what it loosens counts after `adderclaw trust`")
 
 
-def _trusted_so_far(project: str) -> dict[str, str] | None:
+def _files_if_trusted(project: str) -> dict[str, str] | None:
     """The files that a project brings, if all of them are trusted; None where one is not, or cannot be read."""
     from adderclaw.config.trust import trust
 
@@ -236,7 +238,7 @@ def _trusted_so_far(project: str) -> dict[str, str] | None:
     )
 
 
-def _trust_with(project: str, before: dict[str, str], name: str, text: str) -> bool:
+def _renew_trust(project: str, before: dict[str, str], name: str, text: str) -> bool:
     """Trust what was trusted and the file that we wrote, and nothing that came with it."""
     import hashlib
     import time
@@ -273,7 +275,7 @@ def reload(config: ConfigFile = None) -> None:
             settings.import_effective(cursor, snapshot(loaded), replace_operators_own=True)
     finally:
         store.close()
-    say(f"the settings in {path} are those of {', '.join(loaded.files) or 'the built-in defaults'} again")
+    print_line(f"the settings in {path} are those of {', '.join(loaded.files) or 'the built-in defaults'} again")
 
 
 @app.command()

@@ -12,7 +12,7 @@ from adderclaw.terminal.commands.serve import without_extra
 from adderclaw.terminal.output import print_json
 
 
-def wanted(driver: Driver, agentfile: str | None, resume: str | None, more: Json) -> Json:
+def run_request(driver: Driver, agentfile: str | None, resume: str | None, more: Json) -> Json:
     """What the server is asked for: the same run, with paths that do not depend on where we stand."""
     opening = driver.opening
     folder = config.load(workspace=opening.options.workspace, here=True).workspace
@@ -30,7 +30,7 @@ def wanted(driver: Driver, agentfile: str | None, resume: str | None, more: Json
     return {name: value for name, value in body.items() if value not in (None, {})}
 
 
-def begin(body: Json, output_format: str) -> None:
+def hand_to_server(body: Json, output_format: str) -> None:
     """Hand it over and say which run it is."""
     try:
         from adderclaw.terminal.legacy.attach.link import Link

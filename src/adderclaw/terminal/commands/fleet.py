@@ -16,8 +16,8 @@ from adderclaw.fleet import anchors, controls, keys, requests, submit, where
 from adderclaw.fleet.database import Database, create, migrate, shown
 from adderclaw.fleet.where import Fleet
 from adderclaw.terminal.commands import fleet_list, fleet_proof, fleet_submit
-from adderclaw.terminal.commands.common import OutputFormat, said
-from adderclaw.terminal.commands.fleet_common import DatabaseUrl, RunId, app, opened, who, whole_id
+from adderclaw.terminal.commands.common import OutputFormat, print_result
+from adderclaw.terminal.commands.fleet_common import DatabaseUrl, RunId, app, full_run_id, open_fleet, submitter_name
 from adderclaw.terminal.output import print_json
 
 MODULES = (fleet_list, fleet_submit, fleet_proof)
@@ -86,18 +86,20 @@ def enroll(
 
     Example: adderclaw fleet enroll builder-1
     """
-    fleet = opened(database)
+    fleet = open_fleet(database)
     if submitter:
-        called = name or who()
+        called = name or submitter_name()
         public = key or requests.identity(home(), called).public
         requests.enrol(fleet.database, called, public)
         text = f"submitter {called} is enrolled with the key {public}"
-        said({"name": called, "public_key": public}, text, output_format)
+        print_result({"name": called, "public_key": public}, text, output_format)
         return
     called = name or socket.gethostname()
     public = key or anchors.identity(home(), called).public
     anchors.enrol(fleet.database, called, public)
-    said({"name": called, "public_key": public}, f"worker {called} is enrolled with the key {public}", output_format)
+    print_result(
+        {"name": called, "public_key": public}, f"worker {called} is enrolled with the key {public}", output_format
+    )
 
 
 @app.command()
@@ -132,8 +134,8 @@ def worker(
     for label in labels or ():
         if requests.LABEL.fullmatch(label) is None:
             raise UsageError(f"--labels {label!r}: small letters, digits, - and _, at most 32")
-    _confined()
-    fleet = opened(database, patience=lease)
+    _check_confinement()
+    fleet = open_fleet(database, patience=lease)
     means = Means(
         database=fleet.database,
         objects=fleet.objects(),
@@ -151,7 +153,7 @@ def worker(
     Worker(means, Settings(slots, tuple(dict.fromkeys(labels or ())), lease, until_idle)).run()
 
 
-def _confined() -> None:
+def _check_confinement() -> None:
     """A worker runs what others submit, and nobody is there to be asked: without a sandbox it takes nothing."""
     from adderclaw.sandbox import confinement
 
@@ -176,10 +178,12 @@ def cancel(
 
     Example: adderclaw fleet cancel 20260512-140000-1f2e3d4c5b6a
     """
-    fleet = opened(database)
-    run = whole_id(fleet.database, run_id)
-    was = submit.cancel(fleet.database, run, who())
-    said({"run_id": run, "was": was}, f"run {run} had ended" if was == "ended" else f"run {run} ends", output_format)
+    fleet = open_fleet(database)
+    run = full_run_id(fleet.database, run_id)
+    was = submit.cancel(fleet.database, run, submitter_name())
+    print_result(
+        {"run_id": run, "was": was}, f"run {run} had ended" if was == "ended" else f"run {run} ends", output_format
+    )
 
 
 @app.command()
@@ -193,10 +197,10 @@ def retry(
 
     Example: adderclaw fleet retry 20260512-140000-1f2e3d4c5b6a
     """
-    fleet = opened(database)
-    run = whole_id(fleet.database, run_id)
+    fleet = open_fleet(database)
+    run = full_run_id(fleet.database, run_id)
     submit.retry(fleet.database, run, fresh=fresh)
-    said({"run_id": run, "state": "queued"}, f"run {run} is queued again", output_format)
+    print_result({"run_id": run, "state": "queued"}, f"run {run} is queued again", output_format)
 
 
 HEARD = 5.0
@@ -217,9 +221,9 @@ def stop(
 
     Example: adderclaw fleet stop --reason "the key leaked"
     """
-    fleet = opened(database)
+    fleet = open_fleet(database)
     scope, name = _scope(fleet.database, label, run)
-    control = controls.stop(fleet.database, scope, name, reason, who())
+    control = controls.stop(fleet.database, scope, name, reason, submitter_name())
     limit = time.monotonic() + HEARD
     while True:
         workers = controls.who_heard(fleet.database, control)
@@ -241,7 +245,7 @@ def stop(
     facts = [
         {"id": worker.worker, "heard": worker.heard, "ended": worker.ended, "runs": worker.runs} for worker in workers
     ]
-    said({"scope": scope, "name": name, "workers": facts}, "\n".join(lines), output_format)
+    print_result({"scope": scope, "name": name, "workers": facts}, "\n".join(lines), output_format)
 
 
 @app.command()
@@ -252,10 +256,12 @@ def resume(
 
     Example: adderclaw fleet resume
     """
-    fleet = opened(database)
+    fleet = open_fleet(database)
     scope, name = _scope(fleet.database, label, run)
     count = controls.resume(fleet.database, scope, name)
-    said({"scope": scope, "name": name, "runs": count}, f"resumed: {count} runs are queued again", output_format)
+    print_result(
+        {"scope": scope, "name": name, "runs": count}, f"resumed: {count} runs are queued again", output_format
+    )
 
 
 @app.command()
@@ -268,14 +274,14 @@ def drain(
 
     Example: adderclaw fleet drain builder-1
     """
-    rows = opened(database).database.rows(
+    rows = open_fleet(database).database.rows(
         "UPDATE fleet.workers SET draining = true WHERE (id = %s OR name = %s) AND ended IS NULL RETURNING id",
         worker_name,
         worker_name,
     )
     if not rows:
         raise UsageError(f"no worker {worker_name!r} is running; `adderclaw fleet show` lists them")
-    said({"workers": [row.id for row in rows]}, f"{', '.join(row.id for row in rows)} drains", output_format)
+    print_result({"workers": [row.id for row in rows]}, f"{', '.join(row.id for row in rows)} drains", output_format)
 
 
 def _scope(database: Database, label: str | None, run: str | None) -> tuple[str, str]:
@@ -283,4 +289,4 @@ def _scope(database: Database, label: str | None, run: str | None) -> tuple[str,
         raise UsageError("--label and --run each say what is meant: give one of them")
     if label is not None:
         return "label", label
-    return ("run", whole_id(database, run)) if run is not None else ("fleet", "")
+    return ("run", full_run_id(database, run)) if run is not None else ("fleet", "")

@@ -32,11 +32,11 @@ DatabaseUrl = Annotated[
 RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id, or the beginning of it.")]
 
 
-def opened(database: str | None, *, patience: float = 5.0) -> Fleet:
+def open_fleet(database: str | None, *, patience: float = 5.0) -> Fleet:
     return where.read(home(), database, patience=patience)
 
 
-def who() -> str:
+def submitter_name() -> str:
     """Who submits and stops, unless another name is given."""
     try:
         return getpass.getuser()
@@ -44,7 +44,7 @@ def who() -> str:
         return f"uid {os.getuid()}"
 
 
-def whole_id(database: Database, prefix: str) -> str:
+def full_run_id(database: Database, prefix: str) -> str:
     """A run's id by its beginning."""
     from adderclaw.fleet import queries
 

@@ -13,8 +13,8 @@ from adderclaw.core.types import Json
 from adderclaw.fleet import queries
 from adderclaw.fleet.report import page
 from adderclaw.fleet.state import Folder
-from adderclaw.terminal.commands.common import OutputFormat, said
-from adderclaw.terminal.commands.fleet_common import DatabaseUrl, app, opened, whole_id
+from adderclaw.terminal.commands.common import OutputFormat, print_result
+from adderclaw.terminal.commands.fleet_common import DatabaseUrl, app, full_run_id, open_fleet
 from adderclaw.terminal.output import print_json
 
 clean = Secrets().clean
@@ -37,7 +37,7 @@ def list_runs(
 
     Example: adderclaw fleet list --state running
     """
-    rows = queries.runs(opened(database).database, state=state, outcome=outcome, batch=batch, limit=limit)
+    rows = queries.runs(open_fleet(database).database, state=state, outcome=outcome, batch=batch, limit=limit)
     if output_format == "json":
         print_json(clean(rows))
         return
@@ -62,15 +62,15 @@ def show(
 
     Example: adderclaw fleet show
     """
-    fleet = opened(database)
+    fleet = open_fleet(database)
     if run_id is None:
         overview = queries.overview(fleet.database)
     else:
-        overview = queries.run(fleet.database, whole_id(fleet.database, run_id), fleet.key_here())
+        overview = queries.run(fleet.database, full_run_id(fleet.database, run_id), fleet.key_here())
     if output_format == "json":
         print_json(clean(overview))
         return
-    _print(clean(overview))
+    _print_table(clean(overview))
 
 
 @app.command()
@@ -84,8 +84,8 @@ def logs(
 
     Example: adderclaw fleet logs 20260512-140000-1f2e3d4c5b6a
     """
-    fleet = opened(database)
-    run, last = whole_id(fleet.database, run_id), 0
+    fleet = open_fleet(database)
+    run, last = full_run_id(fleet.database, run_id), 0
     while True:
         ended = queries.has_ended(fleet.database, run)
         for number, event in queries.events(fleet.database, run, last):
@@ -109,7 +109,7 @@ def watch(
 
     Example: adderclaw fleet watch --once
     """
-    fleet = opened(database)
+    fleet = open_fleet(database)
     while True:
         now = queries.overview(fleet.database)
         states = "  ".join(f"{name} {count}" for name, count in now["runs"].items())
@@ -124,12 +124,12 @@ def _event(event: Json) -> str:
     return f"{event.get('timestamp') or event.get('time') or ''} {event.get('event_type', '')} {rest}"[:1000].strip()
 
 
-def _print(table: Any, indent: str = "") -> None:
+def _print_table(table: Any, indent: str = "") -> None:
     """A record for a person: names and values, lists with a row each."""
     for name, value in table.items():
         if isinstance(value, dict):
             print(f"{indent}{name}:")
-            _print(value, f"{indent}  ")
+            _print_table(value, f"{indent}  ")
         elif isinstance(value, list):
             print(f"{indent}{name}:" + ("" if value else " none"))
             for row in value:  # pyright: ignore[reportUnknownVariableType]
@@ -150,8 +150,8 @@ def fetch(
 
     Example: adderclaw fleet fetch 20260512-140000-1f2e3d4c5b6a ./result
     """
-    fleet = opened(database)
-    run = whole_id(fleet.database, run_id)
+    fleet = open_fleet(database)
+    run = full_run_id(fleet.database, run_id)
     row = queries.saved_state(fleet.database, run)
     if row.pruned is not None:
         raise UsageError(f"run {run}: its state was pruned {row.pruned:%Y-%m-%d}; what was signed of it is left")
@@ -162,7 +162,7 @@ def fetch(
         raise UsageError(f"{folder} is there already: name a new folder")
     copy = Folder(path)
     copy.fill(fleet.objects(), row._asdict(), fleet.key(), home())
-    said(
+    print_result(
         {"workspace": copy.workspace, "home": copy.home},
         f"{copy.workspace} has the files; ADDERCLAW_HOME={copy.home} looks at its store and receipts",
         output_format,
@@ -180,7 +180,7 @@ def report(
 
     Example: adderclaw fleet report batch-1f2e3d4c5b6a --html report.html
     """
-    figures = clean(queries.report(opened(database).database, batch))
+    figures = clean(queries.report(open_fleet(database).database, batch))
     if html is not None:
         try:
             with open(os.path.expanduser(html), "w", encoding="utf-8") as file:

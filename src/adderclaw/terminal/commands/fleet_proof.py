@@ -18,9 +18,9 @@ from adderclaw.fleet import anchors, asking, queries
 from adderclaw.fleet.prune import last, prune
 from adderclaw.fleet.verify import verify as verified
 from adderclaw.fleet.where import Fleet
-from adderclaw.terminal.commands.common import OutputFormat, said
-from adderclaw.terminal.commands.fleet_common import DatabaseUrl, app, opened, who, whole_id
-from adderclaw.terminal.operators import meant
+from adderclaw.terminal.commands.common import OutputFormat, print_result
+from adderclaw.terminal.commands.fleet_common import DatabaseUrl, app, full_run_id, open_fleet, submitter_name
+from adderclaw.terminal.operators import reply_values
 from adderclaw.terminal.output import print_json
 
 clean = Secrets().clean
@@ -32,7 +32,7 @@ def verify(database: DatabaseUrl = None, output_format: OutputFormat = "text") -
 
     Example: adderclaw fleet verify
     """
-    fleet = opened(database)
+    fleet = open_fleet(database)
     proof = verified(fleet.database, fleet.objects(), fleet.key())
     if output_format == "json":
         wrong = [difference._asdict() for difference in proof.wrong]
@@ -65,16 +65,16 @@ def prune_old(
     units = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
     if (age := re.fullmatch(r"([0-9]{1,5})([mhdw])", older_than)) is None:
         raise UsageError(f"--older-than {older_than!r} is no time: write 12h, 30d or 8w")
-    fleet = opened(database)
+    fleet = open_fleet(database)
     seconds = float(int(age[1]) * units[age[2]])
-    removed = prune(fleet.database, fleet.objects(), seconds, who(), dry=dry_run)
+    removed = prune(fleet.database, fleet.objects(), seconds, submitter_name(), dry=dry_run)
     word = "would be removed" if dry_run else "removed"
     text = (
         f"{word}: {removed.events} events and {removed.calls} calls of {removed.runs} runs, {removed.objects} objects"
     )
     for run in removed.unreadable:
         text += f"\nrun {run}: its last state or its archive cannot be read; what its units put away stays"
-    said({**removed._asdict(), "dry_run": dry_run}, text, output_format)
+    print_result({**removed._asdict(), "dry_run": dry_run}, text, output_format)
 
 
 @app.command()
@@ -87,13 +87,13 @@ def export(
 
     Example: adderclaw fleet export fleet-anchors.json
     """
-    chain = anchors.exported(opened(database).database)
+    chain = anchors.exported(open_fleet(database).database)
     try:
         with open(os.path.expanduser(file), "x", encoding="utf-8") as opened_file:
             opened_file.write(canonical(chain) + "\n")
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}; name a new file") from error
-    said(
+    print_result(
         {"file": file, "anchors": len(chain["anchors"])},
         f"{len(chain['anchors'])} anchors are in {file}",
         output_format,
@@ -110,7 +110,7 @@ def usage(
 
     Example: adderclaw fleet usage --by project
     """
-    rows = queries.usage(opened(database).database, by)
+    rows = queries.usage(open_fleet(database).database, by)
     if output_format == "json":
         print_json(rows)
         return
@@ -136,12 +136,12 @@ def budget(
     """
     if scope not in ("fleet", "project", "submitter") or (scope == "fleet") == bool(name):
         raise UsageError(f"{scope} {name}".strip() + ": give `fleet`, `project NAME` or `submitter NAME`")
-    fleet = opened(database)
+    fleet = open_fleet(database)
     if cost is not None or tokens is not None or none:
         queries.set_budget(fleet.database, scope, name, cost, tokens)
     row = queries.budget(fleet.database, scope, name)
     limits = ", ".join(f"{row[key]} {key}" for key in ("cost", "tokens") if row.get(key) is not None) or "no limit"
-    said(row, f"{scope} {name}".strip() + f": {limits}; spent ${row['spent_cost']:.6f}", output_format)
+    print_result(row, f"{scope} {name}".strip() + f": {limits}; spent ${row['spent_cost']:.6f}", output_format)
 
 
 @app.command()
@@ -156,10 +156,10 @@ def pace(
 
     Example: adderclaw fleet pace claude-sonnet-4-5 --per-minute 50 --at-once 10
     """
-    queries.set_pace(opened(database).database, model, per_minute, at_once)
+    queries.set_pace(open_fleet(database).database, model, per_minute, at_once)
     bounds = {"per_minute": per_minute, "at_once": at_once}
     shown = ", ".join(f"{value} {key.replace('_', ' ')}" for key, value in bounds.items() if value is not None)
-    said({"model": model, **bounds}, f"{model}: {shown or 'no bound'}", output_format)
+    print_result({"model": model, **bounds}, f"{model}: {shown or 'no bound'}", output_format)
 
 
 @app.command()
@@ -181,29 +181,29 @@ def approve(
 
     Example: adderclaw fleet approve
     """
-    fleet = opened(database)
+    fleet = open_fleet(database)
     if run_id is None:
         rows = clean(asking.waiting(fleet.database, fleet.key_here()))
         if output_format == "json":
             print_json(rows)
             return
         for row in rows:
-            _show(row)
+            _print_question(row)
         if not rows:
             print("nothing waits for an answer")
         return
-    run = whole_id(fleet.database, run_id)
-    asked = _asked(fleet, run, question)
+    run = full_run_id(fleet.database, run_id)
+    asked = _waiting_question(fleet, run, question)
     replies = None if no or asked is None else _replies(asked, reply or [])
     id = str(asked["id"]) if asked is not None else question
     answer = asking.answer(
-        fleet.database, fleet.key(), run, approved=not no, by=who(), comment=comment, replies=replies, id=id
+        fleet.database, fleet.key(), run, approved=not no, by=submitter_name(), comment=comment, replies=replies, id=id
     )
     word = "no" if no else "answered" if replies else "yes"
-    said(clean(answer), f"run {run}: {word}; it goes on", output_format)
+    print_result(clean(answer), f"run {run}: {word}; it goes on", output_format)
 
 
-def _show(row: Json) -> None:
+def _print_question(row: Json) -> None:
     """A question with all that an answer is given to."""
     seen = shown(asking.row_of(row))
     print(visible(f"{row['run_id']}  {row['id']}  {row['risk']}  {seen.tool}  {seen.reason}", keep_newlines=False))
@@ -212,7 +212,7 @@ def _show(row: Json) -> None:
     print("".join(f"  {mark}\n" for mark in marks), end="")
 
 
-def _asked(fleet: Fleet, run: str, question: str) -> Json | None:
+def _waiting_question(fleet: Fleet, run: str, question: str) -> Json | None:
     questions = [row for row in asking.waiting(fleet.database, fleet.key_here()) if row["run_id"] == run]
     if len(questions) > 1 and not question:
         names = ", ".join(row["id"] for row in questions)
@@ -227,7 +227,7 @@ def _replies(asked: Json, words: list[str]) -> Replies | None:
         fix = ": give a --reply to each, in their order, or --no" if questions else ""
         raise UsageError(f"{asked['id']} asks {many}{fix}")
     return {
-        question.question: meant(question, word.strip()) for question, word in zip(questions, words, strict=True)
+        question.question: reply_values(question, word.strip()) for question, word in zip(questions, words, strict=True)
     } or None
 
 
@@ -246,10 +246,11 @@ def webhook(
 
     if remove:
         was = webhook_secrets.forget(home(), asking.DOOR)
-        said(
+        print_result(
             {"removed": was}, "nobody answers by a signed request any more" if was else "there was none", output_format
         )
         return
     secret = webhook_secrets.make(home(), asking.DOOR, time.time())
-    text = f"secret: {secret}\nIt is shown only once. Sign answers with it and post them to /fleet/answers (docs/fleet.md)."
-    said({"secret": secret}, text, output_format)
+    note = "It is shown only once. Sign answers with it and post them to /fleet/answers (docs/fleet.md)."
+    text = f"secret: {secret}\n{note}"
+    print_result({"secret": secret}, text, output_format)

@@ -21,7 +21,7 @@ from adderclaw.fleet.tracing import Tracing
 from adderclaw.fleet.tracing import given as given_trace
 from adderclaw.fleet.where import Fleet
 from adderclaw.terminal.commands.common import OutputFormat
-from adderclaw.terminal.commands.fleet_common import DatabaseUrl, app, opened, who, whole_id
+from adderclaw.terminal.commands.fleet_common import DatabaseUrl, app, full_run_id, open_fleet, submitter_name
 from adderclaw.terminal.output import print_json
 
 ROW = ("task", "message", "agentfile", "spec", "sop", "repo", "workspace", "project", "label", "priority", "dedupe")
@@ -78,18 +78,18 @@ def submit_runs(
 
     Example: adderclaw fleet submit --task "Say what is in README.md" --workspace .
     """
-    fleet = opened(database)
+    fleet = open_fleet(database)
     base: Json = {"profile": profile, "provider": provider, "model": model}
     what = {"task": task, "message": message, "agentfile": agentfile, "spec": spec, "sop": sop}
     inputs = _inputs(input_items or [])
     common: Json = {
-        "submitter": submitter or who(),
+        "submitter": submitter or submitter_name(),
         "project": project,
         "label": label,
         "priority": priority,
         "max_cost": max_cost,
         "deadline": deadline,
-        "after": tuple(whole_id(fleet.database, source) for source in after or ()),
+        "after": tuple(full_run_id(fleet.database, source) for source in after or ()),
     }
     if matrix is not None and dedupe is not None:
         raise UsageError("--dedupe is for one run: a matrix has a column `dedupe`")
@@ -98,20 +98,20 @@ def submit_runs(
     def make(row: Json) -> tuple[Order, Source]:
         return _order(row, {**base, **what}, inputs, {**common, "dedupe": dedupe}, (repo, workspace))
 
-    orders, sources = _checked(rows, make, is_matrix=matrix is not None)
+    orders, sources = _check_options(rows, make, is_matrix=matrix is not None)
     batch = submit.new_batch() if matrix is not None else ""
     tracing = Tracing(load().config)
     span = tracing.begin("fleet submit", given_trace(), {"adderclaw.fleet.runs": len(orders)})
     signer = requests.identity(home(), common["submitter"])
     requests.require_enrolled(fleet.database, signer)
-    places, local = _places(sources, fleet, common["submitter"]), fleet.where.local_repos
+    places, local = _sources(sources, fleet, common["submitter"]), fleet.where.local_repos
     done = submit.submit(fleet.database, orders, places, signer, batch, span.parent, local=local)
     span.end()
     tracing.close()
     _report(done, batch, output_format)
 
 
-def _checked(
+def _check_options(
     rows: list[tuple[Json, str]], make: Callable[[Json], tuple[Order, Source]], *, is_matrix: bool
 ) -> tuple[list[Order], list[Source]]:
     """All of them; what is wrong is said of each row, before any is submitted."""
@@ -142,7 +142,7 @@ def _report(done: list[Submitted], batch: str, output_format: str) -> None:
         print(f"adderclaw: {len(done)} runs; `adderclaw fleet report {batch}` sums them up", file=sys.stderr)
 
 
-def _places(sources: list[Source], fleet: Fleet, submitter: str) -> list[Json]:
+def _sources(sources: list[Source], fleet: Fleet, submitter: str) -> list[Json]:
     """Each folder is put away once, each repository looked up once."""
     rows_by_source: dict[Source, Json] = {}
     boxes, local = fleet.boxes(submitter), fleet.where.local_repos

@@ -35,7 +35,7 @@ def list_hooks(
     Example: adderclaw hooks list
     """
     if event is not None:
-        _known(event)
+        _require_event(event)
     hooks = parts.found_hooks(Options(config_file=config, workspace=workspace), event)
     if output_format == "json":
         print_json([parts.hook(hook) for hook in hooks])
@@ -67,7 +67,7 @@ def try_hooks(
 
     Example: adderclaw hooks test Stop --json '{"stop_hook_active": false}'
     """
-    _known(event)
+    _require_event(event)
     fields = json_object(arguments, "--json")
     spec = catalogue.EVENTS[event].fields
     wrong = catalogue.problems(spec, fields)
@@ -76,8 +76,8 @@ def try_hooks(
         raise UsageError(
             f"--json: {'; '.join(wrong)}; {event} takes: {', '.join(spec) or 'nothing'} (? = may be left out)"
         )
-    runtime = _start(config, workspace)
-    merged, rows = asyncio.run(tried(runtime, event, fields))
+    runtime = _start_reading(config, workspace)
+    merged, rows = asyncio.run(call_hooks(runtime, event, fields))
     if output_format == "json":
         invocations = [{**row._asdict(), "input_json": None} for row in rows]
         print_json({"event": event, "invocations": invocations, "merged": dict(vars(merged))})
@@ -87,7 +87,7 @@ def try_hooks(
         raise typer.Exit(EXIT_CODES["denied"])
 
 
-async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, list[Invocation]]:
+async def call_hooks(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, list[Invocation]]:
     """What the configured hooks say of an occasion that an operator describes."""
     rows: list[Invocation] = []
 
@@ -101,11 +101,11 @@ async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[Merged, lis
     return await plane.run(chain, event, fields, environment), rows
 
 
-def _start(config: str | None, workspace: str | None) -> Runtime:
+def _start_reading(config: str | None, workspace: str | None) -> Runtime:
     return start_reading(Options(config_file=config, workspace=workspace, log_level="warning", here=True, looks=True))
 
 
-def _known(event: str) -> None:
+def _require_event(event: str) -> None:
     if event not in catalogue.EVENTS:
         raise UsageError(f"there is no hook event {event!r}{nearest(event, [*EVENTS, *NEWER])}")
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 
-def never_ignored() -> None:
+def restore_sigint() -> None:
     """A shell without job control starts `adderclaw … &` with SIGINT ignored, and Python would leave it so."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
-def heard_in_pauses() -> Generator[Callable[[float], None]]:
+def interrupt_in_pauses() -> Generator[Callable[[float], None]]:
     """A `sleep` that SIGINT ends even when it came just before, or when its exception got lost in a destructor."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)

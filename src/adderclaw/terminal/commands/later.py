@@ -32,13 +32,13 @@ def list_changes(workspace: Workspace = None, config: ConfigFile = None, output_
 
     Example: adderclaw later list
     """
-    store, root = _opened(workspace, config, read_only=True)
+    store, root = _open_store(workspace, config, read_only=True)
     rows = later_files.unanswered(store, root)
     if output_format == "json":
-        print_json([clean({**row._asdict(), "path": _short(row, root)}) for row in rows])
+        print_json([clean({**row._asdict(), "path": _relative_path(row, root)}) for row in rows])
         return
     for row in rows:
-        print(clean(f"{row.found_at}Z  {row.change:<7}  {_short(row, root)}  ({row.session_id})"))
+        print(clean(f"{row.found_at}Z  {row.change:<7}  {_relative_path(row, root)}  ({row.session_id})"))
     if not rows:
         print("nothing that other programs run later was changed without being acknowledged")
         for other, count in Counter(row.workspace for row in later_files.unanswered(store)).items():
@@ -75,9 +75,9 @@ def _answer(
     *,
     as_json: bool,
 ) -> None:
-    store, root = _opened(workspace, config, read_only=False)
+    store, root = _open_store(workspace, config, read_only=False)
     rows = later_files.unanswered(store, root)
-    by_path = {_short(row, root): row for row in rows}
+    by_path = {_relative_path(row, root): row for row in rows}
     chosen_paths = list(by_path) if not paths else [path.removeprefix(f"{root}/").removeprefix("./") for path in paths]
     if unknown := [path for path in chosen_paths if path not in by_path]:
         raise UsageError(f"{unknown[0]}: no change of this path waits; `adderclaw later list` shows them")
@@ -96,7 +96,7 @@ def _answer(
         raise AdderClawError(f"{clean(left)} could not be moved: look at it yourself, then `adderclaw later accept`")
 
 
-def _opened(workspace: str | None, config: str | None, *, read_only: bool) -> tuple[Store, str]:
+def _open_store(workspace: str | None, config: str | None, *, read_only: bool) -> tuple[Store, str]:
     loaded = load(config_file=config, workspace=workspace)
     store, here = Store.open(loaded.config.memory.path, read_only=read_only), os.path.realpath(os.getcwd())
     if workspace is None and later_files.unanswered(store, here):
@@ -104,5 +104,5 @@ def _opened(workspace: str | None, config: str | None, *, read_only: bool) -> tu
     return store, os.path.realpath(loaded.workspace)
 
 
-def _short(row: later_files.Row, root: str) -> str:
+def _relative_path(row: later_files.Row, root: str) -> str:
     return row.path.removeprefix(f"{root}/")

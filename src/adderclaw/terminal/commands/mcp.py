@@ -22,8 +22,8 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
 from adderclaw.terminal import mcp_login
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, said
-from adderclaw.terminal.operators import OwnHand
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, print_result
+from adderclaw.terminal.operators import OperatorAtWork
 from adderclaw.terminal.output import print_json
 from adderclaw.tools.mcp import pins
 from adderclaw.tools.mcp.pins import Pin
@@ -71,10 +71,10 @@ def add(
         raise UsageError(
             f"mcp add {name}: {'; '.join(map(str, secret))}: write ${{NAME}} and set that variable instead"
         )
-    path = operator_file.edit(config.home(), lambda document: _put(document, name, entry))
+    path = operator_file.edit(config.home(), lambda document: _put_entry(document, name, entry))
     config.load()
     _forget(name)
-    said(
+    print_result(
         {"name": slug(name), "file": path, "entry": entry},
         f"{visible(name)} is in {path}; `adderclaw mcp test {slug(name)}` tries it",
         output_format,
@@ -97,9 +97,9 @@ def _entry(
     if url is not None:
         entry["url"] = url
     if env:
-        entry["env"] = dict(_pair(text, "=", "--env", "NAME=VALUE") for text in env)
+        entry["env"] = dict(_split_pair(text, "=", "--env", "NAME=VALUE") for text in env)
     if headers:
-        entry["headers"] = dict(_pair(text, ":", "--header", "NAME: VALUE") for text in headers)
+        entry["headers"] = dict(_split_pair(text, ":", "--header", "NAME: VALUE") for text in headers)
     if reads:
         entry["reads"] = reads
     if timeout is not None:
@@ -107,14 +107,14 @@ def _entry(
     return entry | ({"sampling": True} if sampling else {})
 
 
-def _pair(text: str, mark: str, option: str, form: str) -> tuple[str, str]:
+def _split_pair(text: str, mark: str, option: str, form: str) -> tuple[str, str]:
     name, separator, value = text.partition(mark)
     if not separator or not name.strip():
         raise UsageError(f"{option}: {text!r} is not of the form {form}")
     return name.strip(), value.strip()
 
 
-def _put(document: Any, name: str, entry: Json) -> None:
+def _put_entry(document: Any, name: str, entry: Json) -> None:
     document.setdefault("mcp_servers" if "mcpServers" not in document else "mcpServers", {})[name] = entry
 
 
@@ -131,7 +131,7 @@ def list_servers(
     """
     runtime = _runtime(config_file, workspace)
     known = configured(runtime)
-    chosen = known if name is None else [_named(known, name)]
+    chosen = known if name is None else [_require_server(known, name)]
     store = Store.open(runtime.config.memory.path)
     try:
         rows = [(entry, pins.read(store, entry.scope, entry.name)) for entry in chosen]
@@ -141,27 +141,27 @@ def list_servers(
         print_json([parts.server(entry, tools) for entry, tools in rows])
         return
     for entry, tools in rows:
-        print(_line(entry, tools))
+        print(_server_line(entry, tools))
         for tool, pin in tools.items() if name is not None else ():
-            print(f"  {_word(tool):<28} {pin.state:<12} {_word(pin.shown.description)[:100]}")
+            print(f"  {_one_line(tool):<28} {pin.state:<12} {_one_line(pin.shown.description)[:100]}")
             if pin.state == "changed" and pin.offered is not None:
-                print(f"  {'':<28} {'now':<12} {_word(pin.offered.description)[:100]}")
+                print(f"  {'':<28} {'now':<12} {_one_line(pin.offered.description)[:100]}")
     if not rows:
         print("no MCP server is configured; `adderclaw mcp add NAME -- COMMAND` adds one")
 
 
-def _line(entry: Entry, tools: dict[str, Pin]) -> str:
+def _server_line(entry: Entry, tools: dict[str, Pin]) -> str:
     target = entry.server.url or " ".join((entry.server.command or "", *entry.server.args))
     off = sum(not pin.usable for pin in tools.values())
     tool_counts = f"{len(tools)} tools" if tools else "never started"
     tool_counts += f", {off} off until approved" if off else ""
     of_plugin = entry.scope.startswith("plugin:")
-    whose = f"of the plugin {_word(entry.given.partition(':')[0])}" if of_plugin else "of this project"
+    whose = f"of the plugin {_one_line(entry.given.partition(':')[0])}" if of_plugin else "of this project"
     where = "" if entry.scope == "user" else f"  ({whose})"
-    return f"{entry.name:<16} {_word(target)[:80]}  [{tool_counts}]{where}"
+    return f"{entry.name:<16} {_one_line(target)[:80]}  [{tool_counts}]{where}"
 
 
-def _word(text: str) -> str:
+def _one_line(text: str) -> str:
     return visible(" ".join(text.split()), keep_newlines=False)
 
 
@@ -179,12 +179,12 @@ def try_one(
     """
 
     async def work(run: Run, entry: Entry) -> str:
-        return await _tested(run, entry, output_format)
+        return await _test_server(run, entry, output_format)
 
     raise typer.Exit(_with_server(config_file, workspace, profile, name, work))
 
 
-async def _tested(run: Run, entry: Entry, output_format: str) -> str:
+async def _test_server(run: Run, entry: Entry, output_format: str) -> str:
     known = run.runtime.servers
     assert known is not None
     began = time.monotonic()
@@ -200,7 +200,7 @@ async def _tested(run: Run, entry: Entry, output_format: str) -> str:
     elif not failure:
         print(f"{entry.name}: ready in {took} ms, protocol {connection.protocol}, {len(row.pins)} tools")
         for tool, pin in row.pins.items():
-            print(f"  {_word(tool):<28} {pin.state:<12} {_word(pin.shown.description)[:100]}")
+            print(f"  {_one_line(tool):<28} {pin.state:<12} {_one_line(pin.shown.description)[:100]}")
     await known.close()
     return failure
 
@@ -218,7 +218,7 @@ def approve(
     Example: adderclaw mcp approve notes
     """
     runtime = _runtime(config_file, workspace)
-    entry = _named(configured(runtime), name)
+    entry = _require_server(configured(runtime), name)
     store = Store.open(runtime.config.memory.path)
     try:
         known = pins.read(store, entry.scope, entry.name)
@@ -226,13 +226,13 @@ def approve(
             raise UsageError(f"nothing is known of {name!r} yet; `adderclaw mcp test {entry.name}` looks at it")
         unknown = [tool for tool in tools or () if tool not in known]
         if unknown:
-            raise UsageError(f"{name!r} has no tool {unknown[0]!r}; it has: {', '.join(map(_word, known))}")
+            raise UsageError(f"{name!r} has no tool {unknown[0]!r}; it has: {', '.join(map(_one_line, known))}")
         approved = pins.approve(store, entry.scope, entry.name, tools or None)
     finally:
         store.close()
-    said(
+    print_result(
         {"name": entry.name, "approved": approved},
-        f"approved: {', '.join(map(_word, approved)) or 'nothing that was not approved already'}",
+        f"approved: {', '.join(map(_one_line, approved)) or 'nothing that was not approved already'}",
         output_format,
     )
 
@@ -256,7 +256,9 @@ def remove(name: Name, output_format: OutputFormat = "text") -> None:
     if not removed:
         raise UsageError(f"there is no server {name!r} in {path}; `adderclaw mcp list` shows them")
     _forget(name)
-    said({"name": slug(name), "removed": True, "file": path}, f"{visible(name)} is no longer in {path}", output_format)
+    print_result(
+        {"name": slug(name), "removed": True, "file": path}, f"{visible(name)} is no longer in {path}", output_format
+    )
 
 
 def _forget(name: str) -> None:
@@ -276,10 +278,10 @@ def login(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir = 
 
     Example: adderclaw mcp login notes
     """
-    raise typer.Exit(_with_server(config_file, workspace, None, name, _logged_in))
+    raise typer.Exit(_with_server(config_file, workspace, None, name, _log_in))
 
 
-async def _logged_in(run: Run, entry: Entry) -> str:
+async def _log_in(run: Run, entry: Entry) -> str:
     failure = await mcp_login.log_in(run.runtime, entry)
     if run.runtime.servers is not None:
         await run.runtime.servers.close()
@@ -295,7 +297,7 @@ def logout(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir =
     Example: adderclaw mcp logout notes
     """
     runtime = _runtime(config_file, workspace)
-    print(asyncio.run(mcp_login.log_out(runtime, _named(configured(runtime), name))))
+    print(asyncio.run(mcp_login.log_out(runtime, _require_server(configured(runtime), name))))
 
 
 @app.command()
@@ -325,7 +327,7 @@ def _runtime(config_file: str | None, workspace: str | None, profile: str | None
     return start(replace(options, here=True, looks=True))
 
 
-def _named(known: list[Entry], name: str) -> Entry:
+def _require_server(known: list[Entry], name: str) -> Entry:
     for entry in known:
         if name in (entry.name, entry.given):
             return entry
@@ -336,8 +338,8 @@ def _named(known: list[Entry], name: str) -> Entry:
 def _with_server(config_file: str | None, workspace: str | None, profile: str | None, name: str, work: Any) -> int:
     """Do something with one server in a session of its own; an error is one line."""
     runtime = _runtime(config_file, workspace, profile)
-    entry = _named(configured(runtime), name)
-    with opened(runtime, OwnHand(), kind="tool") as run:
+    entry = _require_server(configured(runtime), name)
+    with opened(runtime, OperatorAtWork(), kind="tool") as run:
 
         async def live() -> TurnResult:
             failure = await work(run, entry)

@@ -13,7 +13,7 @@ from adderclaw.core.types import Json
 from adderclaw.storage import Store, memory, transcript, turns
 from adderclaw.storage.transcript import Entry
 from adderclaw.storage.turns import Line
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, print_result
 from adderclaw.terminal.export import Format
 from adderclaw.terminal.output import print_json
 
@@ -104,7 +104,7 @@ def show(
             if (line := lines.get(entry.id)) and line.turn_id != turn:
                 turn = line.turn_id
                 print(clean(f"turn {turn}"))
-            print(clean(f"[{entry.sequence}] {entry.created_at}Z {_said(entry)}"))
+            print(clean(f"[{entry.sequence}] {entry.created_at}Z {_state_words(entry)}"))
 
 
 @app.command()
@@ -126,7 +126,7 @@ def export(
     conversation_id = transcript.conversation_of(store, conversation)
     if conversation_id is None:
         raise UsageError(f"there is no conversation {conversation!r} in {store.path}: see `adderclaw memory list`")
-    text = export.conversation(store, conversation_id, form or export.form_of(file), clean)
+    text = export.render_conversation(store, conversation_id, form or export.form_of(file), clean)
     if file:
         export.write(file, text)
         print(f"{clean(conversation_id)} is in {clean(file)}")
@@ -154,7 +154,7 @@ def list_notes(
         print_json([clean(note._asdict()) for note in notes_listed])
         return
     for note in notes_listed:
-        print(clean(notes.line(note)))
+        print(clean(notes.note_line(note)))
     if not notes_listed:
         print("no notes yet")
 
@@ -177,11 +177,11 @@ def edit(
     scope = None if everywhere else project
     before = memory.get(store, key, scope)
     where = before.project if before is not None else scope
-    text = notes.edited(before.content if before is not None else "") if value is None else value
+    text = notes.edit_text(before.content if before is not None else "") if value is None else value
     if text is None:
         print("unchanged")
         return
-    notes.keep(store, key, text, where)
+    notes.store_note(store, key, text, where)
     store.close()
     print(clean(f"kept {key}{'' if where is not None else ', for all projects'}"))
 
@@ -195,9 +195,9 @@ def confirm(key: Key, workspace: Workspace = None, config: ConfigFile = None) ->
     from adderclaw.terminal import notes
 
     store, project = _notes_of(config, workspace)
-    note = notes.confirm(store, key, project)
+    note = notes.confirm_note(store, key, project)
     store.close()
-    print(clean(f"confirmed {notes.line(note._replace(confirmed=True))}"))
+    print(clean(f"confirmed {notes.note_line(note._replace(confirmed=True))}"))
 
 
 @app.command()
@@ -216,15 +216,15 @@ def forget(
 
     store, project = _notes_of(config, workspace)
     word = "would forget" if dry_run else "forgot"
-    if memory.get(store, key, project) is None and (talk := notes.conversation(store, key)) is not None:
+    if memory.get(store, key, project) is None and (talk := notes.require_conversation(store, key)) is not None:
         if not dry_run:
             notes.forget_conversation(store, talk)
         target, text = {"conversation": talk}, f"{word} the conversation {talk}; its receipts stay"
     else:
-        note = notes.one(store, key, project) if dry_run else notes.forget(store, key, project)
-        target, text = {"note": note.key}, f"{word} {notes.line(note)}"
+        note = notes.require_note(store, key, project) if dry_run else notes.forget_note(store, key, project)
+        target, text = {"note": note.key}, f"{word} {notes.note_line(note)}"
     store.close()
-    said({"dry_run": dry_run, **target}, clean(text), output_format)
+    print_result({"dry_run": dry_run, **target}, clean(text), output_format)
 
 
 def _notes_of(config: str | None, workspace: str | None, *, read_only: bool = False) -> tuple[Store, str]:
@@ -249,7 +249,7 @@ def clear(
     store = Store.open(path)
     count = transcript.clear(store)
     store.close()
-    said(
+    print_result(
         {"cleared": count}, f"cleared {count} conversation{'' if count == 1 else 's'}; the receipts stay", output_format
     )
 
@@ -259,7 +259,7 @@ def _about(line: Line | None) -> Json:
     return {} if line is None else {key: value for key, value in line._asdict().items() if key in ABOUT}
 
 
-def _said(entry: Entry) -> str:
+def _state_words(entry: Entry) -> str:
     payload = entry.payload
     if entry.entry_type == "tool_use":
         from adderclaw.storage.text import compact

@@ -128,7 +128,7 @@ def refresh(
     except AdderClawError as error:
         raise AdderClawError(f"{error}. Nothing was changed. {_age(current)}") from None
     fallen = model_refresh.falls(current, fetched)
-    accepted = accept or not fallen or _confirmed(fallen, output_format)
+    accepted = accept or not fallen or _confirm(fallen, output_format)
     if not accepted:
         fetched = model_refresh.without(fetched, current, fallen)
     table = model_refresh.merged(current, fetched)
@@ -137,16 +137,16 @@ def refresh(
     _report(current, model_table.in_effect(), fallen, accepted, output_format)
 
 
-def _confirmed(fallen: "list[Fall]", output_format: Format) -> bool:
+def _confirm(fallen: "list[Fall]", output_format: Format) -> bool:
     """Whether the operator accepts the lower prices; where nobody can answer, they are not accepted."""
     for fall in fallen:
-        print(_fall(fall), file=sys.stderr)
+        print(_print_price_fall(fall), file=sys.stderr)
     if output_format == "json" or not sys.stdin.isatty():
         return False
     return bool(typer.confirm("Accept these lower prices?", default=False, err=True))
 
 
-def _fall(fall: "Fall") -> str:
+def _print_price_fall(fall: "Fall") -> str:
     kind = fall.price.removesuffix("_per_mtok").replace("_", " ")
     return visible(f"{fall.model}: {kind} falls from ${fall.before:g} to ${fall.after:g} per million tokens")
 

@@ -11,7 +11,7 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.config.notice_targets import STORED
 from adderclaw.core.decode import nearest
 from adderclaw.core.errors import AdderClawError, UsageError
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, print_result
 from adderclaw.terminal.output import print_json
 
 app = group("Where notices are sent when something needs you or is done; try them, and see what became of the last.")
@@ -116,17 +116,19 @@ def secret(
     logins = Logins(settings.auth, home(), Secrets(), SystemClock())
     if forget:
         was = asyncio.run(logins.forget(stored_name(name, part)))
-        said({"target": name, "part": part, "removed": was}, "removed" if was else "nothing was stored", output_format)
+        print_result(
+            {"target": name, "part": part, "removed": was}, "removed" if was else "nothing was stored", output_format
+        )
         return
     if new and part != "secret":
         raise UsageError(f"--new makes a signing secret; a {part} comes from the receiver")
-    text = _made() if new else _given(name, part)
+    text = _make_secret() if new else _read_secret(name, part)
     where = asyncio.run(logins.keep_text(stored_name(name, part), text))
     target = settings.notices.targets[name]
     fix = "" if part in target.stored else f'; add stored = ["{part}"] to [notices.targets.{name}] so that it counts'
     row = {"target": name, "part": part, "stored": where} | ({"secret": text} if new else {})
     shown = f"\nthe receiver needs it, and it is shown this once: {text}" if new else ""
-    said(row, f"stored in {where}{fix}{shown}", output_format)
+    print_result(row, f"stored in {where}{fix}{shown}", output_format)
 
 
 def _check(known: "dict[str, notices.NoticeTarget]", name: str, part: str) -> None:
@@ -138,13 +140,13 @@ def _check(known: "dict[str, notices.NoticeTarget]", name: str, part: str) -> No
         raise UsageError(f"a target of kind {known[name].kind!r} has {there}, not a {part}")
 
 
-def _made() -> str:
+def _make_secret() -> str:
     from adderclaw.models.http.signing import new_secret
 
     return new_secret()
 
 
-def _given(name: str, part: str) -> str:
+def _read_secret(name: str, part: str) -> str:
     """At a terminal nothing of it is shown."""
     if sys.stdin.isatty():
         from getpass import getpass

@@ -15,7 +15,7 @@ def offer(keys: list[Found]) -> Found | None:
     print("No model is chosen yet. The environment holds:", *lines, sep="\n", file=sys.stderr)
     which = "1" if len(keys) == 1 else f"1 to {len(keys)}"
     while True:
-        answer = _typed(f"Which one is to be used from now on? [{which}; empty: none] ")
+        answer = _ask_number(f"Which one is to be used from now on? [{which}; empty: none] ")
         if not answer:  # the end of the input: nobody said no
             print(file=sys.stderr)
             return None
@@ -35,7 +35,7 @@ def offer(keys: list[Found]) -> Found | None:
     return chosen
 
 
-def _typed(question: str) -> str:
+def _ask_number(question: str) -> str:
     """A line of the person; what was typed before the question counts for nothing."""
     STDIN.discard_typed()
     print(question, end="", file=sys.stderr, flush=True)

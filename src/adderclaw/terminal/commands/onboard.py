@@ -17,13 +17,13 @@ from adderclaw.core.types import Json
 from adderclaw.models import local_servers
 from adderclaw.terminal.operators import STDIN
 
-OFFERED = tuple(kind.name for kind in KINDS if not kind.combines)
+PROVIDER_KINDS = tuple(kind.name for kind in KINDS if not kind.combines)
 AUTONOMY = ("readonly", "supervised", "full")
 LONGEST_KEY = 4096
-TRIAL = "ADDERCLAW_ONBOARD_KEY"
+TRIAL_KEY_VARIABLE = "ADDERCLAW_ONBOARD_KEY"
 """The variable that a key is in while it is tried, in this process alone."""
 
-Provider = Annotated[str | None, typer.Option("--provider", metavar="KIND", help=", ".join(OFFERED))]
+Provider = Annotated[str | None, typer.Option("--provider", metavar="KIND", help=", ".join(PROVIDER_KINDS))]
 Model = Annotated[str | None, typer.Option("--model", metavar="MODEL", help="As the provider spells it.")]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Where the API is.")]
 KeyVariable = Annotated[
@@ -39,11 +39,11 @@ Test = Annotated[
     typer.Option("--test/--no-test", help="Ask the model one word before anything is written; asked at a terminal."),
 ]
 
-SUGGESTED = "supervised"
+SUGGESTED_AUTONOMY = "supervised"
 """The autonomy that is suggested; it is the default, too."""
 
 
-class Given(NamedTuple):
+class Flags(NamedTuple):
     """What the flags say; an answer that was given once is the suggestion of the next time."""
 
     provider: str | None
@@ -107,7 +107,7 @@ class Asker(NamedTuple):
         return bool(typer.confirm(question, default=default, err=True))
 
 
-def chosen(asker: Asker, flags: Given, *, test: bool | None, key_on_stdin: bool) -> Answers:
+def choose_answers(asker: Asker, flags: Flags, *, test: bool | None, key_on_stdin: bool) -> Answers:
     """The answers, tried where that is wanted; a person whose answers do not work is asked for others."""
     variables = [key.variable for key in in_environment()]
     print(f"keys in the environment: {', '.join(variables) or 'none'}")
@@ -121,7 +121,7 @@ def chosen(asker: Asker, flags: Given, *, test: bool | None, key_on_stdin: bool)
             should_test = asker.confirm("Test the connection now, with one short question to the model?")
         else:
             should_test = bool(test) and answers.kind != MOCK
-        failure = tried(answers) if should_test else ""
+        failure = test_connection(answers) if should_test else ""
         if not failure:
             return answers
         if not asker.is_person:
@@ -129,13 +129,13 @@ def chosen(asker: Asker, flags: Given, *, test: bool | None, key_on_stdin: bool)
         print(f"it does not work: {failure}", file=sys.stderr)
         if not asker.confirm("Give other answers?"):
             return answers
-        flags = Given(None, None, None, None, answers.autonomy)
+        flags = Flags(None, None, None, None, answers.autonomy)
 
 
-def _answers(asker: Asker, variables: list[str], running: list[local_servers.Server], flags: Given) -> Answers:
+def _answers(asker: Asker, variables: list[str], running: list[local_servers.Server], flags: Flags) -> Answers:
     ready = [kind for kind, variable in KEY_VARIABLES.items() if variable in variables]
     ready += [server.kind for server in running if server.models]
-    kind = asker.ask("--provider", "Which provider", flags.provider, next(iter(ready), MOCK), OFFERED)
+    kind = asker.ask("--provider", "Which provider", flags.provider, next(iter(ready), MOCK), PROVIDER_KINDS)
     known = BY_NAME[kind]
     base_url, api_key_env = flags.base_url, flags.api_key_env
     here = next((server for server in running if server.kind == kind), None) if base_url is None else None
@@ -147,7 +147,9 @@ def _answers(asker: Asker, variables: list[str], running: list[local_servers.Ser
         base_url = here.base_url
     if api_key_env is None and known.key_variable:
         api_key_env = asker.ask("--api-key-env", "Which variable holds the key", None, known.key_variable, ())
-    autonomy = asker.ask("--autonomy", "How much may it do without asking", flags.autonomy, SUGGESTED, AUTONOMY)
+    autonomy = asker.ask(
+        "--autonomy", "How much may it do without asking", flags.autonomy, SUGGESTED_AUTONOMY, AUTONOMY
+    )
     return Answers(kind, model, base_url, api_key_env, autonomy)
 
 
@@ -188,15 +190,15 @@ def store_key(answers: Answers) -> str:
     return asyncio.run(sources.logins().keep_text(stored_name(answers.name), answers.key))
 
 
-def tried(answers: Answers) -> str:
+def test_connection(answers: Answers) -> str:
     """Why the model does not answer; empty if it does. The key that was typed is used from memory alone."""
     from adderclaw.agent.queries.model_answer import one_word
     from adderclaw.agent.run.start import start
 
     entry = {name: value for name, value in answers.entry.items() if name != "api_key_stored"}
     if answers.key:
-        os.environ[TRIAL] = answers.key
-        entry["api_key_env"] = TRIAL
+        os.environ[TRIAL_KEY_VARIABLE] = answers.key
+        entry["api_key_env"] = TRIAL_KEY_VARIABLE
     try:
         overrides: Json = {"default_provider": answers.name, "providers": {"models": {answers.name: entry}}}
         runtime = start(Options(log_level="off", overrides=overrides, here=True, looks=True))
@@ -204,17 +206,17 @@ def tried(answers: Answers) -> str:
     except AdderClawError as error:
         return visible(str(Secrets().clean(str(error).replace(answers.key or "\0", "[redacted]"))), keep_newlines=False)
     finally:
-        os.environ.pop(TRIAL, None)
+        os.environ.pop(TRIAL_KEY_VARIABLE, None)
     return ""
 
 
-def written(answers: Answers, config_file: str, *, by_flag: bool) -> None:
+def write_answers(answers: Answers, config_file: str, *, by_flag: bool) -> None:
     """The answers as the operator's configuration. An autonomy there overrules the mode of every trusted project, so
     the suggested one is only written over another, or because a flag names it."""
     if answers.key:
         print(f"the key of {answers.name} is stored in {store_key(answers)}")
     is_set = load(config_file=config_file).origins["security.autonomy"] != "default"
-    autonomy = answers.autonomy if by_flag or is_set or answers.autonomy != SUGGESTED else None
+    autonomy = answers.autonomy if by_flag or is_set or answers.autonomy != SUGGESTED_AUTONOMY else None
     operator_file.choose_provider(home(), answers.name, answers.entry, autonomy=autonomy)
     print(f"{config_file}: {answers.kind} with the model {answers.model}, autonomy {answers.autonomy}")
     variable = answers.api_key_env

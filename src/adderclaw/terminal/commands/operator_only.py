@@ -58,16 +58,16 @@ CONSENTS: Mapping[tuple[str, ...], Consent] = {
 `flows/sdlc/coverage`, `agent/conversation/questions`)."""
 
 
-def guard(command: Any, path: tuple[str, ...] = ()) -> None:
+def guard_command(command: Any, path: tuple[str, ...] = ()) -> None:
     """Lets a command of typer, and what is beneath it, raise DeniedError where it would give an operator's consent in
     a process that a tool of an agent started. It decides by what typer has read, so that no spelling gets around it."""
     for name, subcommand in getattr(command, "commands", {}).items():
-        guard(subcommand, (*path, name))
+        guard_command(subcommand, (*path, name))
     if (consent := CONSENTS.get(path)) is not None:
-        command.invoke = functools.partial(_invoked, consent, command.invoke)
+        command.invoke = functools.partial(_guarded_invoke, consent, command.invoke)
 
 
-def _invoked(consent: Consent, invoke: Callable[[Any], Any], context: Any) -> Any:
+def _guarded_invoke(consent: Consent, invoke: Callable[[Any], Any], context: Any) -> Any:
     options = {
         option
         for parameter in context.command.params

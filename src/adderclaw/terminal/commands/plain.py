@@ -48,7 +48,7 @@ def run_command(name: str, module: str, arguments: list[str]) -> None:
     refuse_empty(arguments)
     loaded = importlib.import_module(f"adderclaw.terminal.commands.{module}")
     command: Plain | None = getattr(loaded, "command", None)
-    if command is not None and (values := parsed(command, arguments[1:])) is not None:
+    if command is not None and (values := parse_plain(command, arguments[1:])) is not None:
         sys.exit(command(**values))
     from adderclaw.terminal.commands.common import run_typer
 
@@ -72,7 +72,7 @@ def refuse_empty(arguments: Sequence[str]) -> None:
         before = argument
 
 
-def parsed(command: Plain, arguments: Sequence[str]) -> dict[str, Any] | None:
+def parse_plain(command: Plain, arguments: Sequence[str]) -> dict[str, Any] | None:
     """What typer would hand to the command; None wherever that is not plain, so that typer decides.
 
     Plain is: each option by one of its names, once, its value as the next argument (or after `--name=`), the value of
@@ -114,12 +114,12 @@ def _options(command: Plain) -> list[tuple[str, tuple[str, ...], tuple[object, .
     return rows
 
 
-def chooser(config_file: str | None) -> "Chooser | None":
+def key_chooser(config_file: str | None) -> "Chooser | None":
     """How a person is asked which key to use; None without a terminal, or with a file in place of their own."""
-    return _offered if config_file is None and sys.stdin.isatty() and sys.stderr.isatty() else None
+    return _offer_keys if config_file is None and sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
-def _offered(keys: "list[Found]") -> "Found | None":
+def _offer_keys(keys: "list[Found]") -> "Found | None":
     from adderclaw.terminal.commands.offer_keys import offer  # few need it, and once
 
     return offer(keys)

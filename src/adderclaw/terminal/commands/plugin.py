@@ -17,7 +17,7 @@ from adderclaw.core.errors import ConfigError, DeniedError, NeedsInput, UsageErr
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
 from adderclaw.terminal.commands.common import OutputFormat, group
-from adderclaw.terminal.operators import asker
+from adderclaw.terminal.operators import terminal_question
 from adderclaw.terminal.output import print_json
 from adderclaw.tools.plugins import changes, folders
 from adderclaw.tools.plugins.changes import Offer
@@ -39,17 +39,17 @@ def list_plugins(output_format: OutputFormat = "text") -> None:
 
     Example: adderclaw plugin list
     """
-    plugins = _known()
+    plugins = _installed_plugins()
     if output_format == "json":
         print_json([_row(plugin) for plugin in plugins])
         return
     for plugin in plugins:
-        brings = ", ".join(_counted(plugin)) or "nothing"
-        say(f"{plugin.name:<24} {plugin.version or '-':<10} {plugin.state:<10} {brings}")
+        brings = ", ".join(_parts_text(plugin)) or "nothing"
+        print_change(f"{plugin.name:<24} {plugin.version or '-':<10} {plugin.state:<10} {brings}")
         for problem in plugin.problems[:5]:
-            say(f"  {problem}")
+            print_change(f"  {problem}")
         if fix := _fix(plugin):
-            say(f"  {fix}")
+            print_change(f"  {fix}")
     if not plugins:
         print("no plugin is installed")
 
@@ -60,16 +60,16 @@ def show(name: Name, output_format: OutputFormat = "text") -> None:
 
     Example: adderclaw plugin show echo-plugin
     """
-    plugin = _found(name)
+    plugin = _require_plugin(name)
     try:
         offer = changes.offer(home(), plugin, plugin.entry.get("source") or {})
     except ConfigError as error:
         offer = Offer(plugin, [], [], [problem.message for problem in error.problems], {})
     if output_format == "json":
-        print_json(_offered(offer))
+        print_json(_offer_json(offer))
         return
     _show(offer)
-    say(f"state: {plugin.state}" + (f"; {fix}" if (fix := _fix(plugin)) else ""))
+    print_change(f"state: {plugin.state}" + (f"; {fix}" if (fix := _fix(plugin)) else ""))
 
 
 @app.command()
@@ -86,22 +86,22 @@ def install(
     Example: adderclaw plugin install ./echo-plugin --dry-run
     """
     as_json = output_format == "json"
-    agree = _Agree(trust, only_show=dry_run, as_json=as_json)
+    agree = _Consent(trust, only_show=dry_run, as_json=as_json)
     plugin_row = changes.install(home(), source, agree, wanted=plugin, upgrade=upgrade)
     if plugin_row is None and not dry_run:
         raise DeniedError(f"not trusted, so {NOT_INSTALLED}")
     if as_json:
         print_json(
             {
-                **_offered(agree.last),
+                **_offer_json(agree.last),
                 "installed": plugin_row is not None,
                 "state": plugin_row.state if plugin_row else "untrusted",
             }
         )
     elif plugin_row is None:
-        say(f"{NOT_INSTALLED}; to install it: {agree.again(source)}")
+        print_change(f"{NOT_INSTALLED}; to install it: {agree.again(source)}")
     else:
-        say(f"installed and enabled: {plugin_row.name} ({plugin_row.sha256})")
+        print_change(f"installed and enabled: {plugin_row.name} ({plugin_row.sha256})")
 
 
 @app.command()
@@ -110,10 +110,10 @@ def enable(name: Name, trust: Trust = None, output_format: OutputFormat = "text"
 
     Example: adderclaw plugin enable echo-plugin
     """
-    agree = _Agree(trust, as_json=output_format == "json")
+    agree = _Consent(trust, as_json=output_format == "json")
     if not changes.enable(home(), name, agree):
         raise DeniedError(f"not trusted, so {name} is not enabled")
-    _told(name, "is enabled", as_json=output_format == "json")
+    _print_report(name, "is enabled", as_json=output_format == "json")
 
 
 @app.command()
@@ -123,7 +123,7 @@ def disable(name: Name, output_format: OutputFormat = "text") -> None:
     Example: adderclaw plugin disable echo-plugin
     """
     changes.disable(home(), name)
-    _told(name, "is disabled", as_json=output_format == "json")
+    _print_report(name, "is disabled", as_json=output_format == "json")
 
 
 @app.command()
@@ -137,10 +137,10 @@ def remove(
 
     Example: adderclaw plugin remove echo-plugin
     """
-    _found(name)
+    _require_plugin(name)
     if changes.has_data(home(), name) and not keep_data and not yes:
         folder = installed.data_folder(home(), name)
-        agreed = None if output_format == "json" else _asked(f"Remove its data in {folder}, too? [y/N] ")
+        agreed = None if output_format == "json" else _ask_yes_no(f"Remove its data in {folder}, too? [y/N] ")
         if agreed is None:
             raise NeedsInput(f"{folder} holds data of it: give --keep-data to leave it, or --yes to remove it, too")
         keep_data = not agreed
@@ -149,9 +149,9 @@ def remove(
     if output_format == "json":
         print_json({"name": name, "removed": True, "kept_data": keep_data, "forgotten": forgotten})
         return
-    say(f"removed: {', '.join((name, *forgotten))}")
+    print_change(f"removed: {', '.join((name, *forgotten))}")
     if keep_data:
-        say(f"its data stays in {installed.data_folder(home(), name)}")
+        print_change(f"its data stays in {installed.data_folder(home(), name)}")
 
 
 def _forget(plugin: Plugin, *, keep_data: bool) -> list[str]:
@@ -173,15 +173,15 @@ def verify(
 
     Example: adderclaw plugin verify
     """
-    looked = [_verified(plugin) for plugin in _wanted(name)]
+    looked = [_verify(plugin) for plugin in _requested_plugins(name)]
     if output_format == "json":
         print_json([clean(row) for row in looked])
     for row in looked if output_format == "text" else ():
-        say(f"{row['name']}: {row['state']}  {row['sha256']}")
+        print_change(f"{row['name']}: {row['state']}  {row['sha256']}")
         for problem in (*row["problems"], *row["warnings"]):
-            say(f"  {problem}")
+            print_change(f"  {problem}")
         if row["fix"]:
-            say(f"  {row['fix']}")
+            print_change(f"  {row['fix']}")
     if not looked and output_format == "text":
         print("no plugin is installed")
     if any(row["state"] in ("changed", "broken") for row in looked):
@@ -204,19 +204,19 @@ def new(
     """
     from adderclaw.terminal.commands import plugin_new
 
-    folder, files = plugin_new.written(name, kind, into)
+    folder, files = plugin_new.write_plugin(name, kind, into)
     if output_format == "json":
         print_json({"name": name, "kind": kind, "folder": folder, "files": files})
         return
     for path in files:
-        say(f"{folder}/{path}")
-    say(f"check it: adderclaw plugin verify {folder}; install it: adderclaw plugin install {folder}")
+        print_change(f"{folder}/{path}")
+    print_change(f"check it: adderclaw plugin verify {folder}; install it: adderclaw plugin install {folder}")
 
 
 # ------------------------------------------------------------------ agreeing
 
 
-class _Agree:
+class _Consent:
     """Shows what a plugin brings and asks; with a hash it agrees to exactly that."""
 
     def __init__(self, trust: str | None, *, only_show: bool = False, as_json: bool = False) -> None:
@@ -235,7 +235,7 @@ class _Agree:
                     f"--trust {visible(self._trust)[:80]}: the content is {offer.plugin.sha256}, another one"
                 )
             return True
-        agreed = None if self._as_json else _asked(question(name, offer.rows))
+        agreed = None if self._as_json else _ask_yes_no(question(name, offer.rows))
         if agreed is None:
             seen = f"--trust {offer.plugin.sha256}"
             raise NeedsInput(f"nobody is there to trust {name}: look at what it brings, then give {seen}")
@@ -245,9 +245,9 @@ class _Agree:
         return f"adderclaw plugin install {shlex.quote(source)} --trust {self.last.plugin.sha256}"
 
 
-def _asked(question: str) -> bool | None:
+def _ask_yes_no(question: str) -> bool | None:
     """What a person at the terminal says, once they have seen the question; None where there is none."""
-    ask = asker()
+    ask = terminal_question()
     if ask is None:
         return None
 
@@ -261,28 +261,28 @@ def _asked(question: str) -> bool | None:
 # ------------------------------------------------------------------ showing
 
 
-def say(line: str) -> None:
+def print_change(line: str) -> None:
     """A line that may hold words of a plugin: it must not steer the terminal."""
     print(visible(line, keep_newlines=False, directions=False))
 
 
 def _show(offer: Offer) -> None:
     plugin = offer.plugin
-    say(f"{plugin.name} {plugin.version}".rstrip() + (f": {plugin.description}" if plugin.description else ""))
+    print_change(f"{plugin.name} {plugin.version}".rstrip() + (f": {plugin.description}" if plugin.description else ""))
     if offer.origin:
-        say("  from " + " ".join(f"{clean(value)}" for key, value in offer.origin.items() if key != "kind"))
+        print_change("  from " + " ".join(f"{clean(value)}" for key, value in offer.origin.items() if key != "kind"))
     for row in offer.rows:
-        say(f"  {row['what']} {row['name']}")
+        print_change(f"  {row['what']} {row['name']}")
         for line in lines(row["value"]):
-            say(f"    {line}")
+            print_change(f"    {line}")
     for mark in offer.changed:
-        say(f"  since it was trusted: {mark}")
+        print_change(f"  since it was trusted: {mark}")
     for warning in offer.warnings:
-        say(f"  cannot be used: {clean(warning)}")
-    say(f"  sha256 {plugin.sha256}")
+        print_change(f"  cannot be used: {clean(warning)}")
+    print_change(f"  sha256 {plugin.sha256}")
 
 
-def _offered(offer: Offer) -> Json:
+def _offer_json(offer: Offer) -> Json:
     plugin = offer.plugin
     known: Json = {**_row(plugin), "files": plugin.files, "source": clean(offer.origin), "brings": seen(offer.rows)}
     return {**known, "changed": clean(offer.changed), "warnings": clean(offer.warnings)}
@@ -303,7 +303,7 @@ def _row(plugin: Plugin) -> Json:
     return clean({**known, **parts, **about, "problems": list(plugin.problems), "unused": list(manifest.unused)})
 
 
-def _counted(plugin: Plugin) -> list[str]:
+def _parts_text(plugin: Plugin) -> list[str]:
     """`2 tools, 1 hook`: what it brings, in few words."""
     manifest = plugin.manifest
     hooks = sum(len(groups) for groups in manifest.hooks.values())
@@ -327,27 +327,27 @@ def _fix(plugin: Plugin) -> str:
 # ------------------------------------------------------------------ finding
 
 
-def _known() -> tuple[Plugin, ...]:
+def _installed_plugins() -> tuple[Plugin, ...]:
     folders.tidy(home())
     return installed.known(home())
 
 
-def _found(name: str) -> Plugin:
+def _require_plugin(name: str) -> Plugin:
     folders.tidy(home())
     return changes.found(home(), name)
 
 
-def _wanted(name: str | None) -> tuple[Plugin, ...]:
+def _requested_plugins(name: str | None) -> tuple[Plugin, ...]:
     if name is None:
-        return _known()
+        return _installed_plugins()
     if "/" in name or name in (".", ".."):
         if not os.path.isdir(name):
             raise UsageError(f"{visible(name)}: there is no such folder")
         return (installed.at(os.path.abspath(name), leave_out=NOT_COPIED),)  # as it would be installed
-    return (_found(name),)
+    return (_require_plugin(name),)
 
 
-def _verified(plugin: Plugin) -> Json:
+def _verify(plugin: Plugin) -> Json:
     is_here = plugin.folder == installed.folder(home(), plugin.name)
     fix = _fix(plugin) if is_here else ""
     row: Json = {"name": plugin.name, "state": plugin.state, "sha256": plugin.sha256, "fix": fix}
@@ -359,8 +359,8 @@ def _verified(plugin: Plugin) -> Json:
     return row
 
 
-def _told(name: str, what: str, *, as_json: bool) -> None:
+def _print_report(name: str, what: str, *, as_json: bool) -> None:
     if as_json:
         print_json(_row(changes.found(home(), name)))
     else:
-        say(f"{name} {what}")
+        print_change(f"{name} {what}")

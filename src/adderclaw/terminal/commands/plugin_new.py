@@ -14,7 +14,7 @@ RUNS = frozenset(("run",))
 """Files that may be run."""
 
 
-def written(name: str, kind: str, into: str) -> tuple[str, list[str]]:
+def write_plugin(name: str, kind: str, into: str) -> tuple[str, list[str]]:
     """Write a plugin; its folder and its files. Raises UsageError where there is something already."""
     if not NAME.fullmatch(name) or not name[0].isalpha():
         fix = "a letter first, then letters, digits, `.`, `_` and `-`"

@@ -34,7 +34,7 @@ PLAIN = frozenset(
     }
 )
 """Flags that say nothing of the configuration."""
-PIPED = "{message}\n\nThis was piped in with it:\n{framed}"
+PIPED_TEMPLATE = "{message}\n\nThis was piped in with it:\n{framed}"
 
 
 def run_print(arguments: list[str]) -> int:
@@ -44,7 +44,7 @@ def run_print(arguments: list[str]) -> int:
         if flags.get("help"):
             print(help_text())
             return 0
-        prepared = _prepared(flags, words)
+        prepared = _prepare(flags, words)
     except AdderClawError as error:
         if is_stream(arguments):  # the client of a stream reads stdout
             from adderclaw.terminal.output import print_json
@@ -57,20 +57,20 @@ def run_print(arguments: list[str]) -> int:
         from adderclaw.terminal.print_mode import conversation
 
         streams = flags.get("input_format") == "stream-json"
-        return conversation.hold(_begun, again, request, flags, None if streams else message)
-    options, request = _begun(flags, request)
+        return conversation.hold(_run_options, again, request, flags, None if streams else message)
+    options, request = _run_options(flags, request)
     return hold(options, again, message, request, as_json=flags.get("output_format") == "json")
 
 
-def _prepared(flags: Json, words: list[str]) -> tuple[str, Resume | None, PrintOptions]:
+def _prepare(flags: Json, words: list[str]) -> tuple[str, Resume | None, PrintOptions]:
     """The message, the conversation that is resumed, and what the flags ask of a session."""
     streams = flags.get("input_format") == "stream-json"
-    _fits(flags, streams=streams)
+    _check_flags(flags, streams=streams)
     message = " ".join(words)
     if streams and message:
         raise UsageError("--input-format stream-json: the messages come on stdin; leave the text out")
     reports = Reports(quiet=bool(flags.get("quiet")))
-    _without_effect(flags, reports, streams=streams)
+    _report_without_effect(flags, reports, streams=streams)
     request = PrintOptions(
         _text(flags, "system_prompt"),
         _text(flags, "append") or "",
@@ -79,18 +79,18 @@ def _prepared(flags: Json, words: list[str]) -> tuple[str, Resume | None, PrintO
         aloud=not (flags.get("quiet") or flags.get("debug")),
         reports=reports,
     )
-    again = _again(flags)
+    again = _resume(flags)
     if not streams:
         message = _with_piped(message, flags)
     return message, again, request
 
 
-def _without_effect(flags: Json, reports: Reports, *, streams: bool) -> None:
+def _report_without_effect(flags: Json, reports: Reports, *, streams: bool) -> None:
     """Report the flags, and the variables of an SDK, that change nothing."""
     for flag in UNUSED:
         if flag.name in flags:
             reports.add(flag.names[0], flag.no_effect)
-    _sources(flags, reports)
+    _report_sources(flags, reports)
     if streams:
         from adderclaw.terminal.print_mode.no_effect import VARIABLES
 
@@ -116,7 +116,7 @@ def _thinking(flags: Json) -> Thinking:
     return Thinking(flags.get("effort"), mode, int(tokens) if tokens is not None else None)
 
 
-def _begun(flags: Json, request: PrintOptions) -> tuple[Options, PrintOptions]:
+def _run_options(flags: Json, request: PrintOptions) -> tuple[Options, PrintOptions]:
     """The options of a run, and what is asked of its session, as a subagent has it where one is named."""
     if "agent" in flags:
         from adderclaw.terminal.legacy.print_options import as_agent
@@ -155,11 +155,11 @@ def _options(flags: Json, reports: Reports) -> Options:
         strict_servers=bool(flags.get("strict_mcp")),
         plugin_dirs=(*flags.get("plugin_dir", ()), *flags.get("plugin_dir_no_mcp", ())),
         plugin_dirs_without_servers=tuple(flags.get("plugin_dir_no_mcp", ())),
-        amend=lambda loaded: _amended(loaded, flags, servers, reports),
+        amend=lambda loaded: _amend(loaded, flags, servers, reports),
     )
 
 
-def _sources(flags: Json, reports: Reports) -> None:
+def _report_sources(flags: Json, reports: Reports) -> None:
     """Programs name the settings that they want; ours count all the same, and a client that names fewer is told so."""
     if "sources" not in flags:
         return
@@ -177,7 +177,7 @@ def _uuid(text: str) -> str:
     return text.lower()
 
 
-def _amended(loaded: Loaded, flags: Json, servers: dict[str, Json], reports: Reports) -> Loaded:
+def _amend(loaded: Loaded, flags: Json, servers: dict[str, Json], reports: Reports) -> Loaded:
     loaded = unattended(loaded)
     if flags.keys() <= PLAIN and flags.get("model") not in ALIASES:
         return loaded
@@ -195,13 +195,13 @@ def _text(flags: Json, name: str) -> str | None:
     return text_of(flags, name)
 
 
-def _warned(text: str, flags: Json) -> None:
+def _warn(text: str, flags: Json) -> None:
     """A word for the person, unless they want quiet."""
     if not flags.get("quiet"):
         print(f"adderclaw: {text}", file=sys.stderr)
 
 
-def _fits(flags: Json, *, streams: bool) -> None:
+def _check_flags(flags: Json, *, streams: bool) -> None:
     """Flags that need each other."""
     if streams and flags.get("output_format") != "stream-json":
         raise UsageError("--input-format stream-json needs --output-format stream-json")
@@ -223,7 +223,7 @@ def _fits(flags: Json, *, streams: bool) -> None:
         raise UsageError("--continue and --resume: give one of them")
 
 
-def _again(flags: Json) -> Resume | None:
+def _resume(flags: Json) -> Resume | None:
     if "resume" in flags and not flags["resume"].strip():
         raise UsageError("--resume: the id is empty; `adderclaw memory list` shows them")
     if not (flags.get("go_on") or "resume" in flags):
@@ -241,24 +241,24 @@ def _shape(flags: Json) -> "Shape | None":
 
 def _with_piped(message: str, flags: Json) -> str:
     """The message with what is piped in as its context; alone, that is the message."""
-    piped = _piped(flags, waits=bool(message.strip()))
+    piped = _read_piped(flags, waits=bool(message.strip()))
     if piped.strip() and message.strip():
         from adderclaw.core.framing import framed
 
-        return PIPED.format(message=message, framed=framed(os.urandom(8).hex(), piped))
+        return PIPED_TEMPLATE.format(message=message, framed=framed(os.urandom(8).hex(), piped))
     message = message if message.strip() else piped
     if not message.strip():
         raise UsageError('-p: the message is empty; give one (`adderclaw -p "…"`) or pipe it in')
     return message
 
 
-def _piped(flags: Json, *, waits: bool) -> str:
+def _read_piped(flags: Json, *, waits: bool) -> str:
     """What stdin holds, unless it is a terminal; with a message nobody waits for a pipe into which nothing comes."""
     if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
         return ""
     mode = os.fstat(0).st_mode
     if waits and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) and not select.select([0], [], [], FIRST_BYTE_SECONDS)[0]:
-        _warned(f"nothing came on standard input within {FIRST_BYTE_SECONDS:g} s: going on without it", flags)
+        _warn(f"nothing came on standard input within {FIRST_BYTE_SECONDS:g} s: going on without it", flags)
         return ""
     data = sys.stdin.buffer.read(MOST_PIPED + 1)
     if len(data) > MOST_PIPED:

@@ -67,10 +67,10 @@ async def _rows(loaded: configuration.Loaded) -> list[Json]:
         workspace=loaded.workspace,
         path=lambda: helpers_path(loaded),
     )
-    return [await _described(name, entry, now, sources) for name, entry in now.providers.models.items()]
+    return [await _provider_row(name, entry, now, sources) for name, entry in now.providers.models.items()]
 
 
-async def _described(name: str, entry: ProviderEntry, now: Config, sources: Sources) -> Json:
+async def _provider_row(name: str, entry: ProviderEntry, now: Config, sources: Sources) -> Json:
     from adderclaw.models.providers.openai import base_url_of, key_variable
 
     variable = key_variable(entry.kind, entry.api_key_env)
@@ -191,7 +191,7 @@ def try_provider(
     if runtime.stopped():
         raise Stopped("the emergency stop is set; `adderclaw estop --clear` removes it")
     try:
-        report = runtime.secrets.clean(asyncio.run(_tried(runtime, name)))
+        report = runtime.secrets.clean(asyncio.run(_test_provider(runtime, name)))
     except ProviderError as error:
         if output_format == "text":
             raise ProviderError(error.kind, f"{error.kind}: {error}") from error
@@ -200,7 +200,7 @@ def try_provider(
     _print_report(report, output_format)
 
 
-async def _tried(runtime: "Runtime", name: str) -> Json:
+async def _test_provider(runtime: "Runtime", name: str) -> Json:
     now, clock = runtime.config, runtime.clock
     provider = providers.make(
         name,
@@ -211,7 +211,7 @@ async def _tried(runtime: "Runtime", name: str) -> Json:
         credentials=runtime.credentials,
     )
     request = probe_request("Reply with the one word: ready", providers.model_of(name, now))
-    heard = _Heard(clock)
+    heard = _DeltaTimer(clock)
     try:
         response = await provider.chat(request, heard)
         total, first = heard.since_began(clock.monotonic()), heard.since_began(heard.first or clock.monotonic())
@@ -238,7 +238,7 @@ async def _tried(runtime: "Runtime", name: str) -> Json:
     }
 
 
-class _Heard:
+class _DeltaTimer:
     """Counts the pieces of an answer, and when the first one came."""
 
     def __init__(self, clock: Clock) -> None:

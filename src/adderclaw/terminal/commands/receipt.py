@@ -16,7 +16,7 @@ from adderclaw.core.types import Json
 from adderclaw.storage import Store
 from adderclaw.storage.ledger import anchors, ledger, log_end, log_files, verify
 from adderclaw.storage.ledger.verify import Verification
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, print_result
 from adderclaw.terminal.output import print_json
 
 app = group("List and verify the tamper-evident receipts.")
@@ -64,7 +64,7 @@ def verify_log(
     if archive != os.path.basename(archive):
         raise UsageError(f"--archive {archive!r}: give the name of a file beside {log}, without its folder")
     verification = facts.verified(options, against, archive=archive)
-    said(clean(verification.as_json()), clean(_report(verification)), output_format)
+    print_result(clean(verification.as_json()), clean(_verification_text(verification)), output_format)
     complete = "unread" not in verification.completeness and verification.completeness.get("complete", True)
     raise typer.Exit(0 if verification.valid and complete else 1)
 
@@ -78,7 +78,7 @@ def head(config: ConfigFile = None, output_format: OutputFormat = "text") -> Non
     Example: adderclaw receipt head
     """
     log_head = facts.head(Options(config_file=config))
-    said({"head": log_head}, log_head, output_format)
+    print_result({"head": log_head}, log_head, output_format)
 
 
 @app.command()
@@ -105,7 +105,7 @@ def anchor(
         print(line)
         return
     anchors.append(file, line)
-    said(
+    print_result(
         {"file": os.path.abspath(file), "head": log_head},
         clean(f"anchored receipt {log_head.partition(':')[0]} in {os.path.abspath(file)}"),
         output_format,
@@ -127,7 +127,7 @@ def export(
     from adderclaw.storage.backup import audit
 
     done = audit.export(load(config_file=config), folder, os.path.join(home(), home_names.RECEIPT_KEY))
-    said(clean(done.as_json()), clean("\n".join(audit.said(done))), output_format)
+    print_result(clean(done.as_json()), clean("\n".join(audit.said(done))), output_format)
     raise typer.Exit(0 if done.receipts.valid else 1)
 
 
@@ -147,7 +147,7 @@ def archive(
     store = Store.open(settings.memory.path, replaces_lost=True)
     name = ledger.archive(settings.receipts.path, store, now=time.time())
     store.close()
-    said(
+    print_result(
         {"archive": name},
         f"archived as {name}: check it with `adderclaw receipt verify --archive {name}`",
         output_format,
@@ -173,18 +173,18 @@ def _line(receipt: Json) -> str:
     ).rstrip()
 
 
-def _report(verification: Verification) -> str:
+def _verification_text(verification: Verification) -> str:
     lines = [
         f"valid: {verification.receipts} receipt{'' if verification.receipts == 1 else 's'}"
         if verification.valid
         else f"invalid chain at receipt {verification.first_broken}: {verification.reason}"
     ]
     lines += [f"note: {note}" for note in verification.notes]
-    lines.append(_complete(verification.completeness))
+    lines.append(_completeness_lines(verification.completeness))
     return "\n".join(lines)
 
 
-def _complete(figures: Json) -> str:
+def _completeness_lines(figures: Json) -> str:
     if "unread" in figures:
         alone = "only the log was verified: neither its mirror nor calls, results and answers could be compared"
         return f"completeness: unknown, the database cannot be read ({figures['unread']}); {alone}"

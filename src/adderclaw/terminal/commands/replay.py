@@ -65,7 +65,7 @@ def replay(
         raise UsageError(f"there is no run {run_id!r} in {store.path}: see `adderclaw runs list`")
     trace = stream.trace_of(store, run, loaded, home())
     if event_stream:
-        stream.show(trace, run.run_id, speed, as_json=as_json)
+        stream.play(trace, run.run_id, speed, as_json=as_json)
         return
     if verify:
         raise typer.Exit(_verify(loaded, store, run, trace, as_json=as_json))
@@ -146,11 +146,8 @@ def _summary(store: Store, run: Run, trace: Trace, *, as_json: bool) -> None:
         figures = f"{call.provider}/{call.model}  {call.status}  {tokens} tokens  {call.latency_ms:.0f} ms"
         print(clean(f"  step {call.step:<3} {figures}  request {call.request_hash[:12]}{error}"))
     for call_row in used:
-        print(
-            clean(
-                f"  call {call_row['tool_use_id']}  {call_row['tool']}  {call_row['status']} by {call_row['by']}  {call_row['receipt_id']}"
-            )
-        )
+        outcome = f"{call_row['status']} by {call_row['by']}"
+        print(clean(f"  call {call_row['tool_use_id']}  {call_row['tool']}  {outcome}  {call_row['receipt_id']}"))
     for name, value in (("reason", run.reason), ("answer", run.answer)):
         if value:
             print(clean(f"  {name}: {value}"))

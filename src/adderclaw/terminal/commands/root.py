@@ -11,12 +11,12 @@ from typer.main import get_command
 
 from adderclaw import __version__
 from adderclaw.core.errors import UsageError
-from adderclaw.terminal.commands import ALONE, COMMANDS, VALUED, Command
+from adderclaw.terminal.commands import AGENT_FLAGS, AGENT_OPTIONS, COMMANDS, Command
 from adderclaw.terminal.commands.common import app_of, invoke
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 COMPLETIONS = ("--show-completion", "--install-completion")
-COMPLETES = "_ADDERCLAW_COMPLETE"
+COMPLETE_VARIABLE = "_ADDERCLAW_COMPLETE"
 """The variable by which a shell asks what could come next."""
 
 HELP = """A local-first agent runtime: every action passes one gate and is appended to one ledger.
@@ -44,16 +44,16 @@ def run_root(arguments: list[str]) -> None:
     assert isinstance(command, TyperGroup)
     alone = bool(arguments) and arguments[0] in ("--eval", "--transition", "--conversation")
     for name, entry in () if alone else COMMANDS.items():
-        subcommand = get_command(_loaded(entry))
+        subcommand = get_command(_load_command(entry))
         if isinstance(subcommand, TyperGroup) and name in subcommand.commands:
             subcommand = subcommand.commands[name]
         subcommand.name, subcommand.short_help = name, entry.help
         command.commands[name] = subcommand
-    if COMPLETES in os.environ:
+    if COMPLETE_VARIABLE in os.environ:
         opening = (
             parameter
             for parameter in command.commands["agent"].params
-            if {*ALONE, *VALUED}.intersection(parameter.opts)
+            if {*AGENT_FLAGS, *AGENT_OPTIONS}.intersection(parameter.opts)
         )
         command.params = list(
             {parameter.opts[0]: parameter for parameter in (*command.params, *opening, *print_options())}.values()
@@ -71,21 +71,21 @@ def print_options() -> list[Any]:
             is_flag=flag.kind == "switch",
             metavar="|".join(flag.words) or flag.metavar or None,
             help=flag.help,
-            shell_complete=_one_of(flag.words),
+            shell_complete=_completes_one_of(flag.words),
         )
         for flag in FLAGS
         if flag.name != "help" and flag not in UNUSED
     ]
 
 
-def _one_of(words: tuple[str, ...]) -> Callable[..., list[str]]:
+def _completes_one_of(words: tuple[str, ...]) -> Callable[..., list[str]]:
     def begun(_context: object, _option: object, beginning: str) -> list[str]:
         return [word for word in words if word.startswith(beginning)]
 
     return begun
 
 
-def _loaded(entry: Command) -> typer.Typer:
+def _load_command(entry: Command) -> typer.Typer:
     """A command; one whose extra is not installed is named all the same, and says so when it is called."""
     try:
         return app_of(importlib.import_module(f"adderclaw.terminal.commands.{entry.module}"))
@@ -107,10 +107,10 @@ def _completion(option: str, shell: str) -> None:
     if shell not in SHELLS:
         raise UsageError(f"{option} {shell!r}: there is completion for {', '.join(SHELLS)}")
     if option == "--install-completion":
-        _, where = completion.install(shell, prog_name="adderclaw", complete_var=COMPLETES)  # pyright: ignore[reportPrivateImportUsage] - typer has no other door
+        _, where = completion.install(shell, prog_name="adderclaw", complete_var=COMPLETE_VARIABLE)  # pyright: ignore[reportPrivateImportUsage] - typer has no other door
         print(f"installed in {where}; a new {shell} completes")
         return
-    print(completion.get_completion_script(prog_name="adderclaw", complete_var=COMPLETES, shell=shell))  # pyright: ignore[reportPrivateImportUsage]
+    print(completion.get_completion_script(prog_name="adderclaw", complete_var=COMPLETE_VARIABLE, shell=shell))  # pyright: ignore[reportPrivateImportUsage]
 
 
 def _app() -> typer.Typer:
@@ -152,9 +152,9 @@ def _root(
 
         raise typer.Exit(evaluate_one(evaluate, conversation))
     if transition is not None and conversation is not None:
-        from adderclaw.terminal.commands.sdlc import move
+        from adderclaw.terminal.commands.sdlc import change_phase
 
-        move(transition, conversation, None, None, as_json=False)
+        change_phase(transition, conversation, None, None, as_json=False)
         raise typer.Exit
     if transition is not None or conversation is not None:
         raise UsageError("--transition PHASE and --conversation ID belong together: give both, or --eval and an ID")

@@ -34,9 +34,9 @@ from adderclaw.terminal.commands.common import (
     StreamOutput,
     WorkspaceDir,
 )
-from adderclaw.terminal.commands.plain import ProfileName, chooser
+from adderclaw.terminal.commands.plain import ProfileName, key_chooser
 from adderclaw.terminal.limit_options import limits
-from adderclaw.terminal.one_shot import show_outcome, stream
+from adderclaw.terminal.one_shot import print_event, show_outcome
 from adderclaw.terminal.operators import Terminal
 from adderclaw.terminal.output import StreamFormat, print_json
 
@@ -117,10 +117,10 @@ class Switched(TyperCommand):
     """A command some of whose flags take an optional `true` or `false`."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return super().parse_args(ctx, spelled(args))
+        return super().parse_args(ctx, normalize_switches(args))
 
 
-def spelled(args: list[str]) -> list[str]:
+def normalize_switches(args: list[str]) -> list[str]:
     """`--dry-run false` and `--dry-run=false` as `--no-dry-run`; what comes after `--` is left alone."""
     words: list[str] = []
     waiting = list(args)
@@ -183,7 +183,7 @@ def run(
         profile=profile,
         headless=True,
         asks="no" if dry_run else "must",
-        choose=chooser(config),
+        choose=key_chooser(config),
         here=True,
         overrides=overrides(skills_dir, max_turns, debug_llm, allowed, wait_for_quota=wait_for_quota),
     )
@@ -191,22 +191,24 @@ def run(
         raise UsageError("TARGET, --task, --agentfile, --spec and --resume each say what to run: give one of them")
     spec, target = (target, None) if target is not None and _is_specification(target) else (spec, target)
     if branch is not None or worktree is not None:
-        _begins(branch, worktree, begins=resume is None and not dry_run)
-    inputs = inputs_given(input_values or [], files or [])
+        _check_own_tree(branch, worktree, begins=resume is None and not dry_run)
+    inputs = parse_inputs(input_values or [], files or [])
 
     def make(options: Options, spec: str | None) -> Driver:
         if resume is None and target is None and task is None and agentfile is None:
-            return _specified(options, spec, max_iterations)
-        return _made(options, target, task, agentfile, resume, inputs, most)
+            return _specification_driver(options, spec, max_iterations)
+        return _task_driver(options, target, task, agentfile, resume, inputs, most)
 
     try:
         task_driver = make(options, spec)
     except Completed as ended:
-        show_again(ended, output_format)
+        print_completed(ended, output_format)
         return
     kind = task_driver.opening.kind
-    _of_a_specification(kind, max_iterations, report)
-    _fits(kind, inputs, of_task=skills_dir is not None or max_turns is not None, has_rounds=most is not None)
+    _check_specification_options(kind, max_iterations, report)
+    _check_kind_options(
+        kind, inputs, of_task=skills_dir is not None or max_turns is not None, has_rounds=most is not None
+    )
     if detach:
         unfit = {"config": config, "dry-run": dry_run, "debug-llm": debug_llm, "wait-for-quota": wait_for_quota}
         _require_none({**unfit, "effort": effort, "report": report, "branch": branch, "worktree": worktree})
@@ -221,15 +223,15 @@ def run(
         hand_over(task_driver, agentfile or target, resume, settings, output_format)
         return
     if dry_run:
-        if (planned := _planned(task_driver, output_format)) is None:
+        if (planned := _plan_only(task_driver, output_format)) is None:
             return
         task_driver = planned
-    _carried_out(*_placed(task_driver, make, branch, worktree), output_format, report)
+    _execute_and_exit(*_in_own_tree(task_driver, make, branch, worktree), output_format, report)
 
 
-def _carried_out(driver: Driver, where: str, output_format: StreamOutput, report: str | None) -> None:
+def _execute_and_exit(task_driver: Driver, where: str, output_format: StreamOutput, report: str | None) -> None:
     """Work on it, say where it was worked on if that was not here, and exit with its code."""
-    code = execute(driver, output_format, report)
+    code = execute_driver(task_driver, output_format, report)
     if where:
         print(f"adderclaw: {visible(where)}", file=sys.stderr)
     raise typer.Exit(code)
@@ -244,10 +246,10 @@ def _require_none(unfit: Mapping[str, object]) -> None:
 def hand_over(task_driver: Driver, agentfile: str | None, resume: str | None, more: Json, output_format: str) -> None:
     from adderclaw.terminal.commands import detach
 
-    detach.begin(detach.wanted(task_driver, agentfile, resume, more), output_format)
+    detach.hand_to_server(detach.run_request(task_driver, agentfile, resume, more), output_format)
 
 
-def _of_a_specification(kind: str, max_iterations: int | None, report: str | None) -> None:
+def _check_specification_options(kind: str, max_iterations: int | None, report: str | None) -> None:
     """Refuse what is for a specification alone."""
     if kind != "spec" and max_iterations is not None:
         raise UsageError("--max-iterations is for a specification; a task has --max-turns, a LOOP has WITHIN")
@@ -255,7 +257,7 @@ def _of_a_specification(kind: str, max_iterations: int | None, report: str | Non
         raise UsageError("--report is for a specification, whose scenarios are checked")
 
 
-def _fits(kind: str, inputs: dict[str, str], *, of_task: bool, has_rounds: bool) -> None:
+def _check_kind_options(kind: str, inputs: dict[str, str], *, of_task: bool, has_rounds: bool) -> None:
     """Refuse what is for another kind of run."""
     if kind not in ("agentfile", "sop") and inputs:
         raise UsageError(f"--input is for an Agentfile: write it into the {kind}")
@@ -266,7 +268,7 @@ def _fits(kind: str, inputs: dict[str, str], *, of_task: bool, has_rounds: bool)
         raise UsageError(f"--limit rounds is for the LOOPs of an Agentfile; {fix}")
 
 
-def show_again(ended: Completed, output_format: StreamFormat) -> None:
+def print_completed(ended: Completed, output_format: StreamFormat) -> None:
     """What a run that is to go on had answered: it has nothing left to do."""
     if output_format == "text":
         print(visible(ended.answer))
@@ -275,7 +277,7 @@ def show_again(ended: Completed, output_format: StreamFormat) -> None:
         print_json({**({"type": "result"} if output_format == "stream-json" else {}), **ended.as_json()})
 
 
-def _planned(task_driver: Driver, output_format: StreamFormat) -> Driver | None:
+def _plan_only(task_driver: Driver, output_format: StreamFormat) -> Driver | None:
     """The run that only plans, where that is a run; else the plan is shown."""
     planned = task_driver.dry()
     if planned is None:
@@ -288,7 +290,7 @@ def _planned(task_driver: Driver, output_format: StreamFormat) -> Driver | None:
     return planned
 
 
-def _made(
+def _task_driver(
     options: Options,
     target: str | None,
     task: str | None,
@@ -343,7 +345,7 @@ def _is_sop(target: str) -> bool:
     return own and not os.path.exists(os.path.join(target, "Agentfile"))
 
 
-def _begins(branch: str | None, worktree: str | None, *, begins: bool) -> None:
+def _check_own_tree(branch: str | None, worktree: str | None, *, begins: bool) -> None:
     """Refuse a place of its own where there cannot be one."""
     if branch is not None and worktree is not None:
         raise UsageError("--branch and --worktree each say where it works: give one of them")
@@ -351,7 +353,7 @@ def _begins(branch: str | None, worktree: str | None, *, begins: bool) -> None:
         raise UsageError("--branch and --worktree are for a run that begins; one that is resumed goes on where it was")
 
 
-def _placed(
+def _in_own_tree(
     task_driver: Driver, make: Callable[[Options, str | None], Driver], branch: str | None, worktree: str | None
 ) -> tuple[Driver, str]:
     """The driver on a branch or in a copy of its own, and where its work is then; as it is where neither is wanted."""
@@ -370,7 +372,7 @@ def _placed(
     return there, worktree_run.take_over(path)
 
 
-def _specified(options: Options, spec: str | None, most: int | None) -> Driver:
+def _specification_driver(options: Options, spec: str | None, most: int | None) -> Driver:
     from adderclaw.flows.spec import driver as specification
 
     path = spec if spec is not None else specification.find(options)
@@ -380,7 +382,7 @@ def _specified(options: Options, spec: str | None, most: int | None) -> Driver:
     return specification.prepare(options, path, most)
 
 
-def inputs_given(values: list[str], files: list[str]) -> dict[str, str]:
+def parse_inputs(values: list[str], files: list[str]) -> dict[str, str]:
     """`--input name=value` and `--input-file name=path`, each name once. A value is never taken for a path: it may be
     somebody else's words."""
     inputs: dict[str, str] = {}
@@ -398,19 +400,19 @@ def inputs_given(values: list[str], files: list[str]) -> dict[str, str]:
 # ------------------------------------------------------------------ with nobody watching
 
 
-def execute(task_driver: Driver, output_format: StreamFormat, page: str | None = None) -> int:
+def execute_driver(task_driver: Driver, output_format: StreamFormat, page: str | None = None) -> int:
     """Run a driver and print what came of it; the exit code is the outcome's. `page`: where a report is written."""
     opening = task_driver.opening
     watched = opening.kind == "task" and sys.stderr.isatty() and not os.environ.get("ADDERCLAW_LOG")
     runtime = start(replace(opening.options, live=watched))
     again = run_again(runtime, opening.again) if opening.again is not None else None
     if output_format == "stream-json":
-        runtime.bus.listen("stream", stream)
+        runtime.bus.listen("stream", print_event)
     who = _operator(runtime)
     with opened(
         runtime, who, kind=opening.kind, channel="run", again=again, task=opening.task, more=opening.rows
     ) as run:
-        return asyncio.run(_driven(run, task_driver, output_format, page))
+        return asyncio.run(_drive(run, task_driver, output_format, page))
 
 
 def _operator(runtime: Runtime) -> Operator:
@@ -420,15 +422,15 @@ def _operator(runtime: Runtime) -> Operator:
     return Nobody(waits=runtime.config.security.approval_timeout_seconds > 0)
 
 
-async def _driven(run: Run, driver_: Driver, output_format: StreamFormat, page: str | None) -> int:
-    opening = driver_.opening
+async def _drive(run: Run, task_driver: Driver, output_format: StreamFormat, page: str | None) -> int:
+    opening = task_driver.opening
 
     def show(report: Report) -> None:
         _show(report, opening, output_format)
         if page is not None:
             _write_page(report, page)
 
-    work = until_signal(run, driver_.run(run.session), mode=opening.mode)
+    work = until_signal(run, task_driver.run(run.session), mode=opening.mode)
     return (await drive(run, work, mode=opening.mode, resume=opening.resume(run.run_id), show=show)).exit_code
 
 

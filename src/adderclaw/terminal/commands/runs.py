@@ -13,7 +13,7 @@ from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, model_calls, runs, transcript
 from adderclaw.storage.runs import Run
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, print_result
 from adderclaw.terminal.commands.replay_stream import places_of
 from adderclaw.terminal.output import print_json
 
@@ -40,7 +40,7 @@ def list_runs(
         print_json([clean(_as_json(run, trace)) for run, trace in rows])
         return
     for run, trace in rows:
-        _warn(trace)
+        _warn_broken_traces(trace)
         print(clean(f"{run.run_id}  {run.started_at}Z  {run.kind:<6}  {run.status:<11}  {run.conversation_id}"))
     if not rows:
         print("no runs yet")
@@ -73,7 +73,7 @@ def show(
         return
     usage = ", ".join(f"{name} {count}" for name, count in run.usage.items() if name != "estimated")
     usage += " (estimated)" if run.usage.get("estimated") else ""
-    _warn(trace)
+    _warn_broken_traces(trace)
     shown = f"{trace.place.text} ({trace.state})" if trace.place is not None else ""
     for name, value in (_as_json(run, trace) | {"usage": usage, "trace": shown}).items():
         if value not in (None, ""):
@@ -129,7 +129,7 @@ def prune(
     ]
     word = "would be removed" if dry_run else "removed"
     text = f"{word}: {', '.join(parts) or 'nothing'}"
-    said({"dry_run": dry_run, **counts}, clean(text), output_format)
+    print_result({"dry_run": dry_run, **counts}, clean(text), output_format)
 
 
 NAMES = {
@@ -151,7 +151,7 @@ def _as_json(run: Run, trace: Trace) -> Json:
     return {**run._asdict(), "trace": trace.as_json()}
 
 
-def _warn(trace: Trace) -> None:
+def _warn_broken_traces(trace: Trace) -> None:
     for text in trace.warnings:
         print(clean(f"adderclaw: {text}"), file=sys.stderr)
 

@@ -26,8 +26,16 @@ from adderclaw.storage import Store
 from adderclaw.storage import schedules as rows
 from adderclaw.storage.ledger.log_files import operators_key
 from adderclaw.storage.schedules import Schedule
-from adderclaw.terminal.commands.common import ConfigFile, LimitsGiven, OutputFormat, Profile, WorkspaceDir, group, said
-from adderclaw.terminal.commands.run import InputFiles, InputsGiven, ProviderName, RunModel, inputs_given
+from adderclaw.terminal.commands.common import (
+    ConfigFile,
+    LimitsGiven,
+    OutputFormat,
+    Profile,
+    WorkspaceDir,
+    group,
+    print_result,
+)
+from adderclaw.terminal.commands.run import InputFiles, InputsGiven, ProviderName, RunModel, parse_inputs
 from adderclaw.terminal.commands.schedule_run import run_now, tick_once
 from adderclaw.terminal.limit_options import limits
 from adderclaw.terminal.output import print_json
@@ -124,10 +132,10 @@ def add(
     what = RunRequest(
         message=message,
         task=task,
-        agentfile=_full(agentfile),
+        agentfile=_absolute(agentfile),
         sop=os.path.abspath(sop) if sop is not None and os.path.isfile(sop) else sop,
-        spec=_full(spec),
-        inputs=inputs_given(input_values or [], files or []) or None,
+        spec=_absolute(spec),
+        inputs=parse_inputs(input_values or [], files or []) or None,
         workspace=loaded.workspace,
         profile=profile,
         provider=provider,
@@ -135,7 +143,7 @@ def add(
     )
     new = New(
         name=name,
-        what=_limited(what, limit),
+        what=_with_limits(what, limit),
         cron=cron,
         every=every,
         at=at,
@@ -156,20 +164,20 @@ def add(
     _add(new, config, output_format, dry_run=dry_run)
 
 
-def _full(path: str | None) -> str | None:
+def _absolute(path: str | None) -> str | None:
     return None if path is None else os.path.abspath(os.path.expanduser(path))
 
 
-def _limited(what: RunRequest, limit_options: list[str] | None) -> RunRequest:
+def _with_limits(what: RunRequest, limit_options: list[str] | None) -> RunRequest:
     allowed: dict[Any, float] = {**limits(limit_options)}
     rounds = allowed.pop("rounds", None)
     return replace(what, limits=allowed or None, rounds=None if rounds is None else int(rounds))
 
 
 def _add(new: New, config: str | None, output_format: str, *, dry_run: bool) -> None:
-    extra: Json = {"config": _full(config)} if config else {}
+    extra: Json = {"config": _absolute(config)} if config else {}
     schedule = adding.made(new, Options(config_file=config), _key(), time.time(), person("cli"), extra)
-    with _opened(config) as store:
+    with _open_store(config) as store:
         if not dry_run:
             adding.added(store, schedule)
         row = shown.row(store, schedule, time.time())
@@ -181,7 +189,7 @@ def _add(new: New, config: str | None, output_format: str, *, dry_run: bool) -> 
     if secret:
         print(f"secret: {secret}")
         print(f"It is shown this once. Requests go to /triggers/{new.name} of `adderclaw serve`; see docs/channels.md.")
-    print("nothing was added (--dry-run)" if dry_run else _who_begins(config, by_request=new.webhook is not None))
+    print("nothing was added (--dry-run)" if dry_run else _added_text(config, by_request=new.webhook is not None))
 
 
 def _secret(schedule: Schedule) -> str:
@@ -190,8 +198,8 @@ def _secret(schedule: Schedule) -> str:
     return webhook_secrets.make(configuration.home(), f"trigger:{schedule.id}", time.time())
 
 
-def _who_begins(config: str | None, *, by_request: bool) -> str:
-    with _opened(config) as store:
+def _added_text(config: str | None, *, by_request: bool) -> str:
+    with _open_store(config) as store:
         server = ticking.server_that_ticks(store)
     if server:
         return f"added: the server at {visible(server)} begins it"
@@ -206,7 +214,7 @@ def list_schedules(config: ConfigFile = None, output_format: OutputFormat = "tex
 
     Example: adderclaw schedule list
     """
-    with _opened(config) as store:
+    with _open_store(config) as store:
         key = _key()
         schedule_rows = [shown.row(store, row, time.time(), key) for row in rows.listing(store)]
     if output_format == "json":
@@ -214,7 +222,7 @@ def list_schedules(config: ConfigFile = None, output_format: OutputFormat = "tex
         return
     for row in schedule_rows:
         after = row.next_text[0] if row.next_text and row.state != "paused" else "–"
-        last = _shortened(_outcome(row.last)) if row.last is not None else "never ran"
+        last = _shorten(_outcome(row.last)) if row.last is not None else "never ran"
         print(visible(f"{row.name:<20}  {row.state:<8}  {row.when_text}  next {after}  {last}", keep_newlines=False))
     if not schedule_rows:
         print("no schedules")
@@ -226,7 +234,7 @@ def show(name: Name, config: ConfigFile = None, output_format: OutputFormat = "t
 
     Example: adderclaw schedule show nightly
     """
-    with _opened(config) as store:
+    with _open_store(config) as store:
         schedule = rows.get(store, name)
         row = shown.row(store, schedule, time.time(), _key())
         history = shown.history(store, schedule, 5)
@@ -244,7 +252,7 @@ def history(name: Name, limit: Limit = 20, config: ConfigFile = None, output_for
 
     Example: adderclaw schedule history nightly
     """
-    with _opened(config) as store:
+    with _open_store(config) as store:
         schedule = rows.get(store, name)
         fired_rows = shown.history(store, schedule, limit)
     if output_format == "json":
@@ -262,14 +270,14 @@ def remove(name: Name, config: ConfigFile = None, output_format: OutputFormat = 
 
     Example: adderclaw schedule remove nightly
     """
-    with _opened(config) as store:
+    with _open_store(config) as store:
         schedule = rows.get(store, name)
         rows.remove(store, schedule)
     if schedule.when["kind"] == "webhook":
         from adderclaw.models.credentials import webhook_secrets
 
         webhook_secrets.forget(configuration.home(), f"trigger:{schedule.id}")
-    said({"name": schedule.name, "removed": True}, f"{schedule.name}: removed", output_format)
+    print_result({"name": schedule.name, "removed": True}, f"{schedule.name}: removed", output_format)
 
 
 @app.command()
@@ -291,11 +299,11 @@ def resume(name: Name, config: ConfigFile = None, output_format: OutputFormat = 
 
 
 def _pause(name: str, config: str | None, output_format: str, at: float | None) -> None:
-    with _opened(config) as store:
+    with _open_store(config) as store:
         rows.pause(store, rows.get(store, name), at)
         row = shown.row(store, rows.get(store, name), time.time(), _key())
     after = f"; next {row.next_text[0]}" if at is None and row.next_text else ""
-    said(freeze(row), f"{row.name}: {row.state}{after}", output_format)
+    print_result(freeze(row), f"{row.name}: {row.state}{after}", output_format)
 
 
 @app.command()
@@ -304,12 +312,12 @@ def approve(name: Name, config: ConfigFile = None, output_format: OutputFormat =
 
     Example: adderclaw schedule approve nightly
     """
-    with _opened(config) as store:
+    with _open_store(config) as store:
         before = rows.get(store, name)
         now = adding.approved(store, before, Options(config_file=config), _key())
         row = shown.row(store, now, time.time())
     changed = f"{before.pin[:12]} → {now.pin[:12]}" if before.pin != now.pin else f"{now.pin[:12]}, as before"
-    said(
+    print_result(
         freeze(row), visible(f"{row.name}: {row.what_text} is approved ({changed})", keep_newlines=False), output_format
     )
 
@@ -362,7 +370,7 @@ def _hand_over(name: str, config: str | None, output_format: str) -> None:
             await link.close()
 
     row = asyncio.run(handed_over())
-    said(row, str(row["run_id"] or row["state"]), output_format)
+    print_result(row, str(row["run_id"] or row["state"]), output_format)
 
 
 # ------------------------------------------------------------------ what they share
@@ -373,7 +381,7 @@ def _key() -> bytes:
 
 
 @contextmanager
-def _opened(config: str | None) -> Generator[Store]:
+def _open_store(config: str | None) -> Generator[Store]:
     store = Store.open(questions.store_path(config))
     try:
         yield store
@@ -390,10 +398,10 @@ def _print_row(row: ScheduleRow) -> None:
         ("when", row.when_text),
         ("what", row.what_text),
         ("workspace", row.workspace),
-        ("missed", f"{agreed['missed']}, after {_spelled(agreed['grace'])}"),
+        ("missed", f"{agreed['missed']}, after {_terms_text(agreed['grace'])}"),
         ("overlap", agreed["overlap"]),
         ("interrupted", agreed.get("interrupted", "resume")),
-        ("jitter", _spelled(agreed["jitter"]) if agreed["jitter"] else ""),
+        ("jitter", _terms_text(agreed["jitter"]) if agreed["jitter"] else ""),
         ("limits", ", ".join(f"{name} {value:g}" for name, value in bounds.items())),
         ("budget", f"${agreed['budget']:g} a {agreed['period']}, ${row.spent:g} used" if "budget" in agreed else ""),
         ("pinned", row.pinned[:12]),
@@ -405,7 +413,7 @@ def _print_row(row: ScheduleRow) -> None:
         print(visible(f"{'next' if not position else '':<10} {text}", keep_newlines=False))
 
 
-def _spelled(seconds: float) -> str:
+def _terms_text(seconds: float) -> str:
     from adderclaw.flows.schedules.when import spelled
 
     return spelled(seconds)
@@ -417,7 +425,7 @@ def _print_fired(fired: FiredRow, zone: str) -> None:
     print(visible(f"{shown.due_text(fired, zone):<40}  {_outcome(fired)}{cost}{run_id}", keep_newlines=False))
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """For a list: `schedule history` has it whole."""
     return text if len(text) <= 60 else f"{text[:59]}…"
 

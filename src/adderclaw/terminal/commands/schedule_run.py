@@ -27,27 +27,27 @@ from adderclaw.flows.schedules.tick import Scheduler
 from adderclaw.storage import Store, runs
 from adderclaw.storage import schedules as rows
 from adderclaw.storage.schedules import Fired
-from adderclaw.terminal.commands.common import said
+from adderclaw.terminal.commands.common import print_result
 from adderclaw.terminal.output import print_json
 
 STOPPED = "the emergency stop is set: nothing begins; `adderclaw estop --clear` lifts it"
-SERVED = "the server at {address} ticks these schedules: nothing to do here"
-FINE = ("completed", "needs_input")
+SERVER_TICKS = "the server at {address} ticks these schedules: nothing to do here"
+SUCCESSFUL = ("completed", "needs_input")
 """Outcomes that a tick does not complain of: a question that waits is told by notices and lists."""
 
 
-def _nobody(runtime: Runtime) -> Operator:
+def _no_operator(runtime: Runtime) -> Operator:
     """Nobody sits here: what would be asked is denied, unless another process has time to answer."""
     return Nobody(waits=runtime.config.security.approval_timeout_seconds > 0)
 
 
-class _Here:
+class _LocalScheduler:
     """A scheduler whose runs live in this process; a signal ends them at a safe point."""
 
     def __init__(self, config: str | None) -> None:
         self.options = Options(config_file=config)
         self.store = Store.open(questions.store_path(config))
-        self.runs = Runs("schedule", _nobody)
+        self.runs = Runs("schedule", _no_operator)
         self.scheduler = ticking.scheduler(self.store, SystemClock(), self.runs, self.options, "command")
         self.got = 0
 
@@ -79,10 +79,10 @@ class _Here:
 
 def tick_once(config: str | None, output_format: str) -> int:
     """Begin what is due, wait for it, say what came of it; the exit code."""
-    here = _Here(config)
+    here = _LocalScheduler(config)
     try:
         if address := ticking.server_that_ticks(here.store):
-            said({"server": address, "due": []}, SERVED.format(address=address), output_format)
+            print_result({"server": address, "due": []}, SERVER_TICKS.format(address=address), output_format)
             return 0
         if os.path.lexists(os.path.join(configuration.home(), home_names.ESTOP)):
             raise Stopped(STOPPED)
@@ -114,13 +114,13 @@ def tick_once(config: str | None, output_format: str) -> int:
 
 def _is_fine(row: Fired) -> bool:
     if row.state == "ended":
-        return row.outcome in FINE
+        return row.outcome in SUCCESSFUL
     return row.state in ("queued", "skipped", "missed", "running")
 
 
 def run_now(name: str, config: str | None, output_format: str) -> int:
     """Begin one now, wait for it, and print what it answered; the exit code is the outcome's."""
-    here = _Here(config)
+    here = _LocalScheduler(config)
     try:
         schedule = rows.get(here.store, name)
 

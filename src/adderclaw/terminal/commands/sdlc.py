@@ -15,7 +15,7 @@ from adderclaw.flows.sdlc.conversation_phase import Ask, Desk, Seen
 from adderclaw.storage.sdlc import phases
 from adderclaw.terminal.commands import sdlc_proof
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group
-from adderclaw.terminal.operators import asker
+from adderclaw.terminal.operators import terminal_question
 from adderclaw.terminal.output import print_json
 from adderclaw.terminal.sdlc_status import status_lines
 
@@ -146,11 +146,11 @@ def approve(
         if not yes:
             _ask(desk, chosen, seen)
         moved = conversation_phase.approve(desk, chosen, seen, new_baseline=new_baseline)
-    _tell(moved, as_json=output_format == "json")
+    _print_move(moved, as_json=output_format == "json")
 
 
 def _ask(desk: Desk, chosen: str, seen: Seen) -> None:
-    ask = asker()
+    ask = terminal_question()
     if ask is None:
         fix = "run this at a terminal, or give --yes if you have read it"
         raise NeedsInput(f"the {seen.what} of {chosen} has to be approved by the operator: {fix}")
@@ -177,19 +177,23 @@ def transition(
 
     Example: adderclaw sdlc transition planning
     """
-    move(phase, conversation, workspace, config, as_json=output_format == "json")
+    change_phase(phase, conversation, workspace, config, as_json=output_format == "json")
 
 
-def move(phase: str, conversation: str | None, workspace: str | None, config: str | None, *, as_json: bool) -> None:
+def change_phase(
+    phase: str, conversation: str | None, workspace: str | None, config: str | None, *, as_json: bool
+) -> None:
     to = phases.named(phase)
     with conversation_phase.opened(config, workspace, "cli") as desk:
         moved = conversation_phase.transition(desk, conversation_phase.conversation(desk, conversation), to)
-    _tell(moved, as_json=as_json)
+    _print_move(moved, as_json=as_json)
     if to == "test":
-        sdlc_proof.entered(Options(config_file=config, workspace=workspace, here=True), moved["conversation"])
+        sdlc_proof.run_tests_on_entry(
+            Options(config_file=config, workspace=workspace, here=True), moved["conversation"]
+        )
 
 
-def _tell(moved: Json, *, as_json: bool) -> None:
+def _print_move(moved: Json, *, as_json: bool) -> None:
     if as_json:
         print_json(clean(moved))
         return

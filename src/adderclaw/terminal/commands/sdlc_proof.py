@@ -19,9 +19,9 @@ from adderclaw.terminal.commands.common import (
     StreamOutput,
     WorkspaceDir,
 )
-from adderclaw.terminal.commands.plain import chooser
+from adderclaw.terminal.commands.plain import key_chooser
 from adderclaw.terminal.limit_options import limits
-from adderclaw.terminal.one_shot import show_outcome, stream
+from adderclaw.terminal.one_shot import print_event, show_outcome
 from adderclaw.terminal.output import StreamFormat, json_line
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run_tests(
         workspace=workspace,
         provider=provider,
         model=model,
-        choose=chooser(config),
+        choose=key_chooser(config),
         here=True,
         overrides=overrides(None, None, None, limits(limit)),
     )
@@ -76,20 +76,20 @@ def run_tests(
         chosen = conversation_phase.conversation(desk, conversation)
         if withdraw is not None:
             coverage.withdraw(desk, chosen, withdraw, reason)
-    raise typer.Exit(proved(options, chosen, output_format))
+    raise typer.Exit(prove_plan(options, chosen, output_format))
 
 
-def proved(options: Options, conversation_id: str, output_format: StreamFormat) -> int:
+def prove_plan(options: Options, conversation_id: str, output_format: StreamFormat) -> int:
     """Run the proof of a conversation's plan, and print what came of it."""
     from adderclaw.flows.sdlc.begin_proof import prove
 
     with conversation_phase.opened(options.config_file, options.workspace, "cli") as desk:
         proof = coverage.ready(desk, options, conversation_id)
-    hear = ("stream", stream) if output_format == "stream-json" else None
+    hear = ("stream", print_event) if output_format == "stream-json" else None
     return asyncio.run(prove(proof, hear=hear, show=lambda report: _show(report, output_format))).exit_code
 
 
-def entered(options: Options, conversation_id: str) -> None:
+def run_tests_on_entry(options: Options, conversation_id: str) -> None:
     """The conversation is in `test` now: its tests are generated and run. It stays there, whatever comes of them."""
     from adderclaw.flows.sdlc.begin_proof import prove
 
@@ -98,12 +98,12 @@ def entered(options: Options, conversation_id: str) -> None:
             return
         proof = coverage.ready(desk, options, conversation_id)
     try:
-        asyncio.run(prove(proof, show=lambda report: _note(report.result)))
+        asyncio.run(prove(proof, show=lambda report: _print_note(report.result)))
     except UsageError as error:  # no model is chosen, for one: the phase is entered all the same
         print(f"note: no test is generated yet: {visible(str(error))}; then `adderclaw sdlc test`", file=sys.stderr)
 
 
-def _note(result: "TurnResult") -> None:
+def _print_note(result: "TurnResult") -> None:
     reason = f": {result.reason}" if result.reason else ""
     print(visible(f"note: tests {result.outcome}: {result.answer}{reason}"), file=sys.stderr)
 

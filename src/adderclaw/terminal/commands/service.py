@@ -23,7 +23,7 @@ app = group("Run the server in the background: install, start, stop, look at it.
 NOT_RUNNING = 3
 """The exit code of `systemctl status` for a unit that does not run."""
 
-By = Annotated[
+Manager = Annotated[
     BackendName | None,
     typer.Option("--backend", help="systemd or launchd; by default the installed one, else the one that works here."),
 ]
@@ -47,7 +47,7 @@ def serve_options(arguments: Sequence[str]) -> dict[str, Any]:
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def install(
     context: typer.Context,
-    by: By = None,
+    by: Manager = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written, and write nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also over a file that `install` did not write.")] = False,
 ) -> None:
@@ -84,7 +84,7 @@ def _refuse_second(chosen: Backend) -> None:
 
 
 @app.command()
-def uninstall(by: By = None) -> None:
+def uninstall(by: Manager = None) -> None:
     """End the server and remove what `install` wrote. Logs stay.
 
     Example: adderclaw service uninstall
@@ -98,51 +98,51 @@ def uninstall(by: By = None) -> None:
 
 
 @app.command()
-def start(by: By = None) -> None:
+def start(by: Manager = None) -> None:
     """Start the server in the background, and wait until it listens.
 
     Example: adderclaw service start
     """
-    chosen = _installed(by)
+    chosen = _installed_service(by)
     if (before := chosen.status()).state == "running":
-        print(visible(f"runs already: {_where(before)}", keep_newlines=False))
+        print(visible(f"runs already: {_process_text(before)}", keep_newlines=False))
         return
     chosen.start()
-    print(visible(f"started: {_where(chosen.status())}", keep_newlines=False))
+    print(visible(f"started: {_process_text(chosen.status())}", keep_newlines=False))
 
 
 @app.command()
-def stop(by: By = None) -> None:
+def stop(by: Manager = None) -> None:
     """End the server at a safe point, and wait for that.
 
     Example: adderclaw service stop
     """
-    chosen = _installed(by)
+    chosen = _installed_service(by)
     before = chosen.status()
     chosen.stop()
     print("stopped" if before.state in ("running", "starting", "stopping") else "it did not run")
 
 
 @app.command()
-def restart(by: By = None) -> None:
+def restart(by: Manager = None) -> None:
     """End the server and start it anew.
 
     Example: adderclaw service restart
     """
-    chosen = _installed(by)
+    chosen = _installed_service(by)
     chosen.stop()
     chosen.start()
-    print(visible(f"started: {_where(chosen.status())}", keep_newlines=False))
+    print(visible(f"started: {_process_text(chosen.status())}", keep_newlines=False))
 
 
 @app.command()
-def status(by: By = None, output_format: OutputFormat = "text") -> None:
+def status(by: Manager = None, output_format: OutputFormat = "text") -> None:
     """Say how the service is doing. The exit code is 0 while it runs, else 3.
 
     Example: adderclaw service status
     """
     chosen = backend.installed(by)
-    service_status = chosen.status() if chosen is not None else _without_service()
+    service_status = chosen.status() if chosen is not None else _status_without_service()
     about: Json = {
         "backend": chosen.name if chosen is not None else "",
         "installed": chosen is not None,
@@ -163,23 +163,23 @@ def status(by: By = None, output_format: OutputFormat = "text") -> None:
 def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=100_000, help="How many of the last lines.")] = 50,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
-    by: By = None,
+    by: Manager = None,
 ) -> None:
     """Print what the server said.
 
     Example: adderclaw service logs -n 20
     """
-    _installed(by).logs(lines, follow=follow)
+    _installed_service(by).logs(lines, follow=follow)
 
 
-def _installed(by: BackendName | None) -> Backend:
+def _installed_service(by: BackendName | None) -> Backend:
     chosen = backend.installed(by)
     if chosen is None:
         raise UsageError(NOT_INSTALLED)
     return chosen
 
 
-def _without_service() -> Status:
+def _status_without_service() -> Status:
     """A server may run in a terminal, or under a supervisor of the operator's."""
     from adderclaw.server import listening
 
@@ -214,7 +214,7 @@ def _schedules() -> Json:
     return {"waiting": len(waiting), "next": strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(at)) if at is not None else ""}
 
 
-def _where(status: Status) -> str:
+def _process_text(status: Status) -> str:
     pid = f"process {status.pid}" if status.pid else status.state
     return f"{pid} at {address}" if (address := _address(status)) else pid
 

@@ -17,7 +17,7 @@ from adderclaw.terminal.output import print_json
 app = group("Set AdderClaw up.")
 
 
-class Done(NamedTuple):
+class InitResult(NamedTuple):
     """What `init` found and made."""
 
     config_file: str
@@ -42,17 +42,17 @@ def init(output_format: OutputFormat = "text") -> None:
         print('ready: adderclaw agent -m "hello"')
 
 
-def _print(done: Done) -> None:
+def _print(done: InitResult) -> None:
     for path in done.created:
         print(f"created {path}")
     for path in done.kept:
         print(f"was there: {path}")
 
 
-def _initialise() -> Done:
+def _initialise() -> InitResult:
     own = home()
     try:
-        done = Done(operator_file.file_of(own), [], [])
+        done = InitResult(operator_file.file_of(own), [], [])
         _private_folder(own, done)
         new = not os.path.lexists(done.config_file)
         if new:
@@ -73,7 +73,7 @@ def _initialise() -> Done:
     return done
 
 
-def _private_folder(own: str, done: Done) -> None:
+def _private_folder(own: str, done: InitResult) -> None:
     new = not os.path.isdir(own)
     os.makedirs(own, mode=0o700, exist_ok=True)
     if stat.S_IMODE(os.stat(own).st_mode) & 0o077:
@@ -81,7 +81,7 @@ def _private_folder(own: str, done: Done) -> None:
     done.note(own, new=new)
 
 
-def _database_and_receipts(config: Config, own: str, done: Done) -> None:
+def _database_and_receipts(config: Config, own: str, done: InitResult) -> None:
     from adderclaw.agent.session.clock import SystemClock, random_ids
     from adderclaw.storage import Store
     from adderclaw.storage.ledger.ledger import Ledger
@@ -120,9 +120,9 @@ def onboard(
 
     Example: adderclaw onboard --provider anthropic --api-key-env ANTHROPIC_API_KEY --yes
     """
-    flags = asked.Given(provider, model, base_url, api_key_env, autonomy)
-    answers = asked.chosen(asked.Asker(yes), flags, test=test, key_on_stdin=api_key_stdin)
+    flags = asked.Flags(provider, model, base_url, api_key_env, autonomy)
+    answers = asked.choose_answers(asked.Asker(yes), flags, test=test, key_on_stdin=api_key_stdin)
     done = _initialise()
     _print(done)
-    asked.written(answers, done.config_file, by_flag=autonomy is not None)
+    asked.write_answers(answers, done.config_file, by_flag=autonomy is not None)
     offer_claude.offer(False if claude is None and yes else claude)

@@ -38,7 +38,7 @@ def list_skills(
 
     Example: adderclaw skills list --skills-dir ./skills
     """
-    known = _loaded(skills_dir, config, workspace)
+    known = _load_catalogue(skills_dir, config, workspace)
     if output_format == "json":
         print_json(parts.of_catalogue(known))
         return
@@ -73,7 +73,7 @@ def inspect_skill(
 
     Example: adderclaw skills inspect workspace-inventory --show-frontmatter --show-sections
     """
-    skill = _named(_loaded(skills_dir, config, workspace), name)
+    skill = _require_skill(_load_catalogue(skills_dir, config, workspace), name)
     shown = {**parts.skill(skill)} | _files(skill)
     if show_frontmatter:
         shown["frontmatter"] = skill.fields
@@ -94,7 +94,7 @@ def validate_skill(
 
     Example: adderclaw skills validate ./skills/workspace-inventory
     """
-    skills = _at(path)
+    skills = _skills_at(path)
     bad = [skill for skill in skills if skill.diagnosis]
     if output_format == "json":
         print_json({"valid": not bad, "skills": [parts.skill(skill) for skill in skills]})
@@ -105,7 +105,7 @@ def validate_skill(
                 print(f"    {text}")
             for text in skill.repairs:
                 print(f"    repaired: {text}")
-            for text in _outward(skill):
+            for text in _skill_json(skill):
                 print(f"    blocked: {text} lies outside of the skill's folder")
     if bad:
         raise typer.Exit(EXIT_CODES["error"])
@@ -114,7 +114,7 @@ def validate_skill(
 # ------------------------------------------------------------------ finding
 
 
-def _loaded(skills_dir: str | None, config: str | None, workspace: str | None) -> Catalogue:
+def _load_catalogue(skills_dir: str | None, config: str | None, workspace: str | None) -> Catalogue:
     if skills_dir is not None and not os.path.isdir(os.path.expanduser(skills_dir)):
         raise UsageError(f"--skills-dir: {skills_dir!r} is not a folder")
     overrides: Json = {"skills": {"dir": os.path.abspath(os.path.expanduser(skills_dir))}} if skills_dir else {}
@@ -123,7 +123,7 @@ def _loaded(skills_dir: str | None, config: str | None, workspace: str | None) -
     return catalogue.load(located(runtime))
 
 
-def _named(known: Catalogue, name: str) -> Skill:
+def _require_skill(known: Catalogue, name: str) -> Skill:
     skill = known.find(name) or next((candidate for candidate in known.invalid if candidate.name == name), None)
     if skill is None:
         from adderclaw.core.decode import nearest
@@ -133,7 +133,7 @@ def _named(known: Catalogue, name: str) -> Skill:
     return skill
 
 
-def _at(path: str) -> list[Skill]:
+def _skills_at(path: str) -> list[Skill]:
     """The skill at a path, or those in a folder of skills."""
     whole = followed(os.path.expanduser(path))
     if os.path.basename(whole) in catalogue.NAMES and os.path.isfile(whole):
@@ -158,11 +158,11 @@ def _files(skill: Skill) -> Json:
             {"path": script.way, "interpreter": script.interpreter, "summary": script.summary}
             for script in skill_scripts
         ],
-        "outside": list(_outward(skill)),
+        "outside": list(_skill_json(skill)),
     }
 
 
-def _outward(skill: Skill) -> tuple[str, ...]:
+def _skill_json(skill: Skill) -> tuple[str, ...]:
     try:
         return scripts.outward(Disclosure(skill, max_bytes=0, max_tokens=0).body())
     except Refused:

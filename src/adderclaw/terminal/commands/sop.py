@@ -28,9 +28,9 @@ from adderclaw.terminal.commands.common import (
     StreamOutput,
     WorkspaceDir,
     group,
-    said,
+    print_result,
 )
-from adderclaw.terminal.commands.plain import chooser
+from adderclaw.terminal.commands.plain import key_chooser
 from adderclaw.terminal.commands.run import (
     DebugLlm,
     Detached,
@@ -39,10 +39,10 @@ from adderclaw.terminal.commands.run import (
     RunModel,
     RunProfile,
     WaitForQuota,
-    execute,
+    execute_driver,
     hand_over,
-    inputs_given,
-    show_again,
+    parse_inputs,
+    print_completed,
 )
 from adderclaw.terminal.limit_options import limits
 from adderclaw.terminal.output import StreamFormat, print_json
@@ -61,7 +61,7 @@ def list_sops(workspace: WorkspaceDir = None, config: ConfigFile = None, output_
 
     Example: adderclaw sop list
     """
-    rows = sops.listed(_looking(config, workspace))
+    rows = sops.listed(_read_options(config, workspace))
     if output_format == "json":
         print_json(rows)
         return
@@ -71,7 +71,7 @@ def list_sops(workspace: WorkspaceDir = None, config: ConfigFile = None, output_
         about = f"  {row['description']}" if row["description"] else ""
         print(visible(f"{row['name']:<20}  {row['scope']:<9}  {what}{hidden}{about}", keep_newlines=False))
     if not rows:
-        folders = " or ".join(folder.text for _, folder in find.where(_looking(config, workspace)).folders)
+        folders = " or ".join(folder.text for _, folder in find.where(_read_options(config, workspace)).folders)
         print(visible(f"no SOPs: write one as NAME/SOP.toml in {folders}"))
 
 
@@ -86,7 +86,7 @@ def validate(
 
     Example: adderclaw sop validate daily-check
     """
-    options = _looking(config, workspace)
+    options = _read_options(config, workspace)
     folders, known = find.where(options), tool_check.known(options)
     sop_files = [find.find(name, folders) for name in names] if names else find.listed(folders)
     problems: dict[str, list[str]] = {}
@@ -135,7 +135,7 @@ def run(
     allowed = _limits(limit)
     over = overrides(None, None, debug_llm, allowed, wait_for_quota=wait_for_quota)
     options = _options(config, workspace, provider, model, profile, over)
-    inputs = inputs_given(input_values or [], files or [])
+    inputs = parse_inputs(input_values or [], files or [])
     task_driver = driver.prepare(options, sop, inputs)
     if dry_run:
         if output_format == "text":
@@ -147,7 +147,7 @@ def run(
         settings = {"profile": profile, "provider": provider, "model": model, "inputs": inputs, "limits": allowed}
         hand_over(task_driver, sop, None, {**settings, "skills_dir": None}, output_format)
         return
-    raise typer.Exit(execute(task_driver, output_format))
+    raise typer.Exit(execute_driver(task_driver, output_format))
 
 
 @app.command()
@@ -161,10 +161,10 @@ def show(
 
     Example: adderclaw sop show daily-check
     """
-    options = _looking(config, workspace)
-    state = _state(options, what)
+    options = _read_options(config, workspace)
+    state = _run_state(options, what)
     if state is not None:
-        said(state, _run_text(state), output_format)
+        print_result(state, _run_text(state), output_format)
         return
     sop_file = find.find(what, find.where(options))
     shown = sops.described(find.load(sop_file, tool_check.known(options)), sop_file)
@@ -193,7 +193,7 @@ def resume(
     Example: adderclaw sop resume 20260512-140000-1f2e3d4c
     """
     options = _options(config, None, provider, model, profile, overrides(None, None, None, _limits(limit)))
-    _go_on(options, run_id, output_format)
+    _continue_run(options, run_id, output_format)
 
 
 @app.command()
@@ -211,7 +211,7 @@ def approve(
     Example: adderclaw sop approve 20260512-140000-1f2e3d4c
     """
     options = _options(config, None, None, None, None, {})
-    path, run = _waits(options, run_id)
+    path, run = _waiting_run(options, run_id)
     for line in run.shown.split("\n"):
         print(f"  | {line}", file=sys.stderr)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
@@ -226,20 +226,20 @@ def approve(
         return
     print(f"adderclaw: {answered.id}: {answered.answer}", file=sys.stderr)
     try:
-        _go_on(options, run.run_id, output_format)
+        _continue_run(options, run.run_id, output_format)
     except InUse:
         print(f"adderclaw: run {run.run_id} goes on in another process", file=sys.stderr)
 
 
-def _go_on(options: Options, run_id: str, output_format: StreamFormat) -> None:
+def _continue_run(options: Options, run_id: str, output_format: StreamFormat) -> None:
     try:
         task_driver: Driver = resumed(options, run_id)
     except Completed as ended:
-        show_again(ended, output_format)
+        print_completed(ended, output_format)
         return
     if task_driver.opening.kind != "sop":
         raise UsageError(f"run {task_driver.opening.again} is none of a SOP: `adderclaw run --resume` goes on with it")
-    raise typer.Exit(execute(task_driver, output_format))
+    raise typer.Exit(execute_driver(task_driver, output_format))
 
 
 def _options(
@@ -258,7 +258,7 @@ def _options(
         profile=profile,
         headless=True,
         asks="maybe",  # as for `agent`: the built-in provider answers where no other is chosen
-        choose=chooser(config),
+        choose=key_chooser(config),
         overrides=over,
     )
 
@@ -270,11 +270,11 @@ def _limits(limit_options: list[str] | None) -> dict[str, float]:
     return allowed
 
 
-def _looking(config: str | None, workspace: str | None) -> Options:
+def _read_options(config: str | None, workspace: str | None) -> Options:
     return Options(config_file=config, workspace=workspace)
 
 
-def _state(options: Options, run_id: str) -> SopState | None:
+def _run_state(options: Options, run_id: str) -> SopState | None:
     """How far a run has come; None where there is no run of that id."""
     if find.is_path(run_id):
         return None
@@ -296,7 +296,7 @@ class _Waiting(NamedTuple):
     """What is answered, whole."""
 
 
-def _waits(options: Options, run_id: str) -> tuple[str, _Waiting]:
+def _waiting_run(options: Options, run_id: str) -> tuple[str, _Waiting]:
     """The database, and the question that a run waits with."""
     path = load(config_file=options.config_file).config.memory.path
     store = Store.open(path, read_only=True)

@@ -20,7 +20,7 @@ from adderclaw.terminal.commands.common import (
     WorkspaceDir,
     group,
 )
-from adderclaw.terminal.commands.plain import chooser
+from adderclaw.terminal.commands.plain import key_chooser
 from adderclaw.terminal.limit_options import limits
 from adderclaw.terminal.output import print_json
 
@@ -58,7 +58,7 @@ def show(workspace: WorkspaceDir = None, config: ConfigFile = None, output_forma
 
     Example: adderclaw spec status
     """
-    loaded, project, now = _known(workspace, config)
+    loaded, project, now = _load_status(workspace, config)
     outdated = {scenario.id for scenario in _outdated(loaded, project, now)}
     if output_format == "json":
         rows: list[Json] = [
@@ -103,9 +103,9 @@ def verify(
     """
     from adderclaw.config.legacy.options import Options, overrides
     from adderclaw.flows.spec.driver import prepare
-    from adderclaw.terminal.commands.run import execute
+    from adderclaw.terminal.commands.run import execute_driver
 
-    loaded, project, now = _known(workspace, config)
+    loaded, project, now = _load_status(workspace, config)
     passed = [scenario for scenario in now.wanted if scenario.passed]
     if not passed or (not everything and not _outdated(loaded, project, now)):
         count = len(passed)
@@ -124,11 +124,11 @@ def verify(
         model=model,
         headless=True,
         asks="must",
-        choose=chooser(config),
+        choose=key_chooser(config),
         here=True,
         overrides=overrides(None, None, None, limits(limit)),
     )
-    raise typer.Exit(execute(prepare(options, None, None, "all" if everything else "changed"), output_format))
+    raise typer.Exit(execute_driver(prepare(options, None, None, "all" if everything else "changed"), output_format))
 
 
 @app.command()
@@ -137,7 +137,7 @@ def block(scenario: ScenarioId, reason: Reason, workspace: WorkspaceDir = None, 
 
     Example: adderclaw spec block SC-F001 --reason "waits for the key of the mail server"
     """
-    _set(status.block(_project(workspace, config), scenario, _given(reason)), scenario)
+    _set_mark(status.block(_project(workspace, config), scenario, _require_scenario(reason)), scenario)
 
 
 @app.command()
@@ -146,7 +146,7 @@ def unblock(scenario: ScenarioId, workspace: WorkspaceDir = None, config: Config
 
     Example: adderclaw spec unblock SC-F001
     """
-    _set(status.block(_project(workspace, config), scenario, ""), scenario)
+    _set_mark(status.block(_project(workspace, config), scenario, ""), scenario)
 
 
 @app.command()
@@ -161,14 +161,16 @@ def deprecate(
 
     Example: adderclaw spec deprecate SC-F001 --reason "logins come from the company's own server"
     """
-    _set(status.deprecate(_project(workspace, config), scenario, "" if undo else _given(reason)), scenario)
+    _set_mark(
+        status.deprecate(_project(workspace, config), scenario, "" if undo else _require_scenario(reason)), scenario
+    )
 
 
 def _project(workspace: str | None, config: str | None) -> str:
     return os.path.realpath(load(config_file=config, workspace=workspace, here=True).workspace)
 
 
-def _known(workspace: str | None, config: str | None) -> tuple[Loaded, str, Status]:
+def _load_status(workspace: str | None, config: str | None) -> tuple[Loaded, str, Status]:
     """The project with its scenarios. Raises UsageError where it has none."""
     loaded = load(config_file=config, workspace=workspace, here=True)
     project = os.path.realpath(loaded.workspace)
@@ -185,13 +187,13 @@ def _outdated(loaded: Loaded, project: str, now: Status) -> tuple[Scenario, ...]
     )
 
 
-def _given(reason: str) -> str:
+def _require_scenario(reason: str) -> str:
     if not reason.strip():
         raise UsageError('say why, with --reason "…"')
     return reason
 
 
-def _set(now: Status, scenario: str) -> None:
+def _set_mark(now: Status, scenario: str) -> None:
     chosen = next(chosen for chosen in now.scenarios if chosen.id == scenario)
     print(visible(f"{_state(now, chosen)}: {chosen.id} {chosen.name}", keep_newlines=False))
 

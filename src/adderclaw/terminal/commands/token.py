@@ -19,7 +19,7 @@ from adderclaw.storage import Store, clients
 from adderclaw.storage.clients import ClientRow
 from adderclaw.storage.ledger.log_files import operators_key
 from adderclaw.storage.text import plain
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, print_result
 from adderclaw.terminal.output import print_json
 
 app = group("Make, list and revoke the tokens of the server's clients.")
@@ -53,7 +53,7 @@ def create(
     """
     if not NAME.fullmatch(name) or name != name.strip():
         raise UsageError(f"{name!r} is no name for a client: up to 64 letters, digits, spaces and .@+-_")
-    store, key = _opened(config)
+    store, key = _open_store(config)
     try:
         if any(row.name == name and row.state(time.time()) == "valid" for row in clients.listing(store)):
             raise UsageError(f"there is a client {name!r} already: choose another name, or revoke that one first")
@@ -113,15 +113,15 @@ def revoke(
 
     Example: adderclaw token revoke laptop
     """
-    store, _ = _opened(config)
+    store, _ = _open_store(config)
     try:
         row = clients.revoke(store, id, time.time())
     finally:
         store.close()
-    said(_as_json(row), visible(f"{row.id} {row.name}: revoked", keep_newlines=False), output_format)
+    print_result(_as_json(row), visible(f"{row.id} {row.name}: revoked", keep_newlines=False), output_format)
 
 
-def _opened(config: str | None) -> tuple[Store, bytes]:
+def _open_store(config: str | None) -> tuple[Store, bytes]:
     return Store.open(questions.store_path(config)), operators_key(os.path.join(home(), home_names.RECEIPT_KEY))
 
 

@@ -23,7 +23,7 @@ from adderclaw.core.types import ToolCall
 from adderclaw.policy.case import Decision
 from adderclaw.storage import Store, runs, transcript
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
-from adderclaw.terminal.operators import OwnHand, Terminal
+from adderclaw.terminal.operators import OperatorAtWork, Terminal
 from adderclaw.terminal.output import print_json
 from adderclaw.tools import arguments_of, find
 
@@ -68,7 +68,7 @@ def run_tool(
     Example: adderclaw tool run file_list --json '{"path": "."}'
     """
     options = Options(config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True)
-    raise typer.Exit(_by_hand(options, name, json_object(arguments, "--json"), output_format))
+    raise typer.Exit(_call_by_hand(options, name, json_object(arguments, "--json"), output_format))
 
 
 @app.command()
@@ -116,13 +116,13 @@ def evaluate_one(text: str, conversation: str | None = None) -> int:
     with ExitStack() as stack:
         if conversation is not None:
             again = Resume(conversation, go_on=False)
-            run = stack.enter_context(opened(start(options), OwnHand(), kind="tool", again=again))
+            run = stack.enter_context(opened(start(options), OperatorAtWork(), kind="tool", again=again))
         else:
-            run = _continued(stack, options)
+            run = _continued_run(stack, options)
         return asyncio.run(_one_call(run, name, arguments, "text"))
 
 
-def _continued(stack: ExitStack, options: Options) -> Run:
+def _continued_run(stack: ExitStack, options: Options) -> Run:
     """What is evaluated in one workspace is one session, so that its last entry is the last; two at once are two."""
     runtime = start(options)
     path, last = runtime.config.memory.path, None
@@ -133,16 +133,16 @@ def _continued(stack: ExitStack, options: Options) -> Run:
     if last is not None:
         with suppress(InUse):
             again = Resume(last, go_on=False)
-            return stack.enter_context(opened(runtime, OwnHand(), kind="tool", again=again))
+            return stack.enter_context(opened(runtime, OperatorAtWork(), kind="tool", again=again))
         runtime = start(options)
-    return stack.enter_context(opened(runtime, OwnHand(), kind="tool"))
+    return stack.enter_context(opened(runtime, OperatorAtWork(), kind="tool"))
 
 
 # ------------------------------------------------------------------ by hand
 
 
-def _by_hand(options: Options, name: str, arguments: dict[str, Any], output_format: str) -> int:
-    with opened(start(options), OwnHand(), kind="tool") as run:
+def _call_by_hand(options: Options, name: str, arguments: dict[str, Any], output_format: str) -> int:
+    with opened(start(options), OperatorAtWork(), kind="tool") as run:
         return asyncio.run(_one_call(run, name, arguments, output_format))
 
 
@@ -182,13 +182,13 @@ def _print_done(done: list[Done], result: TurnResult, output_format: str) -> Non
 
 
 def _scene(config: str | None, workspace: str | None, profile: str | None) -> ToolEnvironment:
-    here = judging.judged_in(_looking(config, workspace, profile), at_terminal=Terminal().at_terminal)
+    here = judging.judged_in(_read_options(config, workspace, profile), at_terminal=Terminal().at_terminal)
     for warning in here.policy.rules.warnings:
         print(f"warning: {visible(warning)}", file=sys.stderr)
     return here
 
 
-def _looking(config: str | None, workspace: str | None, profile: str | None) -> Options:
+def _read_options(config: str | None, workspace: str | None, profile: str | None) -> Options:
     return Options(config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True, looks=True)
 
 
@@ -197,16 +197,16 @@ async def _explained_with_hooks(
 ) -> dict[str, Any]:
     """The same after the PreToolUse hooks, which are really run: what they say counts, what they rewrite is judged."""
     from adderclaw.policy.case import Opinion
-    from adderclaw.terminal.commands.hooks import tried
+    from adderclaw.terminal.commands.hooks import call_hooks
 
-    options = _looking(config, workspace, profile)
+    options = _read_options(config, workspace, profile)
     here = judging.judged_in(options, at_terminal=Terminal().at_terminal)
     match = find(here.tools, name)
     if match is None:
         return dict(judging.in_scene(here, name, arguments))
     tool_input = arguments_of(match[1], arguments)
     fields = {"tool_name": match[0].name, "tool_input": tool_input, "tool_use_id": "explain"}
-    merged, _ = await tried(start_reading(options), "PreToolUse", fields)
+    merged, _ = await call_hooks(start_reading(options), "PreToolUse", fields)
     opinion = Opinion("hook", "deny" if merged.blocked else merged.verdict, merged.reason or merged.verdict_reason)
     call = ToolCall("explain", name, arguments if merged.updated_input is None else merged.updated_input)
     return {**prepare_and_judge(here, call, opinion).decision.as_json(), "tool": name}
@@ -218,7 +218,7 @@ def _explain_batch(here: ToolEnvironment) -> None:
         if not line.strip():
             continue
         try:
-            request = json_object(_utf8(line, f"line {number}"), f"line {number}")
+            request = json_object(_require_utf8(line, f"line {number}"), f"line {number}")
             name, arguments = _tool_and_input(request, f"line {number}")
             verdict = judging.in_scene(here, name, arguments)
         except UsageError as error:
@@ -227,7 +227,7 @@ def _explain_batch(here: ToolEnvironment) -> None:
         sys.stdout.flush()
 
 
-def _utf8(line: bytes, where: str) -> str:
+def _require_utf8(line: bytes, where: str) -> str:
     """Whatever the locale says: JSON is UTF-8, with or without the mark that some editors put first."""
     try:
         return line.decode("utf-8-sig")

@@ -14,7 +14,7 @@ from adderclaw.core.errors import AdderClawError, ConfigError, UsageError
 from adderclaw.core.json_text import canonical
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
-from adderclaw.terminal.commands.common import OutputFormat, say
+from adderclaw.terminal.commands.common import OutputFormat, print_line
 from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -65,7 +65,7 @@ def _list(*, as_json: bool) -> None:
         return
     for row in rows:
         state = "trusted" if row["current"] else "changed since, so no longer trusted"
-        say(f"{row['project']}  {row.get('sha256')}  {row.get('trusted_at')}  {state}")
+        print_line(f"{row['project']}  {row.get('sha256')}  {row.get('trusted_at')}  {state}")
     if not rows:
         print("no project is trusted")
 
@@ -82,14 +82,14 @@ def _revoke(project: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"project": project, "revoked": revoked})
     else:
-        say(f"{project} {'is no longer trusted' if revoked else 'was not trusted'}")
+        print_line(f"{project} {'is no longer trusted' if revoked else 'was not trusted'}")
 
 
 def _record(project: str, *, only_show: bool, as_json: bool) -> None:
     fingerprint = trusted.survey(project)
     table = trusted.known(home())
     was = trusted.trusts(table, project, fingerprint)
-    begins = _active(project, fingerprint)
+    begins = _active_parts(project, fingerprint)
     hooks, warnings = _scripts(project)
     brings = bool(fingerprint.files or hooks)
     if brings and not only_show:
@@ -102,23 +102,23 @@ def _record(project: str, *, only_show: bool, as_json: bool) -> None:
         )
         return
     if not brings:
-        say(f"{project} brings nothing that executes or loosens: there is nothing to trust")
+        print_line(f"{project} brings nothing that executes or loosens: there is nothing to trust")
         return
     for name, sha256 in fingerprint.files.items():
-        say(f"{sha256}  {name}")
+        print_line(f"{sha256}  {name}")
     for name, sha256 in hooks.items():
         if name not in fingerprint.files:
-            say(f"{sha256}  {name} (a hook of yours names it)")
+            print_line(f"{sha256}  {name} (a hook of yours names it)")
     for change in trusted.changes(table, project, fingerprint):
-        say(f"since it was trusted: {change}")
+        print_line(f"since it was trusted: {change}")
     for row in begins:
-        say(f"active: {row['what']} {row['name']}: {_short(row['value'])}{_before(row['now'])}")
+        print_line(f"active: {row['what']} {row['name']}: {_short_value(row['value'])}{_trusted_before(row['now'])}")
     for warning in warnings:
         print(f"adderclaw: {seen(warning)}", file=sys.stderr)
     if only_show:
-        say(f"{'trusted' if was else 'not trusted'}: {project} ({fingerprint.sha256})")
+        print_line(f"{'trusted' if was else 'not trusted'}: {project} ({fingerprint.sha256})")
     else:
-        say(f"trusted: {project} ({fingerprint.sha256})")
+        print_line(f"trusted: {project} ({fingerprint.sha256})")
 
 
 def _scripts(project: str) -> tuple[dict[str, str], list[str]]:
@@ -134,7 +134,7 @@ def _scripts(project: str) -> tuple[dict[str, str], list[str]]:
         return {}, []
 
 
-def _active(project: str, fingerprint: trusted.Fingerprint) -> list[Json]:
+def _active_parts(project: str, fingerprint: trusted.Fingerprint) -> list[Json]:
     """What begins to count; of a configuration that is not valid, what is wrong with it."""
     from adderclaw.config.trust.preview import active
 
@@ -147,11 +147,11 @@ def _active(project: str, fingerprint: trusted.Fingerprint) -> list[Json]:
         ]
 
 
-def _short(value: object) -> str:
+def _short_value(value: object) -> str:
     """On one line, whole: nothing that would run hides behind a cut or the mark of a secret."""
     text = value if isinstance(value, str) else canonical(value)
     return str(seen(text))
 
 
-def _before(value: object) -> str:
-    return f" (until now: {_short(value)})" if value not in (None, [], {}, "") else ""
+def _trusted_before(value: object) -> str:
+    return f" (until now: {_short_value(value)})" if value not in (None, [], {}, "") else ""

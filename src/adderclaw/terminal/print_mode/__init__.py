@@ -125,7 +125,7 @@ def _warn(record: EventRecord) -> None:
         print(f"adderclaw: {visible(record.payload[field])}", file=sys.stderr, flush=True)
 
 
-async def answered(
+async def run_turn_in_shape(
     run: Run, message: str, request: PrintOptions, on_delta: OnDelta = silent, attached: Attached = ALONE
 ) -> TurnResult:
     """One turn, and its answer in the shape that is wanted."""
@@ -137,10 +137,10 @@ async def answered(
     if request.max_turns and result.ended_by == "rounds":
         replies = "1 reply" if request.max_turns == 1 else f"{request.max_turns} replies"
         result = result._replace(reason=f"{replies} of the model and no answer yet: all that --max-turns allows")
-    return result if request.shape is None else await request.shape.fitted(run.session, result, on_delta)
+    return result if request.shape is None else await request.shape.parse(run.session, result, on_delta)
 
 
-def nobody(waits: float) -> Operator:
+def unattended_operator(waits: float) -> Operator:
     """Nobody is there to answer; but another process may, where the operator set a time for it."""
     return Nobody(waits=waits > 0)
 
@@ -149,7 +149,7 @@ def hold(options: Options, again: Resume | None, message: str, request: PrintOpt
     """Open a run, answer the message, and end the run; the exit code."""
     runtime = start_agent(options)
     request.listen(runtime)
-    operator = nobody(runtime.config.security.approval_timeout_seconds)
+    operator = unattended_operator(runtime.config.security.approval_timeout_seconds)
     with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
         request.prompt(run.session)
         return asyncio.run(_OneShot(run, message, request, as_json=as_json).work())
@@ -184,7 +184,7 @@ class _OneShot:
 
     async def _worked(self) -> TurnResult:
         def work(hear: OnDelta) -> Awaitable[TurnResult]:
-            return until_signal(self._run, answered(self._run, self._message, self._wanted, hear))
+            return until_signal(self._run, run_turn_in_shape(self._run, self._message, self._wanted, hear))
 
         if self._as_json:
             return checked(self._run, await work(silent))

@@ -14,7 +14,7 @@ from adderclaw.core.tool_traits import ASK_USER
 from adderclaw.core.types import Json
 from adderclaw.storage import transcript
 from adderclaw.terminal.print_mode import PrintOptions, Reports
-from adderclaw.terminal.print_mode.control import Link, Refused
+from adderclaw.terminal.print_mode.control import Link, RequestRefused
 from adderclaw.terminal.print_mode.lines import PROTOCOL
 from adderclaw.terminal.print_mode.no_effect import read_initialize
 from adderclaw.terminal.print_mode.requests import Requests, models_of
@@ -71,7 +71,7 @@ class Client:
 
         return Bridge(self._link, name)
 
-    def wanted(self, request: PrintOptions) -> PrintOptions:
+    def print_options(self, request: PrintOptions) -> PrintOptions:
         """With what `initialize` says of the prompt."""
         system, append = self._begun.get("systemPrompt"), self._begun.get("appendSystemPrompt")
         if system is not None:
@@ -143,7 +143,7 @@ class Client:
         asked: Json = {"subtype": "hook_callback", "callback_id": id, "input": event}
         try:
             return await self._link.ask({**asked, "tool_use_id": event.get("tool_use_id")})
-        except Refused as error:
+        except RequestRefused as error:
             raise AdderClawError(str(error)) from None
 
     async def approve(self, request: ApprovalRequest) -> Answer:
@@ -153,7 +153,7 @@ class Client:
             return refused
         try:
             reply = await self._link.ask(_question(request))
-        except Refused as error:
+        except RequestRefused as error:
             return Answer(approved=False, by="no_operator", comment=f"the permission callback failed: {error}")
         message = str(reply.get("message", ""))[:10_000]
         if reply.get("behavior") == "allow":
@@ -178,7 +178,7 @@ class Client:
         call: Json = {"tool_name": ASK_USER, "input": {"questions": asked}}
         try:
             reply = await self._link.ask({"subtype": "can_use_tool", **call, "tool_use_id": request.tool_use_id})
-        except Refused:
+        except RequestRefused:
             return replied(None)
         if reply.get("behavior") != "allow":
             return replied(None)

@@ -36,11 +36,11 @@ type Handler = Callable[[Json], Awaitable[Json]]
 """A request's fields → what is answered."""
 
 
-class Gone(OSError):
+class ClientGone(OSError):
     """The client has closed its end: nobody is there to answer."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The client answered with an error."""
 
 
@@ -91,7 +91,7 @@ class Link:
             self._begun.set_result(None)
         for waiting in self._asked.values():
             if not waiting.done():
-                waiting.set_exception(Gone("the client has closed its end"))
+                waiting.set_exception(ClientGone("the client has closed its end"))
 
     def _where(self, problem: str) -> str:
         return f"standard input, line {self._line}: {problem}"
@@ -101,7 +101,7 @@ class Link:
         if kind == "user":
             if self._messages.qsize() >= MOST_MESSAGES:
                 raise UsageError(self._where(f"more than {MOST_MESSAGES:,} messages wait for their turn"))
-            self._messages.put_nowait(user_message.read(message, self._where))
+            self._messages.put_nowait(user_message.read_user_message(message, self._where))
             if not self._begun.done():
                 self._begun.set_result(None)
         elif kind == "control_request":
@@ -145,7 +145,7 @@ class Link:
     async def _handled(self, id: str, handler: Handler, request: Json) -> None:
         try:
             self.answer(id, await handler(request))
-        except (AdderClawError, Gone, Refused) as error:
+        except (AdderClawError, ClientGone, RequestRefused) as error:
             self.refuse(id, str(error))
 
     def _answered(self, response: object) -> None:
@@ -156,7 +156,7 @@ class Link:
         if waiting is None or waiting.done():
             return  # an answer that came too late
         if reply.get("subtype") == "error":
-            waiting.set_exception(Refused(str(reply.get("error", ""))[:2_000]))
+            waiting.set_exception(RequestRefused(str(reply.get("error", ""))[:2_000]))
         else:
             body: Any = reply.get("response")
             waiting.set_result(cast(Json, body) if isinstance(body, dict) else {})
@@ -174,7 +174,7 @@ class Link:
     async def ask(self, request: Json) -> Json:
         """What the client answers; Refused where that is an error, Gone where it has left."""
         if self.is_over:
-            raise Gone("the client has closed its end")
+            raise ClientGone("the client has closed its end")
         self._count += 1
         id = f"adderclaw-{self._count}"
         waiting = self._asked[id] = asyncio.get_running_loop().create_future()

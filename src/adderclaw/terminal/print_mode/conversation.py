@@ -15,13 +15,13 @@ from adderclaw.clients.json_rpc.wire import MAX_LINE, Outbox
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.events import EventRecord
 from adderclaw.core.types import Json
-from adderclaw.terminal.print_mode import PrintOptions, answered, nobody
+from adderclaw.terminal.print_mode import PrintOptions, run_turn_in_shape, unattended_operator
 from adderclaw.terminal.print_mode import client as clients
 from adderclaw.terminal.print_mode.control import Link
 from adderclaw.terminal.print_mode.lines import failure
 from adderclaw.terminal.print_mode.no_effect import CITATIONS, MESSAGE_FIELDS
 from adderclaw.terminal.print_mode.stream import Stream
-from adderclaw.terminal.print_mode.user_message import UserMessage, joined
+from adderclaw.terminal.print_mode.user_message import UserMessage, join_messages
 
 DRAIN_SECONDS = 30.0
 """How long a client that reads slowly is waited for at the end."""
@@ -36,10 +36,10 @@ type Begin = Callable[[Json, PrintOptions], tuple[Options, PrintOptions]]
 
 def hold(begin: Begin, again: Resume | None, print_options: PrintOptions, flags: Json, message: str | None) -> int:
     """Answer the message, or all that come on stdin; the exit code."""
-    return asyncio.run(_held(begin, again, print_options, flags, message))
+    return asyncio.run(_hold(begin, again, print_options, flags, message))
 
 
-async def _held(
+async def _hold(
     begin: Begin, again: Resume | None, print_options: PrintOptions, flags: Json, message: str | None
 ) -> int:
     loop = asyncio.get_running_loop()
@@ -56,7 +56,7 @@ async def _held(
             reader = asyncio.StreamReader(limit=MAX_LINE)
             await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdio.readable())
             reading = asyncio.ensure_future(link.read(reader))
-        return await _opened(begin, again, print_options, flags, message, link, outbox)
+        return await _open(begin, again, print_options, flags, message, link, outbox)
     except AdderClawError as error:
         outbox.put(failure(str(error), error.exit_code))
         raise
@@ -72,7 +72,7 @@ async def _held(
         written()
 
 
-async def _opened(
+async def _open(
     begin: Begin,
     again: Resume | None,
     print_options: PrintOptions,
@@ -86,18 +86,18 @@ async def _opened(
         raise link.problem
     client = clients.Client(link, flag_values, begun[1] if begun is not None else {}, print_options.reports)
     flags = client.flags()
-    options, print_options = begin(flags, client.wanted(print_options))
+    options, print_options = begin(flags, client.print_options(print_options))
     runtime = start_agent(client.options(options, flags))
     print_options.listen(runtime)
     asks = message is None and client.asks
-    operator = client if asks else nobody(runtime.config.security.approval_timeout_seconds)
+    operator = client if asks else unattended_operator(runtime.config.security.approval_timeout_seconds)
     with opened(runtime, operator, kind="agent", channel="print", again=again) as run:
         print_options.prompt(run.session)
         talk = _Talk(run, outbox, link, client, print_options, flag_values)
         client.entitle(run)
         if begun is not None:
             link.answer(begun[0], client.greeting(run))
-        work = talk.one(message) if message is not None else talk.all()
+        work = talk.answer_one(message) if message is not None else talk.answer_all()
         gone = asyncio.ensure_future(talk.watch())
         try:
             code = exit_code if message is not None else _code
@@ -133,18 +133,20 @@ class _Talk:
         if record.event_type == "hook_finished":
             self._outbox.put(self._stream.lines.hook(record.payload))
 
-    async def one(self, message: str) -> TurnResult:
+    async def answer_one(self, message: str) -> TurnResult:
         self._begin_turn()
-        return await self._stream.turn(answered(self._run, message, self._wanted, self._stream.delta), last=True)
+        return await self._stream.turn(
+            run_turn_in_shape(self._run, message, self._wanted, self._stream.delta), last=True
+        )
 
-    async def all(self) -> TurnResult:
+    async def answer_all(self) -> TurnResult:
         last = TurnResult("completed", "")
         waiting: list[UserMessage] = []
         async for message in self._link.messages():
             if not message.asks:
                 waiting.append(message)
                 continue
-            message, waiting = joined(waiting, message), []
+            message, waiting = join_messages(waiting, message), []
             self._run.session.budget.begin()
             for name in message.ignored:
                 self._wanted.reports.add(f"message.{name}", MESSAGE_FIELDS.get(name, CITATIONS))
@@ -152,10 +154,10 @@ class _Talk:
             self._begin_turn()
             if self._replays:
                 self._outbox.put(self._stream.lines.user(message.content, message.uuid))
-            last = await self._stream.turn(self._answered(message), last=False)
+            last = await self._stream.turn(self._run_turn(message), last=False)
         return last
 
-    async def _answered(self, message: UserMessage) -> TurnResult:
+    async def _run_turn(self, message: UserMessage) -> TurnResult:
         if message.problem:
             return TurnResult("error", "", message.problem)
         text = message.text
@@ -163,7 +165,7 @@ class _Talk:
             return TurnResult("error", "", "the message is empty; say what the agent should do")
         print_options = replace(self._wanted, by_name=self._wanted.by_name and not message.verbatim)
         self._client.note_prompt(message.uuid)
-        return await answered(
+        return await run_turn_in_shape(
             self._run, text if text.strip() else ATTACHED_ALONE, print_options, self._stream.delta, message.attached
         )
 

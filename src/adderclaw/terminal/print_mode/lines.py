@@ -145,7 +145,7 @@ class Lines:
 
     def _blocks(self, message: Message) -> list[Json]:
         """Without what has the shape of a secret; a client that is asked about a call is asked about it as it is."""
-        content = [row for block in message.blocks if (row := _told(block)) is not None]
+        content = [row for block in message.blocks if (row := _content_block(block)) is not None]
         return self._session.secrets.shown_all(content)
 
     def user(self, content: object, uuid: str) -> Json:
@@ -197,7 +197,7 @@ class Lines:
         now = session.budget.usage
         counts = (after - before for after, before in zip(_counts(now), _counts(used), strict=True))
         usage = Usage(*counts, estimated=now.estimated)
-        subtype, why = ended_as(result)
+        subtype, why = ended_by_name(result)
         details = result.details or {}
         body: Json = {
             "subtype": subtype,
@@ -223,7 +223,7 @@ class Lines:
         return self.line("result", body)
 
 
-def ended_as(result: TurnResult) -> tuple[str, str]:
+def ended_by_name(result: TurnResult) -> tuple[str, str]:
     """The subtype of a result, and its terminal_reason."""
     match result.outcome:
         case "completed":
@@ -279,7 +279,7 @@ def _model_usage(usage: Usage, cost: float | None) -> Json:
     }
 
 
-def _told(block: object) -> Json | None:
+def _content_block(block: object) -> Json | None:
     match block:
         case TextBlock(text):
             return {"type": "text", "text": text}
@@ -289,12 +289,12 @@ def _told(block: object) -> Json | None:
         case ToolResultBlock(tool_use_id, content, is_error, _, _):
             return {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
         case OpaqueBlock(_, payload):
-            return _thought(payload)
+            return _thinking_block(payload)
         case _:
             return None
 
 
-def _thought(payload: Json) -> Json | None:
+def _thinking_block(payload: Json) -> Json | None:
     """A thought that is open to read, whichever vendor's it is; None for one that is not, or for no thought."""
     if payload.get("type") == "thinking":
         return {"type": "thinking", "thinking": payload["thinking"], "signature": payload["signature"]}

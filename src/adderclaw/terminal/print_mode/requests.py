@@ -40,7 +40,7 @@ class Requests:
         """The message with this name is about to become the next entry of the transcript."""
         self._prompts[uuid] = transcript.next_sequence(self._run.session.store, self._run.session.session_id)
 
-    async def again(self, _request: Json) -> Json:
+    async def reload(self, _request: Json) -> Json:
         raise UsageError("initialize comes once, before the first message")
 
     async def interrupt(self, _request: Json) -> Json:
@@ -240,7 +240,7 @@ class Requests:
 
 
 HANDLERS: "dict[str, Callable[[Requests, Json], Awaitable[Json]]]" = {
-    "initialize": Requests.again,
+    "initialize": Requests.reload,
     "interrupt": Requests.interrupt,
     "set_permission_mode": Requests.set_mode,
     "set_model": Requests.set_model,

@@ -11,7 +11,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from adderclaw.core.types import Json
-from adderclaw.terminal.print_mode.control import Gone, Link, Refused
+from adderclaw.terminal.print_mode.control import ClientGone, Link, RequestRefused
 
 type Inward = MemoryObjectSendStream[SessionMessage | Exception]
 
@@ -24,7 +24,7 @@ class Bridge:
         self._open: AbstractAsyncContextManager[TransportStreams] | None = None
 
     async def __aenter__(self) -> TransportStreams:
-        self._open = _spoken(self._link, self._name)
+        self._open = _speak(self._link, self._name)
         return await self._open.__aenter__()
 
     async def __aexit__(self, *error: Any) -> bool | None:
@@ -33,12 +33,12 @@ class Bridge:
 
 
 @asynccontextmanager
-async def _spoken(link: Link, name: str) -> AsyncGenerator[TransportStreams]:
+async def _speak(link: Link, name: str) -> AsyncGenerator[TransportStreams]:
     inward, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outward = anyio.create_memory_object_stream[SessionMessage](0)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_carry, link, name, outward, inward, tasks)
+            tasks.start_soon(_forward, link, name, outward, inward, tasks)
             try:
                 yield read, write
             finally:
@@ -48,7 +48,7 @@ async def _spoken(link: Link, name: str) -> AsyncGenerator[TransportStreams]:
             stream.close()
 
 
-async def _carry(
+async def _forward(
     link: Link, name: str, outward: MemoryObjectReceiveStream[SessionMessage], inward: Inward, tasks: Any
 ) -> None:
     """Each message at once: a call that takes long holds up no other."""
@@ -62,7 +62,7 @@ async def _asked(link: Link, name: str, message: Json, inward: Inward) -> None:
     """One message to the server; what it answers goes back where a request waits for it."""
     try:
         reply = await link.ask({"subtype": "mcp_message", "server_name": name, "message": message})
-    except (Gone, Refused) as error:
+    except (ClientGone, RequestRefused) as error:
         reply: Json = {"mcp_response": _error(message, str(error))}
     if "id" not in message or "method" not in message:
         return

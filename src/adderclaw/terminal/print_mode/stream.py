@@ -31,7 +31,7 @@ class Parts:
         elif delta.kind in ("text", "thinking"):
             self._begin(delta.kind)
             part: Json = {"type": f"{delta.kind}_delta", delta.kind: delta.text}
-            self._say({"type": "content_block_delta", "index": self._index, "delta": part})
+            self._emit({"type": "content_block_delta", "index": self._index, "delta": part})
 
     def end(self) -> None:
         """The reply is whole."""
@@ -39,26 +39,26 @@ class Parts:
             return
         self._stop_block()
         stop: Json = {"stop_reason": self._lines.stop_reason, "stop_sequence": None}
-        self._say({"type": "message_delta", "delta": stop, "usage": {}})
-        self._say({"type": "message_stop"})
+        self._emit({"type": "message_delta", "delta": stop, "usage": {}})
+        self._emit({"type": "message_stop"})
         self._index = -1
 
     def _begin(self, kind: str) -> None:
         if self._open == kind:
             return
         if self._index < 0:
-            self._say({"type": "message_start", "message": self._lines.envelope()})
+            self._emit({"type": "message_start", "message": self._lines.envelope()})
         self._stop_block()
         self._index, self._open = self._index + 1, kind
         block: Json = {"type": kind, kind: ""} | ({"signature": ""} if kind == "thinking" else {})
-        self._say({"type": "content_block_start", "index": self._index, "content_block": block})
+        self._emit({"type": "content_block_start", "index": self._index, "content_block": block})
 
     def _stop_block(self) -> None:
         if self._open:
-            self._say({"type": "content_block_stop", "index": self._index})
+            self._emit({"type": "content_block_stop", "index": self._index})
         self._open = ""
 
-    def _say(self, event: Json) -> None:
+    def _emit(self, event: Json) -> None:
         self._put(self._lines.stream_event(event))
 
 
@@ -120,9 +120,9 @@ class Stream:
     async def turn(self, work: Awaitable[TurnResult], *, last: bool) -> TurnResult:
         """One turn to its result. `last`: nothing more will be asked, so that a script must be played to its end."""
         async with self.free:
-            return await self._turned(work, last=last)
+            return await self._finish_turn(work, last=last)
 
-    async def _turned(self, work: Awaitable[TurnResult], *, last: bool) -> TurnResult:
+    async def _finish_turn(self, work: Awaitable[TurnResult], *, last: bool) -> TurnResult:
         self._heard.begin()
         self.lines.begin()
         self._counted = False

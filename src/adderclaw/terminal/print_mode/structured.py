@@ -13,12 +13,14 @@ from adderclaw.core.json_text import canonical, no_constant
 from adderclaw.core.types import Json, OnDelta
 
 FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?```\s*", re.DOTALL)
-MISFIT = "the answer does not fit --json-schema, and neither did the second"
+MISFIT_TEMPLATE = "the answer does not fit --json-schema, and neither did the second"
 ASKED = (
     "Your last message must be one JSON value and nothing else: no words before or after it, no code fence. "
     "It must fit this JSON Schema:\n{schema}"
 )
-AGAIN = "Your last message does not fit the JSON Schema: {problems}. Answer with the corrected JSON value alone."
+RETRY_TEMPLATE = (
+    "Your last message does not fit the JSON Schema: {problems}. Answer with the corrected JSON value alone."
+)
 
 
 class Shape:
@@ -40,29 +42,29 @@ class Shape:
         now = session.prompt
         session.prompt = prompt.made(f"{now.system}\n\n{ASKED.format(schema=canonical(self.schema))}", now.tools)
 
-    async def fitted(self, session: Session, result: TurnResult, on_delta: OnDelta) -> TurnResult:
+    async def parse(self, session: Session, result: TurnResult, on_delta: OnDelta) -> TurnResult:
         """The result with the value in it; an answer that does not fit is asked for once more."""
         if result.outcome != "completed":
             return result
         if why := self._misfit(result.answer):
-            again = await run_turn(session, AGAIN.format(problems=why), on_delta, single=True)
+            again = await run_turn(session, RETRY_TEMPLATE.format(problems=why), on_delta, single=True)
             if again.outcome != "completed":
                 return again
             result = again
             if why := self._misfit(result.answer):
-                return TurnResult("error", result.answer, f"{MISFIT}: {why}", ended_by="shape")
-        value = json.loads(_bare(result.answer))
+                return TurnResult("error", result.answer, f"{MISFIT_TEMPLATE}: {why}", ended_by="shape")
+        value = json.loads(_without_fence(result.answer))
         return result._replace(answer=canonical(value), details={"structured_output": value})
 
     def _misfit(self, answer: str) -> str:
         try:
-            value: object = json.loads(_bare(answer), parse_constant=no_constant)
+            value: object = json.loads(_without_fence(answer), parse_constant=no_constant)
         except (ValueError, RecursionError) as error:
             return f"it is no JSON ({error})"
         return "; ".join(schemas.problems(self.schema, value))
 
 
-def _bare(answer: str) -> str:
+def _without_fence(answer: str) -> str:
     """Without the fence that models like to put around it."""
     fenced = FENCE.fullmatch(answer)
     return fenced[1] if fenced is not None else answer

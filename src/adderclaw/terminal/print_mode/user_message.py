@@ -39,7 +39,7 @@ class _Unusable(Exception):
     """A block that the protocol knows, and that cannot be sent to a model here."""
 
 
-def read(message: Json, where: Where) -> UserMessage:
+def read_user_message(message: Json, where: Where) -> UserMessage:
     """UsageError for anything that is not a message of the protocol."""
     body: Any = message.get("message")
     content: Any = cast(Json, body).get("content") if isinstance(body, dict) else None
@@ -66,7 +66,7 @@ def read(message: Json, where: Where) -> UserMessage:
     return UserMessage(text, text if attached == ALONE else content, uuid, attached, verbatim, asks, ignored)
 
 
-def joined(before: list[UserMessage], message: UserMessage) -> UserMessage:
+def join_messages(before: list[UserMessage], message: UserMessage) -> UserMessage:
     """A message with those that came before it and were not to be answered."""
     if not before:
         return message

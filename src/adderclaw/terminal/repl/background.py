@@ -6,7 +6,7 @@ from collections.abc import Callable
 from prompt_toolkit.application import Application
 from prompt_toolkit.input.vt100 import Vt100Input
 
-ASK = "\x1b]11;?\x1b\\\x1b[c"
+BACKGROUND_QUERY = "\x1b]11;?\x1b\\\x1b[c"
 """The colour, and what every terminal answers: after that nothing comes any more."""
 _HEX = "([0-9a-fA-F]{1,4})"
 _COLOUR = re.compile(rf"\x1b\]11;(?:rgba?:{_HEX}/{_HEX}/{_HEX})?[^\x07\x1b]*(?:\x07|\x1b\\)")
@@ -32,16 +32,16 @@ class Background:
         read = terminal_input.stdin_reader.read
 
         def without_replies(count: int = 1024) -> str:
-            text, is_over = self.looked_through(read(count))
+            text, is_over = self.read_reply(read(count))
             if is_over:
                 terminal_input.stdin_reader.read = read
             return text
 
         terminal_input.stdin_reader.read = without_replies
-        self._app.output.write_raw(ASK)
+        self._app.output.write_raw(BACKGROUND_QUERY)
         self._app.output.flush()
 
-    def looked_through(self, text: str) -> tuple[str, bool]:
+    def read_reply(self, text: str) -> tuple[str, bool]:
         """What is left for the keys, and whether the terminal has answered all of it."""
         text = self._held + text
         if (match := _COLOUR.search(text)) is not None and match[1]:

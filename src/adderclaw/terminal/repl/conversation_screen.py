@@ -19,9 +19,9 @@ from adderclaw.core.deltas import GrowingText
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Delta, OnDelta
 from adderclaw.terminal.repl import here
-from adderclaw.terminal.repl.leaving import bypass_is_over
+from adderclaw.terminal.repl.leaving import bypass_ended
 from adderclaw.terminal.repl.manual_commands import ManualCommands
-from adderclaw.terminal.repl.own_line import OwnLine
+from adderclaw.terminal.repl.own_line import StatusCommand
 from adderclaw.terminal.repl.printed import Printed
 from adderclaw.terminal.repl.screen import Screen
 from adderclaw.terminal.repl.status import Status
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
     from adderclaw.terminal.repl.draw import Fragments
-    from adderclaw.terminal.repl.panel import OnScreen
+    from adderclaw.terminal.repl.panel import ScreenOperator
 
 SETTLED = 0.2
 """Seconds after which the files are listed: by then the input is there."""
@@ -45,14 +45,14 @@ type Command = Callable[[Run, str], Awaitable[bool]]
 """Runs a line that begins with /; False ends the conversation."""
 
 
-class Talk:
+class ScreenConversation:
     """One conversation with its screen."""
 
-    def __init__(self, run: Run, operator: "OnScreen", manner: TerminalMode) -> None:
+    def __init__(self, run: Run, operator: "ScreenOperator", manner: TerminalMode) -> None:
         from prompt_toolkit.buffer import Buffer
 
         from adderclaw.terminal.repl.chips import Chips
-        from adderclaw.terminal.repl.keys import Doing, Keys, renewed
+        from adderclaw.terminal.repl.keys import Doing, Keys, reload_names
         from adderclaw.terminal.repl.menu import Menu
 
         self.run = run
@@ -67,7 +67,7 @@ class Talk:
             enable_history_search=True,
         )
         menu.wanted = lambda document: buffer.document == document
-        menu.again = lambda: renewed(buffer)
+        menu.again = lambda: reload_names(buffer)
         self._menu = menu
         self.editing: Literal["emacs", "vi"] = "emacs"
         self.screen = operator.screen = Screen(manner, buffer, self._status)
@@ -79,7 +79,7 @@ class Talk:
         self._hands = ManualCommands(run, self.rows, self.screen.show)
         self.live = Live(self.rows, run.session.session_id, self.screen.show, root)
         self.status = Status(run, self.live.busy)
-        self.own_line = OwnLine(run, self.screen, self.live.busy)
+        self.own_line = StatusCommand(run, self.screen, self.live.busy)
         self.titles = Titles(run, self.screen)
         run.runtime.bus.leave("log")  # its lines would go through what is drawn; what matters of them is a notice
         run.runtime.bus.listen("screen", self.live.hear)
@@ -87,7 +87,7 @@ class Talk:
         self.screen.at_once = self._at_once
         self._meanwhile: set[asyncio.Task[bool]] = set()
         self._insides: tuple[tuple[str, int], list[Item]] = (("", 0), [])
-        self._heard: Heard | None = None
+        self._heard: StreamedAnswer | None = None
         self._turn: asyncio.Task[Any] | None = None
         """The turn at hand, or what a person does in its place."""
         self._began = 0.0
@@ -110,14 +110,14 @@ class Talk:
                     self.screen.hint = ""
                     self.screen.show(Words("", "user", visible(text)))
                     if text.strip().startswith("/"):
-                        if not await command(self.run, self._chips.whole(text.strip())):
+                        if not await command(self.run, self._chips.expand(text.strip())):
                             break
-                    elif bypass_is_over(self.run):
+                    elif bypass_ended(self.run):
                         break
                     else:
                         last = await self._message(text) or last
                         if last.outcome == "completed" and last.answer:
-                            self.titles.ask(self._chips.whole(text), last.answer)
+                            self.titles.ask(self._chips.expand(text), last.answer)
             finally:
                 await self._menu.close()
                 await self.own_line.close()
@@ -144,10 +144,10 @@ class Talk:
     async def _message(self, typed: str) -> TurnResult | None:
         """A message with what it names; or what a person does by hand instead, which is no turn."""
         hands = self._hands
-        if await self.beside(hands.done(typed, self._chips.whole)) is not False:
+        if await self.beside(hands.run_by_hand(typed, self._chips.expand)) is not False:
             return None
-        attached = await self.beside(hands.attached(typed))
-        return await here.turn(self.run, self._chips.whole(typed), attached) if attached is not None else None
+        attached = await self.beside(hands.attachments(typed))
+        return await here.run_turn_here(self.run, self._chips.expand(typed), attached) if attached is not None else None
 
     async def beside[T](self, work: Coroutine[Any, Any, T]) -> T | None:
         """What is done by hand, with its result; None if it was interrupted."""
@@ -172,7 +172,7 @@ class Talk:
     async def turn(self, message: str | None, attached: Attached = ALONE) -> TurnResult:
         """One turn; who interrupts it keeps what it did so far."""
         session = self.run.session
-        heard = self._heard = Heard(self.screen, self.run)
+        heard = self._heard = StreamedAnswer(self.screen, self.run)
 
         def work(hear: OnDelta) -> Awaitable[TurnResult]:
             asked = run_turn(session, message, hear, attached=attached)
@@ -201,12 +201,12 @@ class Talk:
 
     def _at_once(self, text: str) -> bool:
         """A command that may run while a turn does, does."""
-        from adderclaw.terminal.repl.slash import command, runs_at_once
+        from adderclaw.terminal.repl.slash import run_slash_command, runs_at_once
 
         if not runs_at_once(text):
             return False
         self.screen.show(Words("", "user", visible(text)))
-        task = asyncio.ensure_future(command(self.run, self._chips.whole(text)))
+        task = asyncio.ensure_future(run_slash_command(self.run, self._chips.expand(text)))
         self._meanwhile.add(task)
         task.add_done_callback(self._meanwhile.discard)
         return True
@@ -249,11 +249,11 @@ class Talk:
         from adderclaw.terminal.repl.modes import next_mode
 
         self.screen.hint = next_mode(self.run)
-        self.own_line.poke()
+        self.own_line.request_run()
         self.screen.redraw()
 
 
-class Heard:
+class StreamedAnswer:
     """The answer while it arrives."""
 
     def __init__(self, screen: Screen, run: Run) -> None:

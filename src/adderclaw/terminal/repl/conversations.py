@@ -24,7 +24,7 @@ SHOWN = 10
 LONGEST_NAME = 200
 
 
-class Next(NamedTuple):
+class NextConversation(NamedTuple):
     """The conversation that is held next, in the same terminal."""
 
     again: Resume | None
@@ -56,7 +56,7 @@ def matching(store: Store, folder: str, words: str) -> list[Conversation]:
     return [talk for talk in here if lowered in talk.title.lower() or talk.id in hits]
 
 
-def chosen(store: Store, folder: str, words: str) -> Resume | None:
+def choose_conversation(store: Store, folder: str, words: str) -> Resume | None:
     """The conversation that is meant, asked for at the terminal where several are; None where nobody chose one."""
     talks = matching(store, folder, words) if words else of_folder(store, folder)
     if not talks:
@@ -64,10 +64,10 @@ def chosen(store: Store, folder: str, words: str) -> Resume | None:
         raise UsageError(f"there is no conversation{about} in {folder}: `adderclaw memory list` shows all")
     if len(talks) == 1 and words:
         return Resume(talks[0].id, go_on=False)
-    return _picked(store, talks)
+    return _pick(store, talks)
 
 
-def line(talk: Conversation) -> str:
+def conversation_line(talk: Conversation) -> str:
     return f"{_age(talk.last_active):>9}  {talk.title}"
 
 
@@ -81,7 +81,7 @@ def _age(stamp: str) -> str:
     return "just now"
 
 
-def name(run: Run, words: str) -> str:
+def rename_conversation(run: Run, words: str) -> str:
     """Give the conversation a name; without one it has its first words again."""
     named = " ".join(visible(words, keep_newlines=False).split())[:LONGEST_NAME]
     with run.session.store.write() as cursor:
@@ -89,12 +89,14 @@ def name(run: Run, words: str) -> str:
     return named
 
 
-def exported(run: Run, path: str) -> str:
+def export_conversation(run: Run, path: str) -> str:
     """Write the conversation to a file, by default one in the workspace; the file's name."""
     conversation = run.session.conversation_id
     target = path or f"{conversation}.md"
     full = os.path.join(run.session.scene.context.workspace.root, os.path.expanduser(target))
-    text = export.conversation(run.session.store, conversation, export.form_of(target), run.session.secrets.clean)
+    text = export.render_conversation(
+        run.session.store, conversation, export.form_of(target), run.session.secrets.clean
+    )
     export.write(full, text)
     return full
 
@@ -133,7 +135,7 @@ class Picker:
         rows: StyleAndTextTuples = [("class:accent", f"Which conversation? {self.typed}_\n")]
         for number, talk in enumerate(talks[first : first + SHOWN], first):
             style = "reverse" if number == self.at else ""
-            rows.append((style, f"{drawing.cut(self._clean(line(talk)), width)}\n"))
+            rows.append((style, f"{drawing.cut(self._clean(conversation_line(talk)), width)}\n"))
         if talks:
             rows.append(("class:dim", f"\n{self._preview(talks[self.at], drawing)}\n"))
         rows.append(("class:dim", "\n".join(drawing.flowed("Enter opens it, Ctrl-B a copy of it, Esc leaves", width))))
@@ -144,7 +146,7 @@ class Picker:
         return "\n".join(drawing.cut(row, drawing.width) for row in self._clean(last).strip().split("\n")[-4:])
 
 
-def _picked(store: Store, talks: Sequence[Conversation]) -> Resume | None:
+def _pick(store: Store, talks: Sequence[Conversation]) -> Resume | None:
     from prompt_toolkit.application import Application
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
     from prompt_toolkit.keys import Keys

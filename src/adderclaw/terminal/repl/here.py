@@ -12,8 +12,8 @@ from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import ALONE, Attached, TurnResult
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import OnDelta
-from adderclaw.terminal.one_shot import Shown
-from adderclaw.terminal.operators import typed
+from adderclaw.terminal.one_shot import AnswerPrinter
+from adderclaw.terminal.operators import ask_line
 
 if TYPE_CHECKING:
     from adderclaw.terminal.repl import Repl
@@ -24,13 +24,13 @@ REPLS: "dict[str, Repl]" = {}
 """Run → the REPL that it is."""
 
 
-def of(run: Run) -> "Repl":
+def repl_of(run: Run) -> "Repl":
     return REPLS[run.run_id]
 
 
 def screen_of(run: Run) -> "Screen | None":
     """The screen, where there is one; None where lines are printed one after the other."""
-    talk = of(run).talk
+    talk = repl_of(run).talk
     return talk.screen if talk is not None else None
 
 
@@ -51,29 +51,29 @@ async def line_by_line(run: Run) -> AsyncGenerator[None]:
                 yield
 
 
-async def turn(run: Run, message: str | None, attached: Attached = ALONE) -> TurnResult:
+async def run_turn_here(run: Run, message: str | None, attached: Attached = ALONE) -> TurnResult:
     """One turn; at the limit of tool rounds the person decides whether it goes on."""
     run.session.budget.begin()
-    talk = of(run).talk
+    talk = repl_of(run).talk
     while True:
         result = await (_in_lines(run, message, attached) if talk is None else talk.turn(message, attached))
-        if result.ended_by != "rounds" or (await answer(run, "Go on? [y/N] ") or "").strip().lower() not in YES:
+        if result.ended_by != "rounds" or (await ask_person(run, "Go on? [y/N] ") or "").strip().lower() not in YES:
             return result
         message, attached = "Go on.", ALONE
 
 
-async def answer(run: Run, question: str) -> str | None:
+async def ask_person(run: Run, question: str) -> str | None:
     """What the person answers who is asked for a yes."""
     if (screen := screen_of(run)) is None:
-        return await typed(question)
-    from adderclaw.terminal.repl.rewinding import asked
+        return await ask_line(question)
+    from adderclaw.terminal.repl.rewinding import ask_on_screen
 
-    return await asked(screen, question)
+    return await ask_on_screen(screen, question)
 
 
-async def beside[T](run: Run, work: Coroutine[Any, Any, T]) -> T | None:
+async def interruptible[T](run: Run, work: Coroutine[Any, Any, T]) -> T | None:
     """What is done for a person that is no turn: on a screen Esc interrupts it, and None is all that there is then."""
-    talk = of(run).talk
+    talk = repl_of(run).talk
     return await (work if talk is None else talk.beside(work))
 
 
@@ -81,7 +81,7 @@ async def _in_lines(run: Run, message: str | None, attached: Attached) -> TurnRe
     def work(hear: OnDelta) -> Awaitable[TurnResult]:
         return until_signal(run, run_turn(run.session, message, hear, attached=attached), goes_on=True)
 
-    shown = Shown(run.runtime.bus)
+    shown = AnswerPrinter(run.runtime.bus)
     result, rest = await one_turn(run.session, work, shown)
     shown.end_line()
     if rest:

@@ -3,7 +3,7 @@
 from adderclaw.agent.run import Run
 
 
-def bypass_is_over(run: Run) -> bool:
+def bypass_ended(run: Run) -> bool:
     """Whether the mode of the session was switched off in the settings since it began: then it ends."""
     session, runtime = run.session, run.runtime
     if session.scene.policy.mode != "bypassPermissions":

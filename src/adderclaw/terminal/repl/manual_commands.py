@@ -17,7 +17,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH, LS, MEMORY_WRITE, READ, READ_RESOURCE
 from adderclaw.core.types import Json, MediaBlock
 from adderclaw.sandbox import workspace
-from adderclaw.terminal.operators import OwnHand
+from adderclaw.terminal.operators import OperatorAtWork
 
 MENTION = re.compile(r"""(?<![^\s(\[{])@(?:"([^"\n]{1,4096})"|([^\s"]{1,4096}))""")
 MOST_NAMED = 20
@@ -41,7 +41,7 @@ class ManualCommands:
         self._run, self._rows, self._show = run, rows, show
         self._waiting: list[str] = []
 
-    async def attached(self, typed: str) -> Attached:
+    async def attachments(self, typed: str) -> Attached:
         """What the next message has beside its words: what was printed since the last one, and what it names."""
         texts, self._waiting = self._waiting, []
         media: list[MediaBlock] = []
@@ -54,7 +54,7 @@ class ManualCommands:
             media = []
         return Attached(tuple(texts), tuple(media)) if texts or media else ALONE
 
-    async def done(self, typed: str, whole: Callable[[str], str] = str) -> bool:
+    async def run_by_hand(self, typed: str, whole: Callable[[str], str] = str) -> bool:
         """Whether what was typed is no message: a command after !, or a note after #, which is done then."""
         line = typed.strip()
         if line.startswith("!"):
@@ -92,14 +92,14 @@ class ManualCommands:
             key = f"{first} ({number})"
         call = await self._call(MEMORY_WRITE, {"key": key, "value": text}, "typed by hand")
         if not call.done.denied and not call.done.result.is_error:
-            notes.confirm(session.store, key, project)
+            notes.confirm_note(session.store, key, project)
             where = visible(session.config.memory.path, keep_newlines=False)
             self._show(Notice("", "note", f"remembered as {visible(key)!r} in {where}; /memory shows it"))
 
     async def _call(self, tool: str, arguments: Json, why: str) -> ByHand:
         run = self._run
         run.session.budget.begin()
-        call = await by_hand(run.runtime, run.session, tool, arguments, OwnHand(), why)
+        call = await by_hand(run.runtime, run.session, tool, arguments, OperatorAtWork(), why)
         if (item := self._rows.call(call.session_id, call.tool_use_id)) is not None:
             self._show(item)
         return call

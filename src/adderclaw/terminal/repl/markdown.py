@@ -31,7 +31,7 @@ class Block(NamedTuple):
     """It goes on with the block before it: nothing stands between the two."""
 
 
-def last_part(block: Block) -> Block:
+def tail_lines(block: Block) -> Block:
     """The end of a long block: as much of it as a screen can show while it arrives."""
     if len(block.source) <= WIDE:
         return block
@@ -149,7 +149,7 @@ def _parser() -> "MarkdownIt":
 # ------------------------------------------------------------------ as text of a terminal
 
 
-class Look(NamedTuple):
+class RenderStyle(NamedTuple):
     """How Markdown is drawn: columns, colours, whether links can be followed, and which style code has."""
 
     width: int
@@ -160,7 +160,7 @@ class Look(NamedTuple):
     """ASCII alone."""
 
 
-def drawn(block: Block, look: Look) -> str:
+def render(block: Block, look: RenderStyle) -> str:
     """A block as lines for the terminal, with an empty line before it unless it goes on with the one before."""
     source = visible(block.source).strip("\n")
     fence = _FENCE.match(source)
@@ -171,7 +171,7 @@ def drawn(block: Block, look: Look) -> str:
 _FENCE = re.compile(r"\A {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^\n]*\n")
 
 
-def _code(source: str, fence: re.Match[str], look: Look) -> str:
+def _code(source: str, fence: re.Match[str], look: RenderStyle) -> str:
     lines = source[fence.end() :].splitlines()
     if lines and lines[-1].strip().startswith(fence[1]) and not lines[-1].strip().strip(fence[1][0]):
         lines.pop()
@@ -181,7 +181,7 @@ def _code(source: str, fence: re.Match[str], look: Look) -> str:
     return "".join(f"  {line}\n" for line in body.split("\n"))
 
 
-def _highlighted(code: str, language: str, look: Look) -> str:
+def _highlighted(code: str, language: str, look: RenderStyle) -> str:
     from rich.syntax import Syntax
     from rich.text import Text
 
@@ -193,7 +193,7 @@ def _highlighted(code: str, language: str, look: Look) -> str:
     return out.getvalue()
 
 
-def _prose(source: str, look: Look) -> str:
+def _prose(source: str, look: RenderStyle) -> str:
     from rich.markdown import Markdown
 
     from adderclaw.terminal.repl.rich_parts import Headings
@@ -229,7 +229,7 @@ def _ascii(text: str) -> str:
     return text.translate(str.maketrans({"•": "*", "─": "-", "━": "=", "│": "|", "▌": "|", "┃": "|"}))
 
 
-def _console(out: StringIO, look: Look) -> "Console":
+def _console(out: StringIO, look: RenderStyle) -> "Console":
     from rich.console import Console
 
     return Console(

@@ -21,7 +21,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Json
 from adderclaw.policy.grants import in_words
-from adderclaw.terminal.operators import meant
+from adderclaw.terminal.operators import reply_values
 from adderclaw.terminal.repl.draw import Drawing, Fragments
 from adderclaw.terminal.repl.screen import Screen
 
@@ -168,7 +168,7 @@ class Panel:
                 pass
 
 
-class OnScreen:
+class ScreenOperator:
     """The operator of a conversation on a screen."""
 
     def __init__(self, *, everywhere: bool = True) -> None:
@@ -192,7 +192,7 @@ class OnScreen:
             return refused
         seen = shown(request)
         async with self._turn:
-            about = _asked_about(request, seen.text, seen.marks, screen.drawing)
+            about = _request_fragments(request, seen.text, seen.marks, screen.drawing)
             offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
             panel = Panel(
                 f"{seen.tool}: {seen.reason}", _options(request.registries, self._granting if offered else ())
@@ -206,7 +206,7 @@ class OnScreen:
                 screen.print([*note, *about], apart=True)
                 if request.preview:
                     screen.read_before[request.tool_use_id] = _change(request)
-            values, words = await answered(screen, panel)
+            values, words = await answer_of(screen, panel)
         return _answer(values, words, request)
 
     @property
@@ -219,10 +219,10 @@ class OnScreen:
         replies: Replies = {}
         async with self._turn:
             for question in request.questions:
-                values, words = await answered(screen, _question(question))
+                values, words = await answer_of(screen, _question(question))
                 if not values:
                     return replied(None)
-                replies[question.question] = meant(question, words) if words else ", ".join(values)
+                replies[question.question] = reply_values(question, words) if words else ", ".join(values)
         return replied(replies)
 
 
@@ -268,7 +268,7 @@ def _question(question: Question) -> Panel:
     return Panel(f"{line(question.header)}: {line(question.question)}", [*options, own], several=question.multi)
 
 
-def _asked_about(request: ApprovalRequest, text: str, marks: Sequence[str], drawing: Drawing) -> list[Fragments]:
+def _request_fragments(request: ApprovalRequest, text: str, marks: Sequence[str], drawing: Drawing) -> list[Fragments]:
     """What is asked about, whole: a change as a diff, a command as its plan, other calls by their arguments."""
     head = [("warn", f"{drawing.marks.call} "), ("tool", request.tool), ("dim", f" risk: {request.risk}")]
     if request.kind == "step":
@@ -304,7 +304,7 @@ def _line(text: str) -> str:
     return visible(text, keep_newlines=False, directions=False)
 
 
-async def answered(screen: Screen, panel: Panel) -> tuple[list[str], str]:
+async def answer_of(screen: Screen, panel: Panel) -> tuple[list[str], str]:
     """Wait for the answer; keys that were typed before the question could be read count for nothing."""
     screen.ask(panel)
     try:

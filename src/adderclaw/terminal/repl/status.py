@@ -11,7 +11,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import Place
 from adderclaw.storage.sdlc import phases
-from adderclaw.terminal.repl.modes import named
+from adderclaw.terminal.repl.modes import mode_name
 
 AGAIN = 2.0
 """Seconds for which branch and phase are not looked up again."""
@@ -34,7 +34,7 @@ class Status:
         folder = visible(os.path.basename(root) or "/", keep_newlines=False)
         self._look(root)
         folder = f"{folder} ({self._branch})" if self._branch else folder
-        parts = [named(session.scene.policy), visible(session.model), folder]
+        parts = [mode_name(session.scene.policy), visible(session.model), folder]
         if self._phase != "idle":
             parts.append(f"phase {self._phase}")
         limit = session.provider.capabilities().context_tokens

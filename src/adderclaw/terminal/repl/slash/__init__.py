@@ -10,12 +10,12 @@ from adderclaw.core.suggestions import near
 from adderclaw.terminal.repl.slash.row import Does
 
 
-async def command(run: Run, text: str) -> bool:
+async def run_slash_command(run: Run, text: str) -> bool:
     """Run a line that begins with /; False ends the conversation."""
     name, _, rest = text[1:].partition(" ")
-    does = _found(run, name)
+    does = _find_row(run, name)
     if does is None:
-        _unknown(run, name)
+        _unknown_command(run, name)
         return True
     try:
         done = does(run, rest.strip())
@@ -33,7 +33,7 @@ def runs_at_once(text: str) -> bool:
     return row is not None and row.at_once
 
 
-def _found(run: Run, name: str) -> Does | None:
+def _find_row(run: Run, name: str) -> Does | None:
     from adderclaw.terminal.repl.slash import called
     from adderclaw.terminal.repl.slash.table import SLASH
 
@@ -45,7 +45,7 @@ def _found(run: Run, name: str) -> Does | None:
     return partial(called.skill, name) if skills is not None and skills.has(name) else None
 
 
-def _unknown(run: Run, name: str) -> None:
+def _unknown_command(run: Run, name: str) -> None:
     from adderclaw.terminal.repl.slash.table import SLASH
 
     skills = run.session.scene.kit.skills

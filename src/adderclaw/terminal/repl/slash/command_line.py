@@ -12,7 +12,7 @@ from adderclaw.core.errors import UsageError
 from adderclaw.terminal.repl.slash.row import Does, Done
 
 
-def by(*words: str, alone: tuple[str, ...] = ()) -> Does:
+def command_action(*words: str, alone: tuple[str, ...] = ()) -> Does:
     """The command of these words, with what follows the slash command; `alone` stands in where nothing does."""
 
     async def run_it(run: Run, rest: str) -> Done:
@@ -20,22 +20,22 @@ def by(*words: str, alone: tuple[str, ...] = ()) -> Does:
             arguments = shlex.split(rest)
         except ValueError as error:
             raise UsageError(f"{rest!r}: {error}") from None
-        await printed(run, [*words, *(arguments or alone)])
+        await print_command(run, [*words, *(arguments or alone)])
 
     return run_it
 
 
-async def output(run: Run, arguments: list[str]) -> str:
+async def command_output(run: Run, arguments: list[str]) -> str:
     """What a command prints; it runs beside the loop, and may need one of its own."""
     return await asyncio.to_thread(_output, run, arguments)
 
 
-async def printed(run: Run, arguments: list[str]) -> None:
+async def print_command(run: Run, arguments: list[str]) -> None:
     """Print it when it is done."""
-    print(await output(run, arguments), end="")
+    print(await command_output(run, arguments), end="")
 
 
-def has(words: list[str]) -> bool:
+def has_command(words: list[str]) -> bool:
     """Whether the command line has this command, or this one of a group."""
     from typer.core import TyperGroup
 
@@ -56,11 +56,11 @@ def _output(run: Run, arguments: list[str]) -> str:
     text = io.StringIO()
     printing = contextlib.redirect_stdout(text), contextlib.redirect_stderr(text)
     with log.hushed(), printing[0], printing[1], contextlib.suppress(SystemExit):
-        run_typer(arguments[0], module, [*arguments, *_same_place(run, module, arguments)])
+        run_typer(arguments[0], module, [*arguments, *_session_options(run, module, arguments)])
     return text.getvalue()
 
 
-def _same_place(run: Run, module: Any, arguments: list[str]) -> list[str]:
+def _session_options(run: Run, module: Any, arguments: list[str]) -> list[str]:
     """The configuration and the workspace of this session, for a command that asks for them."""
     command = _command(module, arguments[:2])
     known = {name for parameter in command.params for name in parameter.opts}

@@ -8,7 +8,7 @@ from adderclaw.agent.session.session import told
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.terminal.repl import conversations, here
-from adderclaw.terminal.repl.conversations import Next
+from adderclaw.terminal.repl.conversations import NextConversation
 from adderclaw.terminal.repl.slash.row import Done
 
 MOVED = (
@@ -20,22 +20,22 @@ MOVED = (
 def clear(run: Run, rest: str) -> Done:
     """A new conversation; this one can be resumed, by its name if it gets one."""
     if rest:
-        conversations.name(run, rest)
-    here.of(run).next = Next(None, "clear")
+        conversations.rename_conversation(run, rest)
+    here.repl_of(run).next = NextConversation(None, "clear")
     run.session.ends_with = "clear"
     return "leave"
 
 
 def resume(run: Run, rest: str) -> Done:
-    here.of(run).next = Next(Resume(run.session.conversation_id, go_on=False), words=rest)
+    here.repl_of(run).next = NextConversation(Resume(run.session.conversation_id, go_on=False), words=rest)
     run.session.ends_with = "resume"
     return "leave"
 
 
 def branch(run: Run, rest: str) -> Done:
     if rest:
-        conversations.name(run, rest)
-    here.of(run).next = Next(Resume(run.session.conversation_id, go_on=False, fork=True))
+        conversations.rename_conversation(run, rest)
+    here.repl_of(run).next = NextConversation(Resume(run.session.conversation_id, go_on=False, fork=True))
     run.session.ends_with = "other"
     return "leave"
 
@@ -55,20 +55,20 @@ def cd(run: Run, rest: str) -> Done:
     load(config_file=run.runtime.options.config_file, workspace=folder)  # who cannot begin there stays here
     moved = MOVED.format(before=before, place=folder)
     again = Resume(run.session.conversation_id, go_on=False, fork=True)
-    here.of(run).next = Next(again, workspace=folder, told=told("CwdChanged", [moved]))
+    here.repl_of(run).next = NextConversation(again, workspace=folder, told=told("CwdChanged", [moved]))
     run.session.ends_with = "other"
     return "leave"
 
 
 def rename(run: Run, rest: str) -> Done:
-    named = conversations.name(run, rest)
-    if (talk := here.of(run).talk) is not None:
+    named = conversations.rename_conversation(run, rest)
+    if (talk := here.repl_of(run).talk) is not None:
         talk.titles.show()
     print(f"this conversation is called {named!r}" if named else "this conversation has its first words as its name")
 
 
 def export(run: Run, rest: str) -> Done:
-    print(f"written to {visible(conversations.exported(run, rest), keep_newlines=False)}")
+    print(f"written to {visible(conversations.export_conversation(run, rest), keep_newlines=False)}")
 
 
 async def compact(run: Run, rest: str) -> Done:
@@ -81,14 +81,14 @@ async def compact(run: Run, rest: str) -> Done:
 
 async def rewind(run: Run, rest: str) -> Done:
     from adderclaw.agent.queries import restoring
-    from adderclaw.terminal.operators import asker
+    from adderclaw.terminal.operators import terminal_question
 
-    if (talk := here.of(run).talk) is not None:
+    if (talk := here.repl_of(run).talk) is not None:
         from adderclaw.terminal.repl.rewinding import go_back
 
         await go_back(run, talk.screen, rest)
     else:
-        await restoring.slash(run, rest, asker())
+        await restoring.slash(run, rest, terminal_question())
 
 
 def leave(_run: Run, _rest: str) -> Done:

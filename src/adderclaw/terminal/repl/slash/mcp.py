@@ -23,19 +23,23 @@ async def mcp(run: Run, rest: str) -> Done:
         return
     first, _, second = rest.partition(" ")
     if first in VERBS:
-        await _do(run, servers, first, second.strip())
+        await _apply_verb(run, servers, first, second.strip())
     elif rest:
-        await _show(servers, _known(servers, rest))
+        await _show(servers, _require_server(servers, rest))
     else:
         for row in servers.status():
             _print(row)
         print("/mcp NAME shows its tools and prompts; reconnect, enable, disable, login and logout take a NAME")
 
 
-async def _do(run: Run, servers: "Servers", verb: str, name: str) -> None:
+async def _apply_verb(run: Run, servers: "Servers", verb: str, name: str) -> None:
     if not name and verb in ("reconnect", "enable", "disable"):
         name = ALL
-    rows = servers.status() if name == ALL and verb in ("reconnect", "enable", "disable") else [_known(servers, name)]
+    rows = (
+        servers.status()
+        if name == ALL and verb in ("reconnect", "enable", "disable")
+        else [_require_server(servers, name)]
+    )
     for row in rows:
         server = row.entry.name
         if verb == "disable":
@@ -48,7 +52,7 @@ async def _do(run: Run, servers: "Servers", verb: str, name: str) -> None:
             await _login(run, row)
         else:
             await _logout(run, servers, row)
-        _print(_known(servers, server))
+        _print(_require_server(servers, server))
 
 
 async def _login(run: Run, row: "Status") -> None:
@@ -71,7 +75,7 @@ async def _logout(run: Run, servers: "Servers", row: "Status") -> None:
 
 async def _show(servers: "Servers", row: "Status") -> None:
     why = await servers.reach(row.entry.name) if row.state != "disabled" else ""
-    row = _known(servers, row.entry.name)
+    row = _require_server(servers, row.entry.name)
     _print(row)
     for name, pin in row.pins.items():
         print(f"  {visible(name, keep_newlines=False)}" + ("" if pin.usable else "  (off until approved)"))
@@ -80,7 +84,7 @@ async def _show(servers: "Servers", row: "Status") -> None:
         print(f"  /{visible(prompt['name'], keep_newlines=False)} {named}  {prompt['description']}".rstrip())
 
 
-def _known(servers: "Servers", name: str) -> "Status":
+def _require_server(servers: "Servers", name: str) -> "Status":
     rows = {row.entry.name: row for row in servers.status()}
     if name not in rows:
         raise UsageError(f"there is no MCP server {name!r}; there is: {', '.join(rows) or 'none'}")

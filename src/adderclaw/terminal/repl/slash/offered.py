@@ -37,7 +37,7 @@ class Offers:
         starts = [offer for offer in known if JOINS.sub("", offer.name.lower()).startswith(letters)]
         return starts + [offer for offer in known if offer not in starts and _inside(offer.name.lower(), letters)]
 
-    async def later(self, typed: str) -> list[Offer]:
+    async def matching_later(self, typed: str) -> list[Offer]:
         """What servers have that were asked just now, as soon as they have answered."""
         before = self.matching(typed)
         if not self._asking:
@@ -53,7 +53,7 @@ class Offers:
         if self._own is None:
             self._own = list(_clean(self._skills()))
         yield from self._own
-        self._ask_servers()
+        self._load_all_prompts()
         for offers in self._prompts.values():
             yield from offers
 
@@ -61,17 +61,17 @@ class Offers:
         skills = self._run.session.scene.kit.skills
         return skills.callable() if skills is not None else []
 
-    def _ask_servers(self) -> None:
+    def _load_all_prompts(self) -> None:
         """No server is started for the menu: those that are there are asked, and offered when they have answered."""
         servers = self._run.runtime.servers
         for row in servers.status() if servers is not None else ():
             if row.state == "ready" and row.entry.name not in self._prompts:
                 self._prompts[row.entry.name] = []
-                task = asyncio.ensure_future(self._ask(row.entry.name))
+                task = asyncio.ensure_future(self._load_prompts(row.entry.name))
                 self._asking.add(task)
                 task.add_done_callback(self._asking.discard)
 
-    async def _ask(self, server: str) -> None:
+    async def _load_prompts(self, server: str) -> None:
         from mcp import MCPError
 
         servers = self._run.runtime.servers

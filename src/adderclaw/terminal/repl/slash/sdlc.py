@@ -12,7 +12,7 @@ from adderclaw.flows.sdlc import conversation_phase, coverage
 from adderclaw.flows.sdlc.conversation_phase import Desk, Seen
 from adderclaw.storage.sdlc import phases, plans
 from adderclaw.storage.sdlc.phases import By, NotMoved
-from adderclaw.terminal.operators import asker
+from adderclaw.terminal.operators import terminal_question
 from adderclaw.terminal.repl import here, modes
 from adderclaw.terminal.repl.slash.row import Done
 from adderclaw.terminal.sdlc_status import status_lines
@@ -30,7 +30,7 @@ async def plan(run: Run, rest: str) -> Done:
     if rest not in ("", "approve"):
         permission_updates.apply(run.session, PermissionUpdate("setMode", "session", mode="plan"))
         print("mode: plan; it ends when you approve a plan; Shift+Tab or /config mode=default leaves it")
-        await here.turn(run, rest)
+        await here.run_turn_here(run, rest)
         return
     draft = plans.last(store, conversation)
     if rest and draft is not None and draft.status == "draft":
@@ -39,7 +39,7 @@ async def plan(run: Run, rest: str) -> Done:
                 phases.begin_planning(cursor, conversation, draft.id, by=_desk(run).by)
         _show(await to_thread(conversation_phase.approve, _desk(run), conversation, Seen("plan", draft.id)))
         if permission_updates.in_plan_mode(run.session) and permission_updates.end_plan_mode(run.session):
-            print(f"mode: {modes.named(run.session.scene.policy)}")
+            print(f"mode: {modes.mode_name(run.session.scene.policy)}")
         draft = plans.last(store, conversation)
     print(f"phase: {phases.shown(store, conversation)}")
     if draft is None:
@@ -57,14 +57,14 @@ async def phase(run: Run, rest: str) -> Done:
         return
     to = phases.named(rest)
     if to == "done" and phases.phase_of(desk.store, conversation) == "verify":
-        _show(await _approved(run, desk, conversation))
+        _show(await _approve(run, desk, conversation))
     else:
         _show(await to_thread(conversation_phase.transition, desk, conversation, to))
     if to == "test":
-        await _proved(run, desk, conversation)
+        await _prove(run, desk, conversation)
 
 
-async def _proved(run: Run, desk: Desk, conversation: str) -> None:
+async def _prove(run: Run, desk: Desk, conversation: str) -> None:
     """The tests of the plan, in a run of their own; the conversation stays in `test`, whatever comes of them."""
     if not coverage.has_criteria(desk, conversation):
         return
@@ -79,13 +79,13 @@ async def _proved(run: Run, desk: Desk, conversation: str) -> None:
     print(visible(f"tests {proof['outcome']}: {proof['answer']}{reason}"))
 
 
-async def _approved(run: Run, desk: Desk, conversation: str) -> dict[str, object]:
+async def _approve(run: Run, desk: Desk, conversation: str) -> dict[str, object]:
     seen = conversation_phase.waits(desk, conversation)
-    if here.screen_of(run) is None and asker() is None:
+    if here.screen_of(run) is None and terminal_question() is None:
         raise AdderClawError("the report has to be approved by the operator, and nobody is at a terminal here")
     for line in conversation_phase.shown(desk, conversation, seen):
         print(visible(line))
-    if (await here.answer(run, "Approve this report? [y/N] ") or "").strip().lower() not in ("y", "yes"):
+    if (await here.ask_person(run, "Approve this report? [y/N] ") or "").strip().lower() not in ("y", "yes"):
         raise NotMoved("the report is not approved; nothing was changed")
     return await to_thread(conversation_phase.approve, desk, conversation, seen)
 

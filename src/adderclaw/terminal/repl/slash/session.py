@@ -39,12 +39,12 @@ async def usage(run: Run, rest: str) -> Done:
         counts = ", ".join(f"{name} {value:,}" for name, value in budget.usage.as_json().items() if name != "estimated")
         counts += " (estimated)" if budget.usage.estimated else ""
         print(f"this session: {cost}; {budget.steps} model calls, {budget.tool_calls} tool calls; {counts}")
-    await command_line.printed(run, ["usage", *(rest.split() or ("--by", "model", "--since", "7d"))])
+    await command_line.print_command(run, ["usage", *(rest.split() or ("--by", "model", "--since", "7d"))])
 
 
 def permissions(run: Run, rest: str) -> Done:
     if rest:
-        _change(run, rest)
+        _change_rule(run, rest)
         return
     now = run.session.config.permissions
     policy = run.session.scene.policy
@@ -59,7 +59,7 @@ def permissions(run: Run, rest: str) -> Done:
     print("/permissions allow|ask|deny RULE adds one to this session, /permissions remove RULE takes it back")
 
 
-def _change(run: Run, rest: str) -> None:
+def _change_rule(run: Run, rest: str) -> None:
     from dataclasses import replace
 
     from adderclaw.config.permissions import grant
@@ -150,7 +150,7 @@ async def bug(run: Run, rest: str) -> Done:
     from adderclaw.terminal import export
 
     session = run.session
-    findings = await command_line.output(run, ["doctor"])
+    findings = await command_line.command_output(run, ["doctor"])
     ids = f"conversation {session.conversation_id}, session {session.session_id}, run {run.run_id}"
     text = f"# Report\n\n{rest or '(no description)'}\n\nAdderClaw {__version__}; {ids}\n\n```\n{findings}```\n"
     path = os.path.join(run.runtime.home, "reports", f"{run.run_id}.md")

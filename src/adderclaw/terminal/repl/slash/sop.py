@@ -4,7 +4,7 @@ import shlex
 
 from adderclaw.agent.run import Run
 from adderclaw.core.errors import UsageError
-from adderclaw.terminal.repl.slash.command_line import printed
+from adderclaw.terminal.repl.slash.command_line import print_command
 from adderclaw.terminal.repl.slash.row import Done
 
 ELSEWHERE = ("run", "resume")
@@ -19,8 +19,8 @@ async def sop(run: Run, rest: str) -> Done:
     if words[0] in ELSEWHERE:
         raise UsageError(f"a SOP runs in a terminal of its own: `adderclaw sop {rest}`, or with --detach in the server")
     if words[0] == "approve":
-        await printed(run, ["sop", *words, "--no-resume"])
+        await print_command(run, ["sop", *words, "--no-resume"])
         named = next((word for word in words[1:] if not word.startswith("-")), "RUN_ID")
         print(f"the server goes on with it; where none runs, `adderclaw sop resume {named}` does")
         return
-    await printed(run, ["sop", *words])
+    await print_command(run, ["sop", *words])

@@ -16,7 +16,7 @@ from adderclaw.terminal.repl.slash import (
     settings,
     sop,
 )
-from adderclaw.terminal.repl.slash.command_line import by
+from adderclaw.terminal.repl.slash.command_line import command_action
 from adderclaw.terminal.repl.slash.row import Does, Done, Row
 
 
@@ -101,8 +101,8 @@ ROWS: tuple[Row, ...] = (
         reports.memory,
         "search memory; alone, show instruction files and notes",
     ),
-    _row("receipts", "[list|verify|head]", by("receipt", alone=("list",)), "list or verify the receipts"),
-    _row("replay", "RUN_ID [OPTIONS]", by("replay"), "show a run again, or prove it"),
+    _row("receipts", "[list|verify|head]", command_action("receipt", alone=("list",)), "list or verify the receipts"),
+    _row("replay", "RUN_ID [OPTIONS]", command_action("replay"), "show a run again, or prove it"),
     # ---- what it may do
     _row(
         "permissions",
@@ -114,9 +114,15 @@ ROWS: tuple[Row, ...] = (
     ),
     _row("policy", "", reports.policy, "show the autonomy and the workspace boundary"),
     _row("sandbox", "", session.sandbox, "show what holds the commands"),
-    _row("hooks", "", by("hooks", "list"), "list the configured hooks"),
+    _row("hooks", "", command_action("hooks", "list"), "list the configured hooks"),
     _row("add-dir", "PATH", settings.add_dir, "work in one more directory until the session ends", at_once=True),
-    _row("estop", "[--status|--clear]", by("estop"), "stop every tool, now and until it is cleared", at_once=True),
+    _row(
+        "estop",
+        "[--status|--clear]",
+        command_action("estop"),
+        "stop every tool, now and until it is cleared",
+        at_once=True,
+    ),
     # ---- settings
     _row("model", "[NAME, ENTRY or ENTRY/NAME]", settings.model, "show the model, or change it at once"),
     Row(
@@ -138,7 +144,7 @@ ROWS: tuple[Row, ...] = (
     _row("theme", "[auto|light|dark]", preferences.theme, "change the colours: for a light or a dark terminal"),
     _row("vim", "", preferences.vim, "switch between the keys of vi and the usual ones"),
     _row("keys", "", key_help.show, "list the keys", "keybindings"),
-    _row("doctor", "", by("doctor"), "check this installation and say how to mend it"),
+    _row("doctor", "", command_action("doctor"), "check this installation and say how to mend it"),
     _row("bug", "[WORDS]", session.bug, "write a report into a file", "feedback", "share", at_once=True),
     _row("help", "[WORD]", show_help, "list the commands, or those that contain a word"),
 )
