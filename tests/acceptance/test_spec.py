@@ -132,7 +132,7 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
         (("--max-turns", "3"), "are for a task"),
         (("--limit", "rounds=3"), "a specification --max-iterations"),
         (("empty-spec.md",), "is empty"),
-        (("both-spec.md",), "both-spec.md is named like a specification and begins like a workflow: `--spec"),
+        (("both-spec.md",), "both-spec.md is named like a specification but begins like a workflow: `--spec"),
         (("notes.md",), "notes.md is neither a specification nor a workflow: it is not named SPEC.md"),
         (("binary.spec.md",), "is binary, not text"),
         (("--profile", "readonly"), "nothing may be written in the profile readonly"),
@@ -145,7 +145,7 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
     (project.folder / "SPEC.md").unlink()
     done = project.run()
     assert done.code == 2
-    assert "there is no SPEC.md here; write one, or name a task" in done.err
+    assert "there is no SPEC.md here. Write one, or name a task" in done.err
     assert not project.model.requests
 
 
@@ -248,7 +248,7 @@ def test_what_is_left_when_it_ends(project: Project) -> None:
     assert done.code == 4
     assert done.out == "1 of 2 scenarios have passed (2 sessions)\nleft: SC-F002 It says goodbye\n"
     assert "2 sessions held, as many as are allowed (--max-iterations)" in done.err
-    assert "`adderclaw run` goes on with what is left" in done.err
+    assert "`adderclaw run` continues with the rest" in done.err
 
     project.add(*(text("nothing") for _ in range(5)))
     done = project.run()
@@ -290,7 +290,7 @@ def test_a_signal_ends_it_and_a_new_run_goes_on(project: Project) -> None:
     project.add(passes("SC-F002"), text("done"))
     done = project.world.cli("run", "--resume", project.run_id, cwd=project.folder)
     assert done.code == 2
-    assert "`adderclaw run` goes on with it" in done.err
+    assert "continue with `adderclaw run`" in done.err
     done = project.run()
     assert (done.code, done.out) == (0, "2 of 2 scenarios have passed (1 session)\n"), done.err
 

@@ -89,7 +89,7 @@ def test_10_a_conversation_without_a_terminal_is_refused_and_what_is_piped_not_s
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--profile", "No such option: --profile; it is one of `adderclaw agent`"),
+        ("--profile", "No such option: --profile; it is an option of `adderclaw agent`"),
         ("--worksapce", "No such option: --worksapce; did you mean --workspace?"),
         ("--versoin", "No such option: --versoin; did you mean --version?"),
     ],

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def at_terminal() -> bool:
-    """Whether a person types and sees what comes of it."""
+    """Whether a person types the input and sees the output."""
     return is_stdin_terminal() and sys.stdout.isatty()
 
 
@@ -25,13 +25,13 @@ def is_stdin_terminal() -> bool:
 
 @runtime_checkable
 class ChannelWithOperator(Protocol):
-    """A channel that has a way of its own to ask."""
+    """A channel that asks the operator in its own way."""
 
     def operator_for(self, config: "Config") -> Operator: ...
 
 
 def start_conversation(channel: Channel, options: Options, again: Resume | None) -> int:
-    """Open a conversation for a channel and let it talk."""
+    """Opens a conversation for a channel and runs the channel."""
     runtime = start_agent(options)
     if isinstance(channel, OneShot) and channel.output_format == "stream-json":
         runtime.bus.listen("stream", print_event)

@@ -9,23 +9,23 @@ LIMITS: dict[str, type[int] | type[float]] = {
     "seconds": float,
     "rounds": int,
 }
-"""What `--limit` takes: the keys of [limits], and the rounds of a turn or of a LOOP."""
+"""The names `--limit` takes: the keys of [limits], and the rounds of a turn or of a LOOP."""
 
 
 def limits(items: list[str] | None) -> dict[str, float]:
-    """`--limit tokens=1000`, each name once, as numbers."""
+    """Parses `--limit tokens=1000` options, each name once, as numbers."""
     limits_by_name: dict[str, float] = {}
     for item in items or []:
         name, _, value = item.partition("=")
         if name not in LIMITS:
-            raise UsageError(f"--limit {item[:100]!r}: it takes NAME=VALUE, and NAME is one of {', '.join(LIMITS)}")
+            raise UsageError(f"--limit {item[:100]!r}: expected NAME=VALUE, where NAME is one of {', '.join(LIMITS)}")
         if name in limits_by_name:
             raise UsageError(f"--limit {name}: given twice")
         try:
             limits_by_name[name] = LIMITS[name](value)
         except ValueError:
             kind = "a number" if LIMITS[name] is float else "a whole number"
-            raise UsageError(f"--limit {item[:100]!r}: {name} is {kind}") from None
+            raise UsageError(f"--limit {item[:100]!r}: {name} must be {kind}") from None
         if not 0 <= limits_by_name[name] < float("inf"):
-            raise UsageError(f"--limit {item[:100]!r}: it is 0 or more")
+            raise UsageError(f"--limit {item[:100]!r}: must be 0 or more")
     return limits_by_name

@@ -19,7 +19,7 @@ from adderclaw.terminal.output import StreamFormat, print_json
 
 
 class OneShot:
-    """One message, one answer on stdout."""
+    """Sends one message and prints the answer on stdout."""
 
     name = "cli"
 
@@ -37,7 +37,7 @@ class OneShot:
         return asyncio.run(self._turn(handle.run))
 
     async def _turn(self, run: Run) -> int:
-        """One turn from start to exit code. A signal ends it cleanly: children killed, everything written."""
+        """Runs one turn and returns its exit code. A signal ends it cleanly: children are killed, records written."""
         self._shown = AnswerPrinter(run.runtime.bus) if self.supports_draft_updates else None
         resume = f"agent --resume {run.session.conversation_id}"
         return (await drive(run, self._worked(run), resume=resume, show=self._show)).exit_code
@@ -65,7 +65,7 @@ class OneShot:
 
 
 def show_outcome(report: Report, output_format: StreamFormat) -> None:
-    """The whole report for a program; for a person, why it is not completed."""
+    """Prints the whole report for a program; for a person, only why the turn did not complete."""
     if output_format != "text":
         kind: Json = {"type": "result"} if output_format == "stream-json" else {}
         print_json({**kind, **report.as_json()})
@@ -77,13 +77,13 @@ ENDS_A_LINE = ("llm_request_sent", "tool_requested", "tool_completed", "tool_fai
 
 
 class AnswerPrinter:
-    """Prints the answer while it arrives, and remembers that it did; each reply begins in a line of its own."""
+    """Prints the answer while it streams, each reply on its own line, and keeps its text."""
 
     def __init__(self, bus: Bus | None = None) -> None:
         self._text = GrowingText()
         self._bus = bus
         self._is_open = False
-        """The line at hand is not ended."""
+        """Whether the current line has not ended."""
         if bus is not None:
             bus.leave("answer")
             bus.listen("answer", self._hear)
@@ -98,7 +98,7 @@ class AnswerPrinter:
             self._text.clear()
         elif delta.kind == "text":
             if self._bus is not None:
-                self._bus.catch_up()  # what happened before these words stands above them
+                self._bus.catch_up()  # earlier events are printed first
             self._text.add(delta.text)
             print(visible(delta.text), end="", flush=True)
             self._is_open = not delta.text.endswith("\n")

@@ -1,4 +1,4 @@
-"""The formats of a command's output, and how JSON is printed."""
+"""The output formats of commands, and printing JSON."""
 
 import json
 from typing import Literal
@@ -8,13 +8,13 @@ StreamFormat = Literal["text", "json", "stream-json"]
 
 
 def print_json(value: object) -> None:
-    """One object on one line: what a program reads."""
-    print(json_line(value), flush=True)  # a stream is read while it goes on
+    """Prints one object on one line, for programs."""
+    print(json_line(value), flush=True)  # streams are read while they are written
 
 
 def json_line(value: object) -> str:
-    """Where it comes to a terminal after all, nothing in it steers that."""
+    """An object as one line of JSON without control characters: it may end up on a terminal."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if not text.isprintable():  # the escapes are JSON's own: whoever reads them gets what was there
+    if not text.isprintable():  # JSON's own escapes: a parser reads the original text
         text = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
     return text

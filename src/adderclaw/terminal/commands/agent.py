@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 def agent(
     message: Annotated[
-        str | None, Option(("--message", "-m"), "Run one turn with this and exit; - reads it from stdin.")
+        str | None, Option(("--message", "-m"), "Run one turn with this message and exit; - reads it from stdin.")
     ] = None,
-    go_on: Annotated[bool, Option(("--continue", "-c"), "Go on with the last conversation here.")] = False,
-    resume: Annotated[str | None, Option(("--resume", "-r"), "Go on with this conversation.", "ID")] = None,
-    pick: Annotated[bool, Option(("--pick",), "Choose the conversation to go on with from a list.")] = False,
+    go_on: Annotated[bool, Option(("--continue", "-c"), "Continue the last conversation here.")] = False,
+    resume: Annotated[str | None, Option(("--resume", "-r"), "Continue this conversation.", "ID")] = None,
+    pick: Annotated[bool, Option(("--pick",), "Choose the conversation to continue from a list.")] = False,
     begin_with: Annotated[str | None, Option(("--begin-with",), "Open the REPL with this message.", "TEXT")] = None,
     plain: Annotated[
-        bool, Option(("--plain",), "Print lines only, nothing is redrawn: for screen readers and simple terminals.")
+        bool, Option(("--plain",), "Print lines and redraw nothing: for screen readers and simple terminals.")
     ] = False,
-    no_motion: Annotated[bool, Option(("--no-motion",), "Nothing moves on the screen by itself.")] = False,
+    no_motion: Annotated[bool, Option(("--no-motion",), "Show no animations.")] = False,
     profile: Annotated[ProfileName | None, PROFILE] = None,
     permission_mode: Annotated[ModeName | None, PERMISSION_MODE] = None,
     provider: Annotated[str | None, PROVIDER_NAME] = None,
@@ -52,31 +52,29 @@ def agent(
     workspace: Annotated[str | None, WORKSPACE_DIR] = None,
     config: Annotated[str | None, CONFIG_FILE] = None,
     bare: Annotated[
-        bool, Option(("--bare",), "Keys only from the environment and your own apiKeyHelper: no login.")
+        bool, Option(("--bare",), "Take keys only from the environment and your own apiKeyHelper, not from logins.")
     ] = False,
-    maintenance: Annotated[
-        bool, Option(("--maintenance",), "Begin with the Setup hooks, in maintenance mode.")
-    ] = False,
+    maintenance: Annotated[bool, Option(("--maintenance",), "Run the Setup hooks first, in maintenance mode.")] = False,
     plugin_dir: Annotated[
-        list[str] | None, Option(("--plugin-dir",), "A plugin by its folder, for this session; may be repeated.", "DIR")
+        list[str] | None, Option(("--plugin-dir",), "Load this plugin folder for this session; repeatable.", "DIR")
     ] = None,
     limit: Annotated[list[str] | None, LIMIT] = None,
     output_format: Annotated[StreamFormat, STREAM_OUTPUT] = "text",
 ) -> int:
     """Talk to the agent: a REPL, or one turn with -m.
 
-    The answer is on stdout, everything else on stderr. Approvals are asked on stderr and read from stdin. Without -m,
-    what is piped is one message.
+    The answer goes to stdout, everything else to stderr. Approvals are asked on stderr and read from stdin. Without
+    -m, piped input is one message.
 
     Example: adderclaw agent -m "what is in this project?"
     """
     if (begin_with is not None or pick) and not at_terminal():
-        raise UsageError('a conversation needs a terminal; `adderclaw -p "…"` answers one message without one')
+        raise UsageError('a conversation needs a terminal; without one, `adderclaw -p "…"` answers one message')
     again = Resume(resume, message is None) if go_on or resume is not None else None
     if message == "-" or (message is None and again is None and not is_stdin_terminal()):
         message = _read_piped_message()
     if message is not None and not message.strip():
-        raise UsageError("-m: the message is empty; say what the agent should do")
+        raise UsageError("-m: the message is empty. Say what the agent should do.")
     options = Options(
         config_file=config,
         workspace=workspace,
@@ -103,17 +101,17 @@ def agent(
 command = agent
 
 MOST_PIPED = 1 << 20
-"""Bytes of a message on stdin: more than any argument may have, and less than no model could read."""
+"""The largest message on stdin, in bytes: larger than any argument can be, and readable by some models."""
 
 
 def _read_piped_message() -> str:
-    """All of stdin as one message, however many lines it has."""
+    """Reads all of stdin as one message."""
     message = sys.stdin.buffer.read(MOST_PIPED + 1) if sys.stdin is not None else b""  # pyright: ignore[reportUnnecessaryComparison]
     if len(message) > MOST_PIPED:
-        fix = "put it into a file of the workspace and name the file in the message"
+        fix = "put it into a file in the workspace and name that file in the message"
         raise UsageError(f"standard input: the message has more than {MOST_PIPED:,} bytes; {fix}")
     if not message.strip():
-        raise UsageError('standard input: the message is empty; pipe one, give -m "…", or start it at a terminal')
+        raise UsageError('standard input: the message is empty. Pipe one in, use -m "…", or start at a terminal.')
     return message.decode("utf-8", "replace")
 
 

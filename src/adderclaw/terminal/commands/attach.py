@@ -21,19 +21,19 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def attach(
     conversation: Annotated[
-        str | None, typer.Argument(metavar="[CONVERSATION]", help="Its id, or the beginning of it; else a new one.")
+        str | None, typer.Argument(metavar="[CONVERSATION]", help="Its id or a prefix of it; default: a new one.")
     ] = None,
     message: Annotated[str | None, typer.Option("--message", "-m", help="The first message.")] = None,
     workspace: WorkspaceDir = None,
     profile: Profile = None,
     provider: ProviderName = None,
     model: ModelName = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Lines only, each printed once.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Print each line once; redraw nothing.")] = False,
     config: ConfigFile = None,
 ) -> None:
-    """Open a conversation on the server of this home, or go on with one: it goes on when you leave.
+    """Open a conversation on the server of this home, or continue one. It keeps running when you leave.
 
-    Without a terminal each line of stdin is a message, and answers go to stdout.
+    Without a terminal, each line of stdin is a message and answers go to stdout.
 
     Example: adderclaw attach
     """
@@ -72,7 +72,7 @@ def _channel(*, plain: bool) -> "OnServer | InLines":
 
 
 async def _conversation_id(link: "Link", name: str | None, settings: Json) -> str:
-    """The one that is meant, or a new one."""
+    """The id of the conversation with this prefix, or of a new one."""
     body = {key: value for key, value in settings.items() if value is not None}
     if name is None:
         if "workspace" not in body:

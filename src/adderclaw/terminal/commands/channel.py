@@ -123,7 +123,7 @@ def _send_test_message(
 
     running = listening.running()
     if running is None or not running.address:
-        raise AdderClawError(f"no server of {home()} runs: start one with `adderclaw serve`")
+        raise AdderClawError(f"no server is running for {home()}: start one with `adderclaw serve`")
     id = f"test-{os.urandom(8).hex()}"
     body = json.dumps({**message, "message_id": id}).encode()
     headers = {"content-type": "application/json", **signing.headers(secrets, body, id=id, now=time.time())}

@@ -19,7 +19,7 @@ from adderclaw.terminal.commands.ci_service import Service, json_object_of, serv
 from adderclaw.terminal.commands.common import OutputFormat, group
 from adderclaw.terminal.output import print_json
 
-app = group("Hand over what a run of a CI job changed: a commit, a pull or merge request, a comment.")
+app = group("Deliver the changes of a CI run: as a commit, a pull or merge request, or a comment.")
 
 Finish = Literal["commit", "pull-request", "comment"]
 StateFolder = Annotated[str, typer.Option("--state", metavar="DIR", help="A folder outside the workspace.")]

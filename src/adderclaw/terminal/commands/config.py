@@ -21,7 +21,7 @@ app = group("Validate, show, change and create configuration.")
 @app.command()
 def validate(
     file: Annotated[
-        str | None, typer.Option("--file", metavar="FILE", help="This file alone, over the built-in defaults.")
+        str | None, typer.Option("--file", metavar="FILE", help="Use only this file, on top of the built-in defaults.")
     ] = None,
     output_format: OutputFormat = "text",
 ) -> None:

@@ -1,4 +1,4 @@
-"""`adderclaw run --detach`: a run that the server of this home goes on with, whatever becomes of this terminal."""
+"""`adderclaw run --detach`: hands a run to the server of this home, so that it outlives this terminal."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from adderclaw.terminal.output import print_json
 
 
 def run_request(driver: Driver, agentfile: str | None, resume: str | None, more: Json) -> Json:
-    """What the server is asked for: the same run, with paths that do not depend on where we stand."""
+    """The request to the server: the same run, with absolute paths."""
     opening = driver.opening
     folder = config.load(workspace=opening.options.workspace, here=True).workspace
     body: Json = {"workspace": folder, **more}
@@ -31,7 +31,7 @@ def run_request(driver: Driver, agentfile: str | None, resume: str | None, more:
 
 
 def hand_to_server(body: Json, output_format: str) -> None:
-    """Hand it over and say which run it is."""
+    """Hands the run to the server and prints its id."""
     try:
         from adderclaw.terminal.legacy.attach.link import Link
     except ModuleNotFoundError as error:
@@ -50,4 +50,4 @@ def hand_to_server(body: Json, output_format: str) -> None:
         print_json({"run_id": row["run_id"], "conversation_id": row["conversation_id"], "address": address})
         return
     print(visible(str(row["run_id"])))
-    print(f"adderclaw: it goes on in the server at {visible(address)}; `adderclaw runs show` shows it", file=sys.stderr)
+    print(f"adderclaw: it runs in the server at {visible(address)}; `adderclaw runs show` shows it", file=sys.stderr)

@@ -19,7 +19,7 @@ except ModuleNotFoundError as missing:  # an installation without the extra
 
     raise UsageError(str(lacking("fleet", missing.name))) from missing
 
-app = group("Runs on many machines: submit, workers, stop, verify; on PostgreSQL.")
+app = group("Run work on many machines, coordinated by PostgreSQL: submit, work, stop, verify.")
 
 DatabaseUrl = Annotated[
     str | None,
@@ -29,7 +29,7 @@ DatabaseUrl = Annotated[
         help="Another PostgreSQL than fleet.toml names; ADDERCLAW_FLEET_DATABASE does the same.",
     ),
 ]
-RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id, or the beginning of it.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id or a prefix of it.")]
 
 
 def open_fleet(database: str | None, *, patience: float = 5.0) -> Fleet:

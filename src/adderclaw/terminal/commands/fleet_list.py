@@ -75,7 +75,7 @@ def show(
 
 @app.command()
 def logs(
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id, or the beginning of it.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id or a prefix of it.")],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it has ended.")] = False,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
@@ -141,7 +141,7 @@ def _print_table(table: Any, indent: str = "") -> None:
 
 @app.command()
 def fetch(
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id, or the beginning of it.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id or a prefix of it.")],
     folder: Annotated[str, typer.Argument(metavar="DIR", help="A new folder for its workspace and its home.")],
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",

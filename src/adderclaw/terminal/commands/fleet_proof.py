@@ -165,7 +165,7 @@ def pace(
 @app.command()
 def approve(
     run_id: Annotated[
-        str | None, typer.Argument(metavar="[RUN_ID]", help="Its id, or the beginning of it; without: what waits.")
+        str | None, typer.Argument(metavar="[RUN_ID]", help="Its id or a prefix of it; default: list all questions.")
     ] = None,
     no: Annotated[bool, typer.Option("--no", help="Answer no.")] = False,
     comment: Annotated[str, typer.Option("--comment", help="What the run is told with it.")] = "",

@@ -28,7 +28,7 @@ from adderclaw.terminal.output import print_json
 from adderclaw.tools.mcp import pins
 from adderclaw.tools.mcp.pins import Pin
 
-app = group("Configure, look at, approve and try MCP servers; and be one.")
+app = group("Add, list, approve and test MCP servers; or serve as one.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The server's name under mcp_servers.")]
 

@@ -17,7 +17,7 @@ from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, 
 from adderclaw.terminal.export import Format
 from adderclaw.terminal.output import print_json
 
-app = group("Conversations and notes: list, search, show, edit, clear.")
+app = group("List, search, show, edit and clear conversations and notes.")
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many.")]
 Key = Annotated[str, typer.Argument(help="The note's key.")]
@@ -72,7 +72,7 @@ def search(
 
 @app.command()
 def show(
-    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION_ID", help="Its id, or the beginning of it.")],
+    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION_ID", help="Its id or a prefix of it.")],
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
@@ -109,7 +109,7 @@ def show(
 
 @app.command()
 def export(
-    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION_ID", help="Its id, or the beginning of it.")],
+    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION_ID", help="Its id or a prefix of it.")],
     file: Annotated[str, typer.Argument(metavar="[FILE]", help="Where to; without it, standard output.")] = "",
     form: Annotated[
         Format | None, typer.Option("--format", help="markdown, html or json; by default as the file's name ends.")

@@ -23,7 +23,7 @@ from adderclaw.terminal.output import Format, print_json
 if TYPE_CHECKING:
     from adderclaw.agent.model_refresh import Fall
 
-app = group("The table of known models: list it, bring it up to date.")
+app = group("List the table of known models, or update it.")
 
 STALE_DAYS = 30
 

@@ -67,7 +67,7 @@ def history(
     state: Annotated[
         Literal["all", "waiting", "sent", "failed", "moot"], typer.Option("--state", help="Only those in this state.")
     ] = "all",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="The last so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many of the last ones.")] = 20,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:

@@ -22,7 +22,7 @@ from adderclaw.terminal.output import print_json
 from adderclaw.tools.plugins import changes, folders
 from adderclaw.tools.plugins.changes import Offer
 
-app = group("Install, look at, trust, enable, disable, verify, remove and begin plugins.")
+app = group("Install, show, trust, enable, disable, verify, remove and create plugins.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A plugin, as `plugin list` names it.")]
 Trust = Annotated[

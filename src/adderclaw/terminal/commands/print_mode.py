@@ -262,6 +262,6 @@ def _read_piped(flags: Json, *, waits: bool) -> str:
         return ""
     data = sys.stdin.buffer.read(MOST_PIPED + 1)
     if len(data) > MOST_PIPED:
-        fix = "put it into a file of the workspace and name the file in the message"
+        fix = "put it into a file in the workspace and name that file in the message"
         raise UsageError(f"standard input: more than {MOST_PIPED:,} bytes are piped in; {fix}")
     return data.decode("utf-8", "replace")

@@ -24,7 +24,7 @@ app = group("List and verify the tamper-evident receipts.")
 
 @app.command("list")
 def list_receipts(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The last so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many of the last ones.")] = 20,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:

@@ -25,7 +25,7 @@ clean = Secrets().clean
 
 @app.command()
 def replay(
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id, or the beginning of it.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id or a prefix of it.")],
     event_stream: Annotated[
         bool, typer.Option("--event-stream", help="Show its stored events again, with their timing.")
     ] = False,

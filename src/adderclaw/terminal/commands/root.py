@@ -17,26 +17,26 @@ from adderclaw.terminal.commands.common import app_of, invoke
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 COMPLETIONS = ("--show-completion", "--install-completion")
 COMPLETE_VARIABLE = "_ADDERCLAW_COMPLETE"
-"""The variable by which a shell asks what could come next."""
+"""The variable by which a shell asks for completions."""
 
-HELP = """A local-first agent runtime: every action passes one gate and is appended to one ledger.
+HELP = """A local-first agent runtime: every action passes one gate and is recorded in one ledger.
 
 \b
-adderclaw                 Open a conversation, at a terminal.
-adderclaw "SOME WORDS"    Open one with this message.
-adderclaw -c              Go on with the last conversation here.
-adderclaw -r [ID|WORDS]   Go on with this one; without ID, choose from a list.
+adderclaw                 Open a conversation at the terminal.
+adderclaw "SOME WORDS"    Open one that starts with this message.
+adderclaw -c              Continue the last conversation here.
+adderclaw -r [ID|WORDS]   Continue this one; without ID, choose from a list.
 adderclaw -p "MESSAGE"    Answer one message on stdout and exit, for scripts;
                           `adderclaw -p --help` lists its flags.
 
-The options of `adderclaw agent` may stand with the first four, as in `adderclaw --profile readonly`.
+The first four also take the options of `adderclaw agent`, as in `adderclaw --profile readonly`.
 
 Begin with `adderclaw init`, then `adderclaw agent -m "what is in this project?"`.
 """
 
 
 def run_root(arguments: list[str]) -> None:
-    """Help names every command, so here, and only here, all of them are imported; one call by hand needs none."""
+    """Help lists every command, so only here are all of them imported; `--eval` and `--transition` need none."""
     if len(arguments) == 2 and arguments[0] in COMPLETIONS:
         _completion(*arguments)
         return
@@ -62,7 +62,7 @@ def run_root(arguments: list[str]) -> None:
 
 
 def print_options() -> list[Any]:
-    """The flags of print mode, which reads them itself, as options to be shown and completed."""
+    """The flags of print mode as typer options, for help and completion; print mode parses them itself."""
     from adderclaw.terminal.legacy.print_flags import FLAGS, UNUSED
 
     return [
@@ -86,7 +86,7 @@ def _completes_one_of(words: tuple[str, ...]) -> Callable[..., list[str]]:
 
 
 def _load_command(entry: Command) -> typer.Typer:
-    """A command; one whose extra is not installed is named all the same, and says so when it is called."""
+    """Loads a command. One whose extra is not installed is listed too, and says so when it is called."""
     try:
         return app_of(importlib.import_module(f"adderclaw.terminal.commands.{entry.module}"))
     except UsageError as error:
@@ -101,14 +101,14 @@ def _load_command(entry: Command) -> typer.Typer:
 
 
 def _completion(option: str, shell: str) -> None:
-    """For the shell that is named; without a name it is the one that we were started from."""
+    """Prints or installs the completion of a shell."""
     from typer import completion
 
     if shell not in SHELLS:
-        raise UsageError(f"{option} {shell!r}: there is completion for {', '.join(SHELLS)}")
+        raise UsageError(f"{option} {shell!r}: completion supports {', '.join(SHELLS)}")
     if option == "--install-completion":
         _, where = completion.install(shell, prog_name="adderclaw", complete_var=COMPLETE_VARIABLE)  # pyright: ignore[reportPrivateImportUsage] - typer has no other door
-        print(f"installed in {where}; a new {shell} completes")
+        print(f"installed in {where}; start a new {shell} to use it")
         return
     print(completion.get_completion_script(prog_name="adderclaw", complete_var=COMPLETE_VARIABLE, shell=shell))  # pyright: ignore[reportPrivateImportUsage]
 
@@ -127,13 +127,13 @@ def _root(
     ] = None,
     transition: Annotated[
         str | None,
-        typer.Option("--transition", metavar="PHASE", help="Bring a conversation into a phase, as `sdlc transition`."),
+        typer.Option("--transition", metavar="PHASE", help="Move a conversation to a phase, like `sdlc transition`."),
     ] = None,
     conversation: Annotated[
-        str | None, typer.Option("--conversation", metavar="ID", help="Which one, for --transition or --eval.")
+        str | None, typer.Option("--conversation", metavar="ID", help="The conversation for --transition or --eval.")
     ] = None,
     man: Annotated[
-        bool, typer.Option("--man", help="Print the manual page; `adderclaw --man | man -l -` shows it.")
+        bool, typer.Option("--man", help="Print the manual page; view it with `adderclaw --man | man -l -`.")
     ] = False,
     version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
 ) -> None:
@@ -146,7 +146,7 @@ def _root(
         print(f"adderclaw {__version__}")
         raise typer.Exit
     if evaluate is not None and transition is not None:
-        raise UsageError("--eval runs one tool and --transition changes the phase: give one of them")
+        raise UsageError("--eval and --transition cannot be combined: use only one")
     if evaluate is not None:
         from adderclaw.terminal.commands.tool import evaluate_one
 
@@ -157,6 +157,6 @@ def _root(
         change_phase(transition, conversation, None, None, as_json=False)
         raise typer.Exit
     if transition is not None or conversation is not None:
-        raise UsageError("--transition PHASE and --conversation ID belong together: give both, or --eval and an ID")
+        raise UsageError("--transition PHASE needs --conversation ID, and --conversation needs --transition or --eval")
     if context.invoked_subcommand is None:
         print(context.get_help())

@@ -1,4 +1,4 @@
-"""`adderclaw run`: a SPEC.md, a task in words or an Agentfile, worked on with nobody watching."""
+"""`adderclaw run`: works on a SPEC.md, a task in words or an Agentfile, unattended."""
 
 import asyncio
 import os
@@ -45,14 +45,15 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 Target = Annotated[
     str | None,
     typer.Argument(
-        metavar="[TARGET]", help="A task in quotes, an Agentfile or a SPEC.md; none: the workspace's SPEC.md."
+        metavar="[TARGET]", help="A task in quotes, an Agentfile or a SPEC.md; default: the workspace's SPEC.md."
     ),
 ]
-TaskText = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="TARGET is this task.")]
-AgentfilePath = Annotated[str | None, typer.Option("--agentfile", metavar="FILE", help="TARGET is this file.")]
-SpecPath = Annotated[str | None, typer.Option("--spec", metavar="FILE", help="TARGET is this specification.")]
+TaskText = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="Run this task.")]
+AgentfilePath = Annotated[str | None, typer.Option("--agentfile", metavar="FILE", help="Run this Agentfile.")]
+SpecPath = Annotated[str | None, typer.Option("--spec", metavar="FILE", help="Run this specification.")]
 MaxIterations = Annotated[
-    int | None, typer.Option("--max-iterations", "-n", min=1, metavar="N", help="Coding sessions of a specification.")
+    int | None,
+    typer.Option("--max-iterations", "-n", min=1, metavar="N", help="At most N coding sessions for a specification."),
 ]
 SkillsDir = Annotated[
     str | None, typer.Option("--skills-dir", metavar="DIR", help="Folder of skills; default: skills.dir.")
@@ -60,57 +61,60 @@ SkillsDir = Annotated[
 MaxTurns = Annotated[
     int | None,
     typer.Option(
-        "--max-turns", min=0, metavar="N", help="At most so many decisions (without skills: replies) of a task run."
+        "--max-turns", min=0, metavar="N", help="At most N decisions in a task run (without skills: replies)."
     ),
 ]
 InputsGiven = Annotated[
     list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input of the workflow.")
 ]
 InputFiles = Annotated[
-    list[str] | None, typer.Option("--input-file", metavar="NAME=FILE", help="An input: the text of a file.")
+    list[str] | None,
+    typer.Option("--input-file", metavar="NAME=FILE", help="An input of the workflow, read from a file."),
 ]
 ResumedRun = Annotated[
     str | None,
-    typer.Option("--resume", metavar="RUN_ID", help="Resume a task, a workflow or a message that did not end."),
+    typer.Option("--resume", metavar="RUN_ID", help="Resume a task, a workflow or a message that did not finish."),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run/--no-dry-run", help="[true|false] Show the plan and the prompts; ask no model.")
+    bool,
+    typer.Option("--dry-run/--no-dry-run", help="[true|false] Show the plan and the prompts without calling a model."),
 ]
 DebugLlm = Annotated[
     bool | None,
-    typer.Option("--debug-llm/--no-debug-llm", help="[true|false] Keep whole prompts and answers in the run folder."),
+    typer.Option("--debug-llm/--no-debug-llm", help="[true|false] Store full prompts and answers in the run folder."),
 ]
 RunProfile = Annotated[
-    ProfileName | None, typer.Option("--profile", help="How much may happen without asking; default: runtime.profile.")
+    ProfileName | None, typer.Option("--profile", help="What may happen without asking; default: runtime.profile.")
 ]
 RunModel = Annotated[str | None, typer.Option("--model", "-m", metavar="MODEL", help="Another model of that provider.")]
 
 WaitForQuota = Annotated[
-    bool, typer.Option("--wait-for-quota", help="Wait until a used-up quota begins anew, where the provider says when.")
+    bool, typer.Option("--wait-for-quota", help="Wait until an exhausted quota resets, if the provider says when.")
 ]
 
 ReportFile = Annotated[
-    str | None, typer.Option("--report", metavar="FILE", help="Write what was checked of a specification: HTML.")
+    str | None,
+    typer.Option("--report", metavar="FILE", help="Write an HTML report of what was checked of a specification."),
 ]
 
 BranchName = Annotated[
-    str | None, typer.Option("--branch", metavar="NAME", help="Begin a branch for it; uncommitted changes stay.")
+    str | None, typer.Option("--branch", metavar="NAME", help="Work on a new branch; uncommitted changes stay.")
 ]
 WorktreeName = Annotated[
-    str | None, typer.Option("--worktree", metavar="NAME", help="Work in a copy of HEAD, .worktrees/NAME.")
+    str | None, typer.Option("--worktree", metavar="NAME", help="Work in a new git worktree of HEAD, .worktrees/NAME.")
 ]
 
 Detached = Annotated[
-    bool, typer.Option("--detach", help="Hand it to the server of this home (`adderclaw serve`), and print its id.")
+    bool, typer.Option("--detach", help="Let the server of this home (`adderclaw serve`) run it, and print its id.")
 ]
 
 SWITCHES = ("--dry-run", "--debug-llm")
-"""Options that may have `true` or `false` after them."""
+"""Flags that take an optional `true` or `false`."""
 
 
 SPEC_NAME = re.compile(r"(^|[._-])spec\.md$", re.IGNORECASE)
 STATEMENT = re.compile(rf"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:{'|'.join(STATEMENTS)})\b[ \t]*(?:[A-Za-z][\w-]*|\n|$)")
-"""The first line of a workflow that is neither blank nor a comment."""
+"""Matches the first line of a workflow, after blank lines and comments."""
 
 
 class Switched(TyperCommand):
@@ -121,7 +125,7 @@ class Switched(TyperCommand):
 
 
 def normalize_switches(args: list[str]) -> list[str]:
-    """`--dry-run false` and `--dry-run=false` as `--no-dry-run`; what comes after `--` is left alone."""
+    """Turns `--dry-run false` and `--dry-run=false` into `--no-dry-run`; words after `--` stay as they are."""
     words: list[str] = []
     waiting = list(args)
     while waiting:
@@ -135,7 +139,7 @@ def normalize_switches(args: list[str]) -> list[str]:
         if not equals:
             value = waiting.pop(0) if waiting and waiting[0] in ("true", "false") else "true"
         if value not in ("true", "false"):
-            raise UsageError(f"{word}: it takes true or false")
+            raise UsageError(f"{word}: expected true or false")
         words.append(name if value == "true" else name.replace("--", "--no-", 1))
     return words
 
@@ -168,7 +172,7 @@ def run(
     detach: Detached = False,
     output_format: StreamOutput = "text",
 ) -> None:
-    """Work on a specification, a task or a workflow with nobody watching; the answer is on stdout, all else on stderr.
+    """Run a specification, a task or a workflow unattended. The answer goes to stdout, everything else to stderr.
 
     Example: adderclaw run "Summarise the notes in docs/" --skills-dir ./skills
     """
@@ -188,7 +192,7 @@ def run(
         overrides=overrides(skills_dir, max_turns, debug_llm, allowed, wait_for_quota=wait_for_quota),
     )
     if sum(target_option is not None for target_option in (target, task, agentfile, spec, resume)) > 1:
-        raise UsageError("TARGET, --task, --agentfile, --spec and --resume each say what to run: give one of them")
+        raise UsageError("TARGET, --task, --agentfile, --spec and --resume each say what to run: use only one")
     spec, target = (target, None) if target is not None and _is_specification(target) else (spec, target)
     if branch is not None or worktree is not None:
         _check_own_tree(branch, worktree, begins=resume is None and not dry_run)
@@ -230,7 +234,7 @@ def run(
 
 
 def _execute_and_exit(task_driver: Driver, where: str, output_format: StreamOutput, report: str | None) -> None:
-    """Work on it, say where it was worked on if that was not here, and exit with its code."""
+    """Executes the driver, says where the work is if not in this folder, and exits with the outcome's code."""
     code = execute_driver(task_driver, output_format, report)
     if where:
         print(f"adderclaw: {visible(where)}", file=sys.stderr)
@@ -238,9 +242,9 @@ def _execute_and_exit(task_driver: Driver, where: str, output_format: StreamOutp
 
 
 def _require_none(unfit: Mapping[str, object]) -> None:
-    """Refuse what a server has no part in: it has its own configuration, and nobody waits for the end."""
+    """Refuses options that do not apply to a server: it has its own configuration, and nobody waits for the end."""
     if names := [f"--{name}" for name, value in unfit.items() if value]:
-        raise UsageError(f"--detach hands the run to the server of this home: leave out {', '.join(names)}")
+        raise UsageError(f"--detach lets the server of this home run it: omit {', '.join(names)}")
 
 
 def hand_over(task_driver: Driver, agentfile: str | None, resume: str | None, more: Json, output_format: str) -> None:
@@ -250,35 +254,35 @@ def hand_over(task_driver: Driver, agentfile: str | None, resume: str | None, mo
 
 
 def _check_specification_options(kind: str, max_iterations: int | None, report: str | None) -> None:
-    """Refuse what is for a specification alone."""
+    """Refuses options that only a specification has."""
     if kind != "spec" and max_iterations is not None:
-        raise UsageError("--max-iterations is for a specification; a task has --max-turns, a LOOP has WITHIN")
+        raise UsageError("--max-iterations is only for a specification; a task has --max-turns, a LOOP has WITHIN")
     if kind != "spec" and report is not None:
-        raise UsageError("--report is for a specification, whose scenarios are checked")
+        raise UsageError("--report is only for a specification: it lists the checked scenarios")
 
 
 def _check_kind_options(kind: str, inputs: dict[str, str], *, of_task: bool, has_rounds: bool) -> None:
-    """Refuse what is for another kind of run."""
+    """Refuses options that another kind of run has."""
     if kind not in ("agentfile", "sop") and inputs:
-        raise UsageError(f"--input is for an Agentfile: write it into the {kind}")
+        raise UsageError(f"--input is only for an Agentfile or a SOP: write the value into the {kind}")
     if kind != "task" and of_task:
-        raise UsageError("--skills-dir and --max-turns are for a task")
+        raise UsageError("--skills-dir and --max-turns are only for a task")
     if kind != "agentfile" and has_rounds:
         fix = "a task has --max-turns, a specification --max-iterations"
-        raise UsageError(f"--limit rounds is for the LOOPs of an Agentfile; {fix}")
+        raise UsageError(f"--limit rounds is only for the LOOPs of an Agentfile; {fix}")
 
 
 def print_completed(ended: Completed, output_format: StreamFormat) -> None:
-    """What a run that is to go on had answered: it has nothing left to do."""
+    """Prints what a run answered that was to be resumed but has completed."""
     if output_format == "text":
         print(visible(ended.answer))
-        print(f"adderclaw: {ended}; this is what it answered", file=sys.stderr)
+        print(f"adderclaw: {ended}; this is its answer", file=sys.stderr)
     else:
         print_json({**({"type": "result"} if output_format == "stream-json" else {}), **ended.as_json()})
 
 
 def _plan_only(task_driver: Driver, output_format: StreamFormat) -> Driver | None:
-    """The run that only plans, where that is a run; else the plan is shown."""
+    """Returns the driver of a planning run; if planning needs no run, prints the plan and returns None."""
     planned = task_driver.dry()
     if planned is None:
         if output_format == "text":
@@ -286,7 +290,7 @@ def _plan_only(task_driver: Driver, output_format: StreamFormat) -> Driver | Non
         else:
             print_json(task_driver.plan())
     elif task_driver.opening.again is not None:
-        raise UsageError("--dry-run plans a run that has not begun: leave --resume out")
+        raise UsageError("--dry-run plans a new run: omit --resume")
     return planned
 
 
@@ -301,17 +305,17 @@ def _task_driver(
 ) -> Driver:
     if resume is not None:
         if inputs:
-            raise UsageError("--resume goes on with the workflow and the inputs of the run: leave the others out")
+            raise UsageError("--resume continues with the inputs of the run: omit --input and --input-file")
         return resumed(options, resume, rounds)
     if target is not None:
         if _is_sop(target):
-            raise UsageError(f"{target} is a SOP: `adderclaw sop run {target}` runs it")
+            raise UsageError(f"{target} is a SOP: run it with `adderclaw sop run {target}`")
         if os.path.exists(target):
             agentfile = target
         elif any(letter.isspace() for letter in target.strip()):
             task = target
         else:
-            fix = f"name a file that is there, or say `--task {target}` if that is the task"
+            fix = f"name an existing file, or use `--task {target}` if that is the task"
             raise UsageError(f"there is no file {target!r}; {fix}")
     if agentfile is not None:
         return driver.prepare(options, agentfile, inputs, rounds)
@@ -320,9 +324,9 @@ def _task_driver(
 
 
 def _is_specification(target: str) -> bool:
-    """Whether it is a specification, by its name and by what it says; UsageError where it is not a workflow either.
+    """Whether it is a specification, by its name and its text. Raises UsageError if name and text disagree.
 
-    A file that is not Markdown, and a folder, is for whoever reads workflows.
+    Folders and files that are not Markdown are left to the workflow loader.
     """
     if not target.lower().endswith(".md") or not os.path.isfile(target):
         return False
@@ -330,15 +334,15 @@ def _is_specification(target: str) -> bool:
     workflow = STATEMENT.match(text_of(target, MAX_BYTES)) is not None
     if named != workflow:
         return named
-    fix = f"`--spec {target}` works through it as a specification, `--agentfile {target}` runs it as a workflow"
+    fix = f"`--spec {target}` runs it as a specification, `--agentfile {target}` as a workflow"
     if named:
-        raise UsageError(f"{target} is named like a specification and begins like a workflow: {fix}")
+        raise UsageError(f"{target} is named like a specification but begins like a workflow: {fix}")
     why = "it is not named SPEC.md (or …-spec.md), and it does not begin with a statement such as NAME or GOAL"
     raise UsageError(f"{target} is neither a specification nor a workflow: {why}; {fix}")
 
 
 def _is_sop(target: str) -> bool:
-    """Whether it is a SOP.toml, or a folder that has one and no Agentfile."""
+    """Whether it is a SOP.toml, or a folder with a SOP.toml and no Agentfile."""
     if os.path.basename(target) == "SOP.toml":
         return os.path.isfile(target)
     own = os.path.isfile(os.path.join(target, "SOP.toml"))
@@ -346,17 +350,17 @@ def _is_sop(target: str) -> bool:
 
 
 def _check_own_tree(branch: str | None, worktree: str | None, *, begins: bool) -> None:
-    """Refuse a place of its own where there cannot be one."""
+    """Refuses --branch and --worktree where they cannot apply."""
     if branch is not None and worktree is not None:
-        raise UsageError("--branch and --worktree each say where it works: give one of them")
+        raise UsageError("--branch and --worktree each say where to work: use only one")
     if not begins:
-        raise UsageError("--branch and --worktree are for a run that begins; one that is resumed goes on where it was")
+        raise UsageError("--branch and --worktree are only for a new run; a resumed run continues where it was")
 
 
 def _in_own_tree(
     task_driver: Driver, make: Callable[[Options, str | None], Driver], branch: str | None, worktree: str | None
 ) -> tuple[Driver, str]:
-    """The driver on a branch or in a copy of its own, and where its work is then; as it is where neither is wanted."""
+    """The driver on its own branch or worktree, and a sentence saying where the work is; unchanged without either."""
     if branch is None and worktree is None:
         return task_driver, ""
     from adderclaw.agent.run import worktree_run
@@ -377,31 +381,31 @@ def _specification_driver(options: Options, spec: str | None, most: int | None) 
 
     path = spec if spec is not None else specification.find(options)
     if path is None:
-        what = 'a task in quotes (`adderclaw run "Say what is in a.txt"`), or an Agentfile (`adderclaw run Agentfile`)'
-        raise UsageError(f"nothing to run: there is no {specification.NAME} here; write one, or name {what}")
+        what = 'a task in quotes (`adderclaw run "Say what is in a.txt"`) or an Agentfile (`adderclaw run Agentfile`)'
+        raise UsageError(f"nothing to run: there is no {specification.NAME} here. Write one, or name {what}")
     return specification.prepare(options, path, most)
 
 
 def parse_inputs(values: list[str], files: list[str]) -> dict[str, str]:
-    """`--input name=value` and `--input-file name=path`, each name once. A value is never taken for a path: it may be
-    somebody else's words."""
+    """Parses `--input name=value` and `--input-file name=path`, each name once. A value is never read as
+    a path: it may be untrusted text."""
     inputs: dict[str, str] = {}
     items = [("--input", "VALUE", item) for item in values] + [("--input-file", "FILE", item) for item in files]
     for option, kind, item in items:
         name, equals, value = item.partition("=")
         if not equals or not name:
-            raise UsageError(f"{option} {item[:100]!r}: it takes NAME={kind}")
+            raise UsageError(f"{option} {item[:100]!r}: expected NAME={kind}")
         if name in inputs:
             raise UsageError(f"{option} {name}: given twice")
         inputs[name] = text_of(value, MAX_VALUE, f"{option} {name}: ") if option == "--input-file" else value
     return inputs
 
 
-# ------------------------------------------------------------------ with nobody watching
+# ------------------------------------------------------------------ execution
 
 
 def execute_driver(task_driver: Driver, output_format: StreamFormat, page: str | None = None) -> int:
-    """Run a driver and print what came of it; the exit code is the outcome's. `page`: where a report is written."""
+    """Runs a driver, prints the outcome and returns its exit code. `page`: the file for an HTML report."""
     opening = task_driver.opening
     watched = opening.kind == "task" and sys.stderr.isatty() and not os.environ.get("ADDERCLAW_LOG")
     runtime = start(replace(opening.options, live=watched))
@@ -416,7 +420,7 @@ def execute_driver(task_driver: Driver, output_format: StreamFormat, page: str |
 
 
 def _operator(runtime: Runtime) -> Operator:
-    """Whoever sits at the terminal, if there is one."""
+    """The person at the terminal, if there is one."""
     if sys.stdin is not None and sys.stdin.isatty():
         return Terminal()
     return Nobody(waits=runtime.config.security.approval_timeout_seconds > 0)
@@ -452,6 +456,6 @@ def _show(report: Report, opening: Opening, output_format: StreamFormat) -> None
         print(visible(result.answer))
     show_outcome(report, output_format)
     if result.outcome == "stopped" and resume:
-        print(f"adderclaw: `adderclaw {resume}` goes on with it", file=sys.stderr)
+        print(f"adderclaw: continue with `adderclaw {resume}`", file=sys.stderr)
     elif result.outcome in ("stopped", "limit") and opening.kind == "spec":
-        print("adderclaw: `adderclaw run` goes on with what is left", file=sys.stderr)
+        print("adderclaw: `adderclaw run` continues with the rest", file=sys.stderr)

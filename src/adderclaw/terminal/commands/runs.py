@@ -48,9 +48,10 @@ def list_runs(
 
 @app.command()
 def show(
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id, or the beginning of it.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id or a prefix of it.")],
     report: Annotated[
-        str | None, typer.Option("--report", metavar="FILE", help="Write what it checked of a specification: HTML.")
+        str | None,
+        typer.Option("--report", metavar="FILE", help="Write an HTML report of what it checked of a specification."),
     ] = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",

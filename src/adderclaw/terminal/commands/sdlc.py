@@ -19,7 +19,7 @@ from adderclaw.terminal.operators import terminal_question
 from adderclaw.terminal.output import print_json
 from adderclaw.terminal.sdlc_status import status_lines
 
-app = group("A conversation's way from plan to proof: its phase, its plan, its report.")
+app = group("Take a conversation from plan to proof: its phase, its plan, its report.")
 
 clean = Secrets().clean
 
@@ -30,7 +30,7 @@ def _phases(incomplete: str) -> list[str]:
 
 Conversation = Annotated[
     str | None,
-    typer.Option("--conversation", metavar="ID", help="Its id, or the beginning of it; default: the last one here."),
+    typer.Option("--conversation", metavar="ID", help="Its id or a prefix of it; default: the last one here."),
 ]
 PhaseName = Annotated[str, typer.Argument(metavar="PHASE", help=", ".join(PHASES), autocompletion=_phases)]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Conversation = Annotated[
     str | None,
-    typer.Option("--conversation", metavar="ID", help="Its id, or the beginning of it; default: the last one here."),
+    typer.Option("--conversation", metavar="ID", help="Its id or a prefix of it; default: the last one here."),
 ]
 Withdrawn = Annotated[
     int | None, typer.Option("--withdraw", metavar="N", help="First withdraw this test: another is generated.")

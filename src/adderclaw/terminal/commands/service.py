@@ -18,7 +18,7 @@ from adderclaw.server.service.backend import NOT_INSTALLED, Backend, BackendName
 from adderclaw.terminal.commands.common import OutputFormat, group
 from adderclaw.terminal.output import print_json
 
-app = group("Run the server in the background: install, start, stop, look at it.")
+app = group("Run the server in the background: install, start, stop, inspect.")
 
 NOT_RUNNING = 3
 """The exit code of `systemctl status` for a unit that does not run."""

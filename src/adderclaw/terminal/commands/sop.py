@@ -1,4 +1,4 @@
-"""`adderclaw sop`: procedures of steps in a SOP.toml, run, stopped at their approvals, answered and gone on with."""
+"""`adderclaw sop`: runs procedures made of steps (SOP.toml), which stop at approvals and can be resumed."""
 
 import sys
 from typing import Annotated, NamedTuple
@@ -47,17 +47,19 @@ from adderclaw.terminal.commands.run import (
 from adderclaw.terminal.limit_options import limits
 from adderclaw.terminal.output import StreamFormat, print_json
 
-app = group("Procedures of steps: list, validate, run, show, resume and approve SOPs.")
+app = group("List, validate, run, show, resume and approve SOPs: procedures made of steps.")
 
-SopName = Annotated[str, typer.Argument(metavar="SOP", help="Its name, as `sop list` has it, or the path of its file.")]
-RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="The id of a run, or the beginning of it.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the steps; run nothing.")]
-Comment = Annotated[str, typer.Option("--comment", metavar="TEXT", help="A word to go with the answer.")]
+SopName = Annotated[
+    str, typer.Argument(metavar="SOP", help="Its name, as `sop list` shows it, or the path of its file.")
+]
+RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="The id of a run or a prefix of it.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the steps without running them.")]
+Comment = Annotated[str, typer.Option("--comment", metavar="TEXT", help="A comment with the answer.")]
 
 
 @app.command("list")
 def list_sops(workspace: WorkspaceDir = None, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """List the SOPs of the workspace and your own, with what is wrong with them.
+    """List the SOPs of the workspace and your own, with their problems.
 
     Example: adderclaw sop list
     """
@@ -72,17 +74,17 @@ def list_sops(workspace: WorkspaceDir = None, config: ConfigFile = None, output_
         print(visible(f"{row['name']:<20}  {row['scope']:<9}  {what}{hidden}{about}", keep_newlines=False))
     if not rows:
         folders = " or ".join(folder.text for _, folder in find.where(_read_options(config, workspace)).folders)
-        print(visible(f"no SOPs: write one as NAME/SOP.toml in {folders}"))
+        print(visible(f"no SOPs. Write one as NAME/SOP.toml in {folders}"))
 
 
 @app.command()
 def validate(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[SOP]…", help="Names or paths; none: all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[SOP]…", help="Names or paths; default: all.")] = None,
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Check SOPs: every problem at once, with its step and line. Exit code 2 where there is one.
+    """Check SOPs and report every problem with its step and line. Exits with 2 if there is one.
 
     Example: adderclaw sop validate daily-check
     """
@@ -128,7 +130,7 @@ def run(
     detach: Detached = False,
     output_format: StreamOutput = "text",
 ) -> None:
-    """Run a SOP. At an approval it asks, or where nobody is there ends with exit code 5: `sop approve` goes on.
+    """Run a SOP. At an approval it asks; without a terminal it exits with 5, and `sop approve` continues it.
 
     Example: adderclaw sop run daily-check
     """
@@ -152,12 +154,12 @@ def run(
 
 @app.command()
 def show(
-    what: Annotated[str, typer.Argument(metavar="SOP|RUN_ID", help="A SOP, or a run of one.")],
+    what: Annotated[str, typer.Argument(metavar="SOP|RUN_ID", help="A SOP, or a run of a SOP.")],
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Show the steps of a SOP, or how far a run of it has come and what it waits for.
+    """Show the steps of a SOP, or the progress of a run and what it waits for.
 
     Example: adderclaw sop show daily-check
     """
@@ -188,7 +190,7 @@ def resume(
     limit: LimitsGiven = None,
     output_format: StreamOutput = "text",
 ) -> None:
-    """Go on with a run that did not end: finished steps are not repeated, and what may have run is asked about.
+    """Resume an unfinished run: finished steps are not repeated, and you are asked about steps that may have run.
 
     Example: adderclaw sop resume 20260512-140000-1f2e3d4c
     """
@@ -199,14 +201,14 @@ def resume(
 @app.command()
 def approve(
     run_id: RunId,
-    deny: Annotated[bool, typer.Option("--deny", help="Say no: the run ends denied.")] = False,
+    deny: Annotated[bool, typer.Option("--deny", help="Answer no: the run ends as denied.")] = False,
     comment: Comment = "",
-    plan: Annotated[str, typer.Option("--plan", help="Only if it is the question with this hash.")] = "",
-    no_resume: Annotated[bool, typer.Option("--no-resume", help="Only answer; somebody else goes on.")] = False,
+    plan: Annotated[str, typer.Option("--plan", help="Answer only if the question has this hash.")] = "",
+    no_resume: Annotated[bool, typer.Option("--no-resume", help="Only answer; do not continue the run.")] = False,
     config: ConfigFile = None,
     output_format: StreamOutput = "text",
 ) -> None:
-    """Answer what a run waits for, and go on with it. The answer is signed, as that of `approvals answer` is.
+    """Answer the question of a run and continue the run. The answer is signed, like that of `approvals answer`.
 
     Example: adderclaw sop approve 20260512-140000-1f2e3d4c
     """
@@ -228,7 +230,7 @@ def approve(
     try:
         _continue_run(options, run.run_id, output_format)
     except InUse:
-        print(f"adderclaw: run {run.run_id} goes on in another process", file=sys.stderr)
+        print(f"adderclaw: run {run.run_id} continues in another process", file=sys.stderr)
 
 
 def _continue_run(options: Options, run_id: str, output_format: StreamFormat) -> None:
@@ -238,7 +240,7 @@ def _continue_run(options: Options, run_id: str, output_format: StreamFormat) ->
         print_completed(ended, output_format)
         return
     if task_driver.opening.kind != "sop":
-        raise UsageError(f"run {task_driver.opening.again} is none of a SOP: `adderclaw run --resume` goes on with it")
+        raise UsageError(f"run {task_driver.opening.again} is not a SOP run: resume it with `adderclaw run --resume`")
     raise typer.Exit(execute_driver(task_driver, output_format))
 
 
@@ -257,7 +259,7 @@ def _options(
         model=model,
         profile=profile,
         headless=True,
-        asks="maybe",  # as for `agent`: the built-in provider answers where no other is chosen
+        asks="maybe",  # like `agent`: the built-in provider answers if no other is configured
         choose=key_chooser(config),
         overrides=over,
     )
@@ -266,7 +268,7 @@ def _options(
 def _limits(limit_options: list[str] | None) -> dict[str, float]:
     allowed = limits(limit_options)
     if "rounds" in allowed:
-        raise UsageError("--limit rounds is for the LOOPs of an Agentfile; a SOP has none")
+        raise UsageError("--limit rounds is only for the LOOPs of an Agentfile; a SOP has no LOOPs")
     return allowed
 
 
@@ -275,7 +277,7 @@ def _read_options(config: str | None, workspace: str | None) -> Options:
 
 
 def _run_state(options: Options, run_id: str) -> SopState | None:
-    """How far a run has come; None where there is no run of that id."""
+    """The progress of a run; None if there is no SOP run with that id."""
     if find.is_path(run_id):
         return None
     path = load(config_file=options.config_file).config.memory.path
@@ -293,11 +295,11 @@ class _Waiting(NamedTuple):
     run_id: str
     question: str
     shown: str
-    """What is answered, whole."""
+    """The whole question."""
 
 
 def _waiting_run(options: Options, run_id: str) -> tuple[str, _Waiting]:
-    """The database, and the question that a run waits with."""
+    """The database, and the question that a run waits for."""
     path = load(config_file=options.config_file).config.memory.path
     store = Store.open(path, read_only=True)
     try:
@@ -308,15 +310,17 @@ def _waiting_run(options: Options, run_id: str) -> tuple[str, _Waiting]:
     if run is None or run.kind != "sop":
         raise UsageError(f"there is no run {run_id!r} of a SOP; `adderclaw runs list` lists them")
     if run.status not in waiting.WAITING or asked is None:
-        raise UsageError(f"run {run.run_id} waits for no answer: it is {run.status}")
+        raise UsageError(f"run {run.run_id} does not wait for an answer: it is {run.status}")
     if asked.answer is not None:
-        raise UsageError(f"{asked.id} is answered already: {asked.answer}; `adderclaw sop resume {run.run_id}` goes on")
+        raise UsageError(
+            f"{asked.id} is answered already: {asked.answer}. Continue with `adderclaw sop resume {run.run_id}`"
+        )
     seen = whole(asked)
     return path, _Waiting(run.run_id, asked.id, f"{seen.reason}\n{seen.text}")
 
 
 def _run_text(state: SopState) -> str:
-    """A run for a person: a line for each step, and what it waits for."""
+    """A run as text: a line for each step, and what it waits for."""
     rows = [f"run {state['run_id']} of the SOP {state['sop']}: {state['status']}"]
     if state["reason"]:
         rows.append(f"  {state['reason']}")
@@ -330,6 +334,6 @@ def _run_text(state: SopState) -> str:
         answered = f" (answered: {asked['answer']})" if asked["answer"] else ""
         rows += ["", f"{asked['id']}{answered}: {asked['reason']}"]
         rows += [f"  | {line}" for line in asked["shown"].split("\n")]
-        approve = f"`adderclaw sop approve {state['run_id']}` says yes and goes on; with --deny it says no"
-        rows.append(f"`adderclaw sop resume {state['run_id']}` goes on with it" if asked["answer"] else approve)
+        approve = f"`adderclaw sop approve {state['run_id']}` answers yes and continues; --deny answers no"
+        rows.append(f"continue with `adderclaw sop resume {state['run_id']}`" if asked["answer"] else approve)
     return "\n".join(rows)

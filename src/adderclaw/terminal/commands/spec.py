@@ -1,4 +1,4 @@
-"""`adderclaw spec`: the scenarios that a specification is worked through by."""
+"""`adderclaw spec`: the scenarios of a specification."""
 
 import os
 from typing import Annotated
@@ -24,15 +24,15 @@ from adderclaw.terminal.commands.plain import key_chooser
 from adderclaw.terminal.limit_options import limits
 from adderclaw.terminal.output import print_json
 
-app = group("The scenarios of a specification: bring in feature files, show, verify, block, deprecate.")
+app = group("Manage the scenarios of a specification: sync feature files, show, verify, block, deprecate.")
 
 ScenarioId = Annotated[str, typer.Argument(metavar="SCENARIO_ID", help="As `spec status` shows it.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; whoever reads the status sees it.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown in the status.")]
 
 
 @app.command()
 def sync(workspace: WorkspaceDir = None, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Bring the scenarios of features/*.feature into the status; none is ever removed.
+    """Add the scenarios of features/*.feature to the status; none is ever removed.
 
     Example: adderclaw spec sync
     """
@@ -43,7 +43,7 @@ def sync(workspace: WorkspaceDir = None, config: ConfigFile = None, output_forma
     names = {scenario.id: scenario.name for scenario in result.status.scenarios}
     for word, ids in (
         ("added", result.added),
-        ("changed, to pass again", result.changed),
+        ("changed, must pass again", result.changed),
         ("deprecated", result.deprecated),
         ("in no feature file", result.undescribed),
     ):
@@ -54,7 +54,7 @@ def sync(workspace: WorkspaceDir = None, config: ConfigFile = None, output_forma
 
 @app.command("status")
 def show(workspace: WorkspaceDir = None, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Show each scenario with what is known of it.
+    """Show each scenario and its state.
 
     Example: adderclaw spec status
     """
@@ -85,7 +85,7 @@ def show(workspace: WorkspaceDir = None, config: ConfigFile = None, output_forma
 @app.command()
 def verify(
     everything: Annotated[
-        bool, typer.Option("--all", help="Every scenario that has passed, whether the project has changed or not.")
+        bool, typer.Option("--all", help="Verify every passed scenario, even if the project has not changed.")
     ] = False,
     provider: ProviderName = None,
     model: ModelName = None,
@@ -94,10 +94,10 @@ def verify(
     limit: LimitsGiven = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Verify again, in one separate session, the scenarios that passed before the project last changed. If nothing has
-    changed, no model is asked.
+    """Verify again, in a separate session, the scenarios that passed before the project last changed. If nothing
+    changed, no model is called.
 
-    A scenario that no longer passes is open again, and the exit code is 1. `adderclaw run` works on it.
+    A scenario that no longer passes is open again, and the exit code is 1. `adderclaw run` then works on it.
 
     Example: adderclaw spec verify
     """
@@ -109,7 +109,7 @@ def verify(
     passed = [scenario for scenario in now.wanted if scenario.passed]
     if not passed or (not everything and not _outdated(loaded, project, now)):
         count = len(passed)
-        line = f"{count} of {count} passed scenarios were verified on the project as it is: nothing to do"
+        line = f"{count} of {count} passed scenarios are already verified on the current project: nothing to do"
         line = line if passed else "no scenario has passed yet: nothing to verify"
         counts: Json = {"verified": 0, "scenarios_passed": now.passed, "scenarios_total": now.total, "checks": []}
         if output_format == "json":
@@ -133,7 +133,7 @@ def verify(
 
 @app.command()
 def block(scenario: ScenarioId, reason: Reason, workspace: WorkspaceDir = None, config: ConfigFile = None) -> None:
-    """Say that a scenario cannot be done for now; runs leave it alone, and do not call the work completed.
+    """Mark a scenario as blocked: runs skip it, and do not report the work as completed.
 
     Example: adderclaw spec block SC-F001 --reason "waits for the key of the mail server"
     """
@@ -142,7 +142,7 @@ def block(scenario: ScenarioId, reason: Reason, workspace: WorkspaceDir = None, 
 
 @app.command()
 def unblock(scenario: ScenarioId, workspace: WorkspaceDir = None, config: ConfigFile = None) -> None:
-    """Let a blocked scenario be worked on again.
+    """Unblock a scenario, so that runs work on it again.
 
     Example: adderclaw spec unblock SC-F001
     """
@@ -152,12 +152,12 @@ def unblock(scenario: ScenarioId, workspace: WorkspaceDir = None, config: Config
 @app.command()
 def deprecate(
     scenario: ScenarioId,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why it is no longer wanted.")] = "",
-    undo: Annotated[bool, typer.Option("--undo", help="It is wanted again.")] = False,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why it is no longer needed.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="The scenario is needed again.")] = False,
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
 ) -> None:
-    """Say that a scenario is no longer wanted; it stays in the status.
+    """Mark a scenario as no longer needed; it stays in the status.
 
     Example: adderclaw spec deprecate SC-F001 --reason "logins come from the company's own server"
     """
@@ -171,7 +171,7 @@ def _project(workspace: str | None, config: str | None) -> str:
 
 
 def _load_status(workspace: str | None, config: str | None) -> tuple[Loaded, str, Status]:
-    """The project with its scenarios. Raises UsageError where it has none."""
+    """The project with its scenarios. Raises UsageError if it has none."""
     loaded = load(config_file=config, workspace=workspace, here=True)
     project = os.path.realpath(loaded.workspace)
     if (now := status.read(project)) is None:
@@ -189,7 +189,7 @@ def _outdated(loaded: Loaded, project: str, now: Status) -> tuple[Scenario, ...]
 
 def _require_scenario(reason: str) -> str:
     if not reason.strip():
-        raise UsageError('say why, with --reason "…"')
+        raise UsageError('give a reason with --reason "…"')
     return reason
 
 

@@ -22,7 +22,7 @@ from adderclaw.storage.text import plain
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, print_result
 from adderclaw.terminal.output import print_json
 
-app = group("Make, list and revoke the tokens of the server's clients.")
+app = group("Create, list and revoke access tokens for clients of the server.")
 
 UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 NAME = re.compile(r"[\w .@+-]{1,64}")

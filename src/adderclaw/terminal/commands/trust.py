@@ -22,7 +22,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def trust(
-    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="The project; default: this one.")] = None,
+    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="The project folder; default: this one.")] = None,
     listing: Annotated[bool, typer.Option("--list", help="List the trusted projects.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Show what would become active; trust nothing.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Trust this project no longer.")] = False,

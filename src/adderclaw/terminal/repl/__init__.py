@@ -34,7 +34,7 @@ class ReplRequest(NamedTuple):
     """How a person wants it to look."""
 
     plain: bool = False
-    """Lines only, each printed once."""
+    """Print each line once; redraw nothing."""
     motion: bool = True
 
 
