@@ -14,12 +14,12 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove what no session uses now.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove caches that no session is using.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Show what package managers have kept in the sandbox, or remove it.
+    """Show or remove the caches of package managers in the sandbox.
 
-    Each project has a cache of its own, for npm, yarn, pip, uv, cargo and go; nothing outside the sandbox uses it.
+    Each project has its own cache for npm, yarn, pip, uv, cargo and go; nothing outside the sandbox uses it.
 
     Example: adderclaw cache
     """
@@ -32,4 +32,4 @@ def cache(
         state = "cleared" if row.folder in gone else "in use by a session" if clear else ""
         print(f"{row.size / (1 << 20):8.1f} MiB  {row.workspace}  {state}".rstrip())
     if not folders:
-        print("nothing is kept.")
+        print("no caches")

@@ -1,4 +1,4 @@
-"""`adderclaw channel`: chat systems that are bridged by signed requests, their secrets, a message to try one."""
+"""`adderclaw channel`: lists chat systems bridged by signed requests, makes their secrets, and tests them."""
 
 import json
 import os
@@ -20,15 +20,15 @@ from adderclaw.models.credentials import webhook_secrets
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group
 from adderclaw.terminal.output import print_json
 
-app = group("Chat systems that send messages through the server: list them, make their secrets, try one.")
+app = group("Chat systems that send messages through the server: list them, make their secrets, test one.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The channel, as [channels.webhook.NAME] has it.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The channel's NAME in [channels.webhook.NAME].")]
 UNITS = {"m": 60, "h": 3_600, "d": 86_400}
 
 
 @app.command("list")
 def list_channels(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """List the channels with their senders, and what keeps messages from being taken; never a secret.
+    """List the channels with their senders and problems, without their secrets.
 
     Example: adderclaw channel list
     """
@@ -37,7 +37,7 @@ def list_channels(config: ConfigFile = None, output_format: OutputFormat = "text
         print_json(clean(rows))
         return
     if not rows:
-        print("no chat system is bridged; [channels.webhook.NAME] adds one (docs/channels.md)")
+        print("no chat system is configured; add one as [channels.webhook.NAME] (docs/channels.md)")
     for row in rows:
         state = "" if row["enabled"] else " (off)"
         print(visible(f"{row['name']}{state}  POST {row['path']}  answers: {row['reply_url'] or row['reply']}"))
@@ -52,18 +52,18 @@ def list_channels(config: ConfigFile = None, output_format: OutputFormat = "text
 def secret(
     name: Name,
     old: Annotated[
-        str, typer.Option("--old", metavar="TIME", help="How long the secret before still counts: 30m, 8h, 1d, or 0.")
+        str, typer.Option("--old", metavar="TIME", help="How long the old secret stays valid: 30m, 8h, 1d, or 0.")
     ] = "1d",
     from_stdin: Annotated[
-        bool, typer.Option("--given", help="Take the secret from stdin, where the sender gave you one.")
+        bool, typer.Option("--given", help="Read the secret from stdin, if the sender gave you one.")
     ] = False,
     trigger: Annotated[
-        bool, typer.Option("--trigger", help="NAME is a schedule that waits for requests, not a channel.")
+        bool, typer.Option("--trigger", help="NAME is a schedule started by requests, not a channel.")
     ] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Make a secret for a channel, or replace it. It is shown once.
+    """Create or replace the secret of a channel. It is shown once.
 
     Example: adderclaw channel secret chat
     """
@@ -74,7 +74,7 @@ def secret(
         door = webhook_channels.door_of(name)
     text = sys.stdin.readline().strip() if from_stdin else None
     if from_stdin and not text:
-        raise UsageError("--given: standard input has no secret in its first line")
+        raise UsageError("--given: the first line of standard input has no secret")
     new_secret = webhook_secrets.make(home(), door, time.time(), grace=_seconds(old), text=text)
     if output_format == "json":
         print_json({"trigger" if trigger else "channel": name, **({} if from_stdin else {"secret": new_secret})})
@@ -83,32 +83,38 @@ def secret(
         print(f"{name}: the secret is stored")
         return
     print(f"secret: {new_secret}")
-    print("It is shown this once. Who sends signs with it (docs/channels.md).")
+    print("It is shown only once. The sender signs requests with it (docs/channels.md).")
 
 
 @app.command("test")
 def try_one(
     name: Name,
-    sender: Annotated[str, typer.Option("--sender", metavar="NAME", help="As whom, of the channel's senders.")],
-    message: Annotated[str, typer.Option("-m", "--message", help="What is said.")] = "Say hello in one sentence.",
-    thread: Annotated[str, typer.Option("--thread", help="In which thread.")] = "channel-test",
+    sender: Annotated[
+        str, typer.Option("--sender", metavar="NAME", help="The sender of the message, one of the channel's senders.")
+    ],
+    message: Annotated[
+        str, typer.Option("-m", "--message", help="The text of the message.")
+    ] = "Say hello in one sentence.",
+    thread: Annotated[str, typer.Option("--thread", help="The thread of the message.")] = "channel-test",
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Sign a message and send it to the server that runs, as a bridge would; a real turn begins.
+    """Sign a message and send it to the running server, like a bridge does. It starts a real turn.
 
     Example: adderclaw channel test chat --sender alice@example.org
     """
     channel = _require_channel(name, config)
     known = webhook_channels.secrets(home(), name, channel, time.time())
     if not known:
-        raise UsageError(f"channel {name} has no secret: `adderclaw channel secret {name}` makes one")
+        raise UsageError(f"channel {name} has no secret: create one with `adderclaw channel secret {name}`")
     answer = _send_test_message(name, channel, known, {"sender": sender, "text": message, "thread": thread}, config)
     if output_format == "json":
         print_json(answer)
     elif answer["state"] == "working":
-        where = f"it is posted to {channel.reply_url}" if channel.reply_url else "the bridge asks for it by the turn"
-        print(visible(f"{answer['turn']} has begun; {where}"))
+        where = (
+            f"it is posted to {channel.reply_url}" if channel.reply_url else "the bridge fetches it by the turn's id"
+        )
+        print(visible(f"{answer['turn']} has started; {where}"))
     else:
         print(visible(str(answer["text"])))
 
@@ -147,7 +153,7 @@ def _send_test_message(
 
 
 def _last_warning(name: str, config: str | None) -> str:
-    """Why nothing began, which the server keeps from senders."""
+    """Why no turn started; the server does not tell senders."""
     from adderclaw.agent.conversation import questions
     from adderclaw.storage import Store
     from adderclaw.storage.queries.runs import last_warnings
@@ -167,12 +173,12 @@ def _require_channel(name: str, config: str | None) -> WebhookChannel:
         hint = meant(name, list(channels)) or f"; add [channels.webhook.{name}] to your configuration"
         raise UsageError(f"there is no channel {name[:100]!r}{hint}")
     if not re.fullmatch(webhook_channels.NAMES, name):
-        raise UsageError(f"{name!r} is no name of a channel: use letters, digits, - and _")
+        raise UsageError(f"{name!r} is not a valid channel name: use letters, digits, - and _")
     return channels[name]
 
 
 def _trigger_door(name: str, config: str | None) -> str:
-    """The door of a schedule that waits for requests."""
+    """The door name of a schedule started by requests."""
     from adderclaw.agent.conversation import questions
     from adderclaw.storage import Store, schedules
 
@@ -183,7 +189,7 @@ def _trigger_door(name: str, config: str | None) -> str:
         store.close()
     if schedule.when["kind"] != "webhook":
         raise UsageError(
-            f"schedule {schedule.name} waits for no request: `schedule add … --webhook` makes one that does"
+            f"schedule {schedule.name} is not started by requests: add one with `schedule add … --webhook`"
         )
     return f"trigger:{schedule.id}"
 
@@ -193,5 +199,5 @@ def _seconds(text: str) -> float:
         return 0.0
     match = re.fullmatch(r"([0-9]{1,4})([mhd])", text)
     if match is None:
-        raise UsageError(f"--old {text!r} is no time: write 30m, 8h, 1d, or 0")
+        raise UsageError(f"--old {text!r} is not a duration: write 30m, 8h, 1d, or 0")
     return float(int(match[1]) * UNITS[match[2]])

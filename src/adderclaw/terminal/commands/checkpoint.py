@@ -1,4 +1,4 @@
-"""`adderclaw checkpoint`: what tools changed on disk, and the way back."""
+"""`adderclaw checkpoint`: shows and restores what tools changed on disk."""
 
 import asyncio
 from typing import Annotated
@@ -20,20 +20,24 @@ from adderclaw.terminal.output import print_json
 app = group("List, show and restore what tools changed on disk.")
 
 Target = Annotated[
-    str, typer.Argument(metavar="CHECKPOINT", help="Its number; or a conversation's or session's id: its first one.")
+    str,
+    typer.Argument(
+        metavar="CHECKPOINT", help="A checkpoint's number; or the id of a conversation or session, for its first one."
+    ),
 ]
 
 
 @app.command("list")
 def list_checkpoints(
     conversation: Annotated[
-        str | None, typer.Option("--conversation", metavar="ID", help="Only of this one (or of one of its sessions).")
+        str | None,
+        typer.Option("--conversation", metavar="ID", help="Only of this conversation (or of one of its sessions)."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many, the newest.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most N, the newest.")] = 20,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List what tools changed, by the message that they worked for, oldest first.
+    """List what tools changed, by the message they worked on, oldest first.
 
     Example: adderclaw checkpoint list
     """
@@ -44,7 +48,7 @@ def list_checkpoints(
         return
     workspace = loaded(options).workspace
     for each in rows:
-        state = "  UNFINISHED: restore again finishes it" if each["status"] == "pending" else ""
+        state = "  UNFINISHED: restore it again to finish" if each["status"] == "pending" else ""
         files = f"{each['paths']} path{'' if each['paths'] == 1 else 's'}"
         what = each["text"] or ("a call by hand" if each["kind"] == "call" else "")
         folder = "" if each["root"] == workspace else f"  (in {each['root']})"
@@ -55,7 +59,7 @@ def list_checkpoints(
 
 @app.command()
 def show(checkpoint: Target, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Show what was changed from a checkpoint on, call by call.
+    """Show the changes since a checkpoint, call by call.
 
     Example: adderclaw checkpoint show 1
     """
@@ -67,7 +71,7 @@ def show(checkpoint: Target, config: ConfigFile = None, output_format: OutputFor
         note = f" ({point['note']})" if point["note"] else ""
         print(f"{point['id']:>6}  {point['created_at']}Z  {point['tool']} {point['tool_use_id']}{note}")
         for change in point["changes"]:
-            sure = "" if change["sure"] else "  (changed while it ran, may be yours)"
+            sure = "" if change["sure"] else "  (changed during the call, may be yours)"
             print(f"        {change['what']:<8}  {change['path']}{sure}")
 
 
@@ -75,16 +79,17 @@ def show(checkpoint: Target, config: ConfigFile = None, output_format: OutputFor
 def restore(
     checkpoint: Target,
     path: Annotated[
-        list[str] | None, typer.Option("--path", help="Only this path, or what is in this folder; may be given again.")
+        list[str] | None, typer.Option("--path", help="Only this path, or this folder's contents; repeatable.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also over what others changed since; with --path, also what may be yours.")
+        bool,
+        typer.Option("--force", help="Overwrite later changes by others; with --path, also changes that may be yours."),
     ] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Put files back as they were before a checkpoint. Your git is not touched; what others made stays.
+    """Restore files to their state before a checkpoint. Your git is not touched; changes by others stay.
 
     What changed while a command ran may be yours: at a terminal you are asked, else it stays (exit code 3).
 

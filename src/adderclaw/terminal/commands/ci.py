@@ -36,12 +36,12 @@ RUN_BY_CI = (".github/", ".gitlab-ci.yml", ".gitlab/ci/", ".gitea/", ".forgejo/"
 def begin(
     finish: HowToFinish,
     state: StateFolder,
-    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="What the run works on.")],
-    workspace: Annotated[str, typer.Option("--workspace", metavar="DIR", help="Where the agent works.")] = ".",
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The title of the work.")],
+    workspace: Annotated[str, typer.Option("--workspace", metavar="DIR", help="The folder the agent works in.")] = ".",
     leave_out: Annotated[str, typer.Option("--leave-out", metavar="PATH", help="A path to leave out.")] = "",
     output_format: OutputFormat = "text",
 ) -> None:
-    """Check that a job can finish like this, and copy the repository. Run it before the agent.
+    """Check that a job can finish this way, and copy the repository. Run it before the agent.
 
     Example: adderclaw ci begin pull-request --state /tmp/state --title "Fix the failing test"
     """
@@ -66,10 +66,10 @@ def begin(
 def finish(
     finish: HowToFinish,
     state: StateFolder,
-    result: Annotated[str, typer.Option("--result", metavar="FILE", help="What the run printed as JSON.")],
+    result: Annotated[str, typer.Option("--result", metavar="FILE", help="The JSON that the run printed.")],
     output_format: OutputFormat = "text",
 ) -> None:
-    """Commit and push what the run changed, or comment with its answer. Prints the address of what was made.
+    """Commit and push what the run changed, or comment with its answer. Prints the URL of the result.
 
     The token is GITHUB_TOKEN or GITLAB_TOKEN in the environment.
 

@@ -1,4 +1,4 @@
-"""`adderclaw config`: validate, show and create configuration."""
+"""`adderclaw config`: validates, shows, changes and creates configuration."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def validate(
     ] = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Check the configuration; every error is reported at once.
+    """Check the configuration and report every error at once.
 
     Example: adderclaw config validate --file agent.yaml
     """
@@ -48,24 +48,24 @@ def validate(
         return
     for warning in warnings:
         print_line(f"warning: {warning}")
-    print_line(f"valid: {', '.join(loaded.files) or 'no file, so that the built-in defaults count'}")
+    print_line(f"valid: {', '.join(loaded.files) or 'no file; the built-in defaults apply'}")
 
 
 def _missing_workspace(loaded: Loaded) -> list[Problem]:
     if os.path.isdir(loaded.workspace):
         return []
-    message = f"{loaded.workspace} does not exist; `adderclaw init` or mkdir makes it"
+    message = f"{loaded.workspace} does not exist; create it with `adderclaw init` or mkdir"
     return [Problem(loaded.origins["workspace_dir"], "workspace_dir", message)]
 
 
 @app.command()
 def show(
-    origin: Annotated[bool, typer.Option("--origin", help="Say where each value is from.")] = False,
+    origin: Annotated[bool, typer.Option("--origin", help="Show where each value comes from.")] = False,
     config: ConfigFile = None,
     workspace: WorkspaceDir = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Print the settings that count here. Secrets are never shown.
+    """Print the effective settings. Secrets are never shown.
 
     Example: adderclaw config show --origin
     """
@@ -115,17 +115,21 @@ def _complete_value(context: typer.Context, incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="As in `config show`.", autocompletion=_complete_key)]
+Key = Annotated[
+    str, typer.Argument(metavar="KEY", help="A key as shown by `config show`.", autocompletion=_complete_key)
+]
 Value = Annotated[
     list[str],
-    typer.Argument(metavar="VALUE…", help="Of a list: each item, or '[…]'.", autocompletion=_complete_value),
+    typer.Argument(metavar="VALUE…", help="The value; for a list each item, or '[…]'.", autocompletion=_complete_value),
 ]
-OfProject = Annotated[bool, typer.Option("--project", help="In the project's agent.toml, not in your own config.toml.")]
+OfProject = Annotated[
+    bool, typer.Option("--project", help="Edit the project's agent.toml instead of your own config.toml.")
+]
 
 
 @app.command("set")
 def set_value(key: Key, value: Value, project: OfProject = False, output_format: OutputFormat = "text") -> None:
-    """Set one key in your configuration file. Comments stay, and a file that would be wrong is not written.
+    """Set one key in your configuration file. Comments are kept, and an invalid file is not written.
 
     Example: adderclaw config set limits.tokens 2000000
     """
@@ -154,7 +158,7 @@ def unset(key: Key, project: OfProject = False, output_format: OutputFormat = "t
 
 
 def _edit(of: "Setting", value: Any, *, of_project: bool, as_json: bool) -> None:
-    """Write, keep the project's trust, and say where another file decides all the same."""
+    """Writes the file, keeps the project's trust, and reports a file that overrules the value."""
     from adderclaw.config import setting_edits
 
     request = places.request(None, None, None, None, here=True, looks=True)
@@ -179,7 +183,7 @@ def _edit(of: "Setting", value: Any, *, of_project: bool, as_json: bool) -> None
 
 
 def _overruling_layer(of: "Setting", path: str, value: Any) -> str:
-    """Why the value that was written does not count here; empty where it does."""
+    """Why the written value has no effect here; empty if it has."""
     from adderclaw.agent.run.start import with_operators_own
     from adderclaw.config.leaves import get
     from adderclaw.core.decode import freeze
@@ -194,14 +198,14 @@ def _overruling_layer(of: "Setting", path: str, value: Any) -> str:
     for warning in loaded.warnings:
         if warning.startswith(f"{path}: ") and of.key in warning:
             return warning
-    return f"{origin} decides here"
+    return f"{origin} overrules it here"
 
 
 @app.command()
 def init(
     path: Annotated[str, typer.Argument(metavar="[PATH]", help="The file to write.")] = "agent.yaml",
 ) -> None:
-    """Write a commented configuration for the project in this directory.
+    """Write a configuration with comments for the project in this directory.
 
     Example: adderclaw config init
     """
@@ -214,17 +218,17 @@ def init(
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{path} is there already and stays as it is; give another path") from None
+        raise UsageError(f"{path} already exists and was not changed; give another path") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     if before is not None and _renew_trust(project, before, os.path.basename(path), text):
-        print_line(f"wrote {path}, and trusts it as it is now: after you change it, run `adderclaw trust`")
+        print_line(f"wrote {path} and trusted it as it is now; after you change it, run `adderclaw trust`")
     else:
-        print_line(f"wrote {path}; what it loosens counts after `adderclaw trust`")
+        print_line(f"wrote {path}; settings in it that loosen security apply after `adderclaw trust`")
 
 
 def _files_if_trusted(project: str) -> dict[str, str] | None:
-    """The files that a project brings, if all of them are trusted; None where one is not, or cannot be read."""
+    """The files of a project, if all of them are trusted; None if one is not, or cannot be read."""
     from adderclaw.config.trust import trust
 
     try:
@@ -239,7 +243,7 @@ def _files_if_trusted(project: str) -> dict[str, str] | None:
 
 
 def _renew_trust(project: str, before: dict[str, str], name: str, text: str) -> bool:
-    """Trust what was trusted and the file that we wrote, and nothing that came with it."""
+    """Trusts the files trusted before and the file just written, and nothing else."""
     import hashlib
     import time
 
@@ -259,7 +263,7 @@ def _renew_trust(project: str, before: dict[str, str], name: str, text: str) -> 
 
 @app.command()
 def reload(config: ConfigFile = None) -> None:
-    """Import the files again, in place of settings that somebody wrote into the database by hand.
+    """Import the files again, replacing settings changed by hand in the database.
 
     Example: adderclaw config reload
     """
@@ -268,14 +272,16 @@ def reload(config: ConfigFile = None) -> None:
     loaded = load(config_file=config)
     path = loaded.config.memory.path
     if not Store.exists(path):
-        raise StoreError(f"{path} does not exist, so that there is nothing to reload; `adderclaw init` makes it")
+        raise StoreError(f"{path} does not exist, so there is nothing to reload; create it with `adderclaw init`")
     store = Store.open(path)
     try:
         with store.write() as cursor:
             settings.import_effective(cursor, snapshot(loaded), replace_operators_own=True)
     finally:
         store.close()
-    print_line(f"the settings in {path} are those of {', '.join(loaded.files) or 'the built-in defaults'} again")
+    print_line(
+        f"the settings in {path} were reset to those of {', '.join(loaded.files) or 'the built-in defaults'} again"
+    )
 
 
 @app.command()
@@ -291,7 +297,7 @@ def reference() -> None:
 
 @app.command()
 def path() -> None:
-    """Print where your own configuration is.
+    """Print the path of your own configuration.
 
     Example: $EDITOR "$(adderclaw config path)"
     """

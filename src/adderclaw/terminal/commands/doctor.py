@@ -17,13 +17,13 @@ def doctor(
     config: ConfigFile = None,
     workspace: WorkspaceDir = None,
     connect: Annotated[
-        bool, typer.Option("--connect", help="Ask the model one word, wherever it is; that may cost a little.")
+        bool, typer.Option("--connect", help="Also ask the model for one word; this may cost a little.")
     ] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Check what a run would need, by trying it, and say how to mend it.
+    """Test everything a run needs, and say how to fix problems.
 
-    Changes nothing. Exit code 1 when something that is needed is broken.
+    Changes nothing. Exits with 1 if something needed is broken.
 
     Example: adderclaw doctor
     """

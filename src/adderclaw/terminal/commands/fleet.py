@@ -1,4 +1,4 @@
-"""`adderclaw fleet`: runs on many machines, by PostgreSQL."""
+"""`adderclaw fleet`: runs on many machines, coordinated by PostgreSQL."""
 
 import os
 import socket
@@ -32,12 +32,12 @@ def init(
         typer.Option(
             "--objects",
             metavar="PLACE",
-            help="Where states are kept: postgresql (or as before), a folder, s3://, gs:// or az://.",
+            help="Where states are stored: postgresql (or as before), a folder, s3://, gs:// or az://.",
         ),
     ] = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Make the fleet's tables, a key for what is stored, and fleet.toml in this home.
+    """Create the fleet's tables, its storage key, and fleet.toml in this home.
 
     Example: adderclaw fleet init --database postgresql://adderclaw@127.0.0.1:5432/adderclaw
     """
@@ -62,16 +62,18 @@ def init(
             }
         )
         return
-    print(f"the fleet is in {shown(database)}; states go to {chosen.objects}")
+    print(f"the fleet uses {shown(database)}; states are stored in {chosen.objects}")
     print(f"every worker needs {key} and {where.path(home())}; then `adderclaw fleet enroll`, `adderclaw fleet worker`")
     print(f"a machine that only submits needs {where.path(home())} and no key")
 
 
 @app.command()
 def enroll(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Of the worker; default: this host's.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="The worker's name; default: this host's.")
+    ] = None,
     key: Annotated[
-        str | None, typer.Argument(metavar="[KEY]", help="Its public key; default: that of this home.")
+        str | None, typer.Argument(metavar="[KEY]", help="Its public key; default: the key of this home.")
     ] = None,
     submitter: Annotated[
         bool,
@@ -82,7 +84,7 @@ def enroll(
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Enroll a worker or a submitter in the fleet, by its name and its public key.
+    """Enroll a worker or a submitter with its name and public key.
 
     Example: adderclaw fleet enroll builder-1
     """
@@ -104,25 +106,28 @@ def enroll(
 
 @app.command()
 def worker(
-    slots: Annotated[int, typer.Option("--slots", min=1, max=256, help="Runs at once.")] = 2,
+    slots: Annotated[int, typer.Option("--slots", min=1, max=256, help="How many runs at a time.")] = 2,
     labels: Annotated[
-        list[str] | None, typer.Option("--labels", help="Also take runs with this label; again for each.")
+        list[str] | None, typer.Option("--labels", help="Also take runs with this label; repeatable.")
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="As it is enrolled; default: this host's.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The enrolled name; default: this host's.")] = None,
     root: Annotated[
-        str | None, typer.Option("--root", metavar="DIR", help="Where runs work; default: fleet-runs in this home.")
+        str | None, typer.Option("--root", metavar="DIR", help="The folder for runs; default: fleet-runs in this home.")
     ] = None,
     lease: Annotated[
-        float, typer.Option("--lease", min=1, max=3600, help="Seconds of silence after which others take its runs.")
+        float,
+        typer.Option(
+            "--lease", min=1, max=3600, help="Seconds without a heartbeat after which other workers take its runs."
+        ),
     ] = 30.0,
     save_every: Annotated[
-        int, typer.Option("--save-every", min=0, help="Put a state away after so many tool calls, too; 0: never.")
+        int, typer.Option("--save-every", min=0, help="Also save the state after N tool calls; 0: never.")
     ] = 10,
-    enrolls: Annotated[bool, typer.Option("--enroll", help="Enroll it first: for an operator's own machines.")] = False,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when nothing is queued any more.")] = False,
+    enrolls: Annotated[bool, typer.Option("--enroll", help="Enroll this worker first: for your own machines.")] = False,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Exit when the queue is empty.")] = False,
     database: DatabaseUrl = None,
 ) -> None:
-    """Work on runs of the fleet until a signal ends it. SIGTERM gives its runs to others at once.
+    """Work on runs of the fleet until a signal ends it. SIGTERM hands its runs to other workers at once.
 
     Example: adderclaw fleet worker --slots 4 --labels gpu
     """
@@ -133,7 +138,7 @@ def worker(
 
     for label in labels or ():
         if requests.LABEL.fullmatch(label) is None:
-            raise UsageError(f"--labels {label!r}: small letters, digits, - and _, at most 32")
+            raise UsageError(f"--labels {label!r}: use lower-case letters, digits, - and _, at most 32")
     _check_confinement()
     fleet = open_fleet(database, patience=lease)
     means = Means(
@@ -154,11 +159,11 @@ def worker(
 
 
 def _check_confinement() -> None:
-    """A worker runs what others submit, and nobody is there to be asked: without a sandbox it takes nothing."""
+    """Refuses a worker without a sandbox: it runs what others submit, and nobody can be asked."""
     from adderclaw.sandbox import confinement
 
-    if sys.platform != "linux":  # a run's processes are known by pidfd alone
-        raise AdderClawError(f"a worker runs on Linux, and this system is {sys.platform}; submit runs from here")
+    if sys.platform != "linux":  # a run's processes are tracked by pidfd
+        raise AdderClawError(f"a worker needs Linux, and this system is {sys.platform}; you can submit runs from here")
     config = load().config
     if config.runtime.profile == "permissive" and not config.security.sandbox_required:
         return
@@ -174,7 +179,7 @@ def cancel(
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """End a run, wherever it is. What it had begun is recorded.
+    """End a run on any worker. Calls it had started are recorded.
 
     Example: adderclaw fleet cancel 20260512-140000-1f2e3d4c5b6a
     """
@@ -189,11 +194,11 @@ def cancel(
 @app.command()
 def retry(
     run_id: RunId,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, not from the last unit.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over instead of from the last unit.")] = False,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Queue a run again that did not complete.
+    """Queue a run that did not complete again.
 
     Example: adderclaw fleet retry 20260512-140000-1f2e3d4c5b6a
     """
@@ -204,7 +209,7 @@ def retry(
 
 
 HEARD = 5.0
-"""Seconds that `fleet stop` waits for the workers' word; the stop itself stands before that."""
+"""Seconds that `fleet stop` waits for the workers to confirm; the stop takes effect before that."""
 StopLabel = Annotated[str | None, typer.Option("--label", help="Only runs with this label.")]
 StopRun = Annotated[str | None, typer.Option("--run", metavar="RUN_ID", help="Only this run.")]
 
@@ -213,11 +218,11 @@ StopRun = Annotated[str | None, typer.Option("--run", metavar="RUN_ID", help="On
 def stop(
     label: StopLabel = None,
     run: StopRun = None,
-    reason: Annotated[str, typer.Option("--reason", help="Why; every run that it ends says so.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Why; every run it ends reports this.")] = "",
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Stop every run on every worker, now and until `fleet resume`: the emergency stop of the fleet.
+    """Stop every run on every worker until `fleet resume`: the emergency stop of the fleet.
 
     Example: adderclaw fleet stop --reason "the key leaked"
     """
@@ -236,11 +241,11 @@ def stop(
     lines = [f"stopped: {scope} {name}".rstrip()]
     if ended:
         runs = sum(worker.runs for worker in workers)
-        lines.append(f"{len(ended)} workers have ended {runs} runs; the last after {max(ended):.1f} s")
+        lines.append(f"{len(ended)} workers ended {runs} runs; the last after {max(ended):.1f} s")
     lines += [f"still ending runs: {', '.join(slow)}"] if slow else []
     if silent:
         lines.append(
-            f"not heard from: {', '.join(silent)}; what they run ends when they hear it, or their lease is over"
+            f"no answer from: {', '.join(silent)}; their runs end when they see the stop, or when their lease expires"
         )
     facts = [
         {"id": worker.worker, "heard": worker.heard, "ended": worker.ended, "runs": worker.runs} for worker in workers
@@ -252,7 +257,7 @@ def stop(
 def resume(
     label: StopLabel = None, run: StopRun = None, database: DatabaseUrl = None, output_format: OutputFormat = "text"
 ) -> None:
-    """Clear a stop: the runs that it ended or held go on from their last unit.
+    """Clear a stop. The runs it ended or held continue from their last unit.
 
     Example: adderclaw fleet resume
     """
@@ -266,11 +271,11 @@ def resume(
 
 @app.command()
 def drain(
-    worker_name: Annotated[str, typer.Argument(metavar="WORKER", help="Its name, or its id in `fleet show`.")],
+    worker_name: Annotated[str, typer.Argument(metavar="WORKER", help="Its name, or its id as in `fleet show`.")],
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Let a worker finish what it has, take nothing more, and end.
+    """Let a worker finish its runs, take no more, and exit.
 
     Example: adderclaw fleet drain builder-1
     """
@@ -280,13 +285,13 @@ def drain(
         worker_name,
     )
     if not rows:
-        raise UsageError(f"no worker {worker_name!r} is running; `adderclaw fleet show` lists them")
+        raise UsageError(f"no worker {worker_name!r} is running; list workers with `adderclaw fleet show`")
     print_result({"workers": [row.id for row in rows]}, f"{', '.join(row.id for row in rows)} drains", output_format)
 
 
 def _scope(database: Database, label: str | None, run: str | None) -> tuple[str, str]:
     if label is not None and run is not None:
-        raise UsageError("--label and --run each say what is meant: give one of them")
+        raise UsageError("--label and --run cannot be combined: use only one")
     if label is not None:
         return "label", label
     return ("run", full_run_id(database, run)) if run is not None else ("fleet", "")

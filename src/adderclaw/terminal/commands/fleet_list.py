@@ -1,4 +1,4 @@
-"""`adderclaw fleet list`, `show`, `logs`, `watch` …: what the fleet does, and how runs ended."""
+"""`adderclaw fleet list`, `show`, `logs`, `watch` …: what the fleet is doing, and how runs ended."""
 
 import os
 import time
@@ -19,7 +19,7 @@ from adderclaw.terminal.output import print_json
 
 clean = Secrets().clean
 
-Outcome = Annotated[str | None, typer.Option("--outcome", help="Only runs that ended so.")]
+Outcome = Annotated[str | None, typer.Option("--outcome", help="Only runs with this outcome.")]
 
 
 @app.command("list")
@@ -29,7 +29,7 @@ def list_runs(
     ] = None,
     outcome: Outcome = None,
     batch: Annotated[str | None, typer.Option("--batch", help="Only runs of this matrix.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="At most N.")] = 20,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
@@ -53,12 +53,12 @@ def list_runs(
 @app.command()
 def show(
     run_id: Annotated[
-        str | None, typer.Argument(metavar="[RUN_ID]", help="A run; without one: queue, workers, stops.")
+        str | None, typer.Argument(metavar="[RUN_ID]", help="A run; default: the queue, workers and stops.")
     ] = None,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Show one run with its units and what is unknown of it; without an id the fleet itself.
+    """Show one run with its units and unknown results; without an id, the fleet itself.
 
     Example: adderclaw fleet show
     """
@@ -76,11 +76,11 @@ def show(
 @app.command()
 def logs(
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id or a prefix of it.")],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it has ended.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until the run has ended.")] = False,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Print the events of a run, from whichever worker it was on.
+    """Print the events of a run from every worker it was on.
 
     Example: adderclaw fleet logs 20260512-140000-1f2e3d4c5b6a
     """
@@ -101,11 +101,11 @@ def logs(
 
 @app.command()
 def watch(
-    seconds: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="One line, and end.")] = False,
+    seconds: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two lines.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one line and exit.")] = False,
     database: DatabaseUrl = None,
 ) -> None:
-    """One line every few seconds: what is queued, runs, waits, has ended, and what it cost. Ctrl-C ends it.
+    """Print a line every few seconds: runs queued, running, waiting and ended, and the cost. Ctrl-C ends it.
 
     Example: adderclaw fleet watch --once
     """
@@ -125,7 +125,7 @@ def _event(event: Json) -> str:
 
 
 def _print_table(table: Any, indent: str = "") -> None:
-    """A record for a person: names and values, lists with a row each."""
+    """Prints a record as text: names and values, lists with a row for each item."""
     for name, value in table.items():
         if isinstance(value, dict):
             print(f"{indent}{name}:")
@@ -146,7 +146,7 @@ def fetch(
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Bring a run's last state here: its files, and a home with its store and receipts.
+    """Fetch the last state of a run: its files, and a home with its store and receipts.
 
     Example: adderclaw fleet fetch 20260512-140000-1f2e3d4c5b6a ./result
     """
@@ -154,29 +154,29 @@ def fetch(
     run = full_run_id(fleet.database, run_id)
     row = queries.saved_state(fleet.database, run)
     if row.pruned is not None:
-        raise UsageError(f"run {run}: its state was pruned {row.pruned:%Y-%m-%d}; what was signed of it is left")
+        raise UsageError(f"run {run}: its state was pruned on {row.pruned:%Y-%m-%d}; only its signatures are left")
     if row.saved is None:
-        raise UsageError(f"run {run} has put nothing away yet")
+        raise UsageError(f"run {run} has not saved a state yet")
     path = os.path.abspath(os.path.expanduser(folder))
     if os.path.lexists(path):
-        raise UsageError(f"{folder} is there already: name a new folder")
+        raise UsageError(f"{folder} already exists: name a new folder")
     copy = Folder(path)
     copy.fill(fleet.objects(), row._asdict(), fleet.key(), home())
     print_result(
         {"workspace": copy.workspace, "home": copy.home},
-        f"{copy.workspace} has the files; ADDERCLAW_HOME={copy.home} looks at its store and receipts",
+        f"the files are in {copy.workspace}; inspect the store and receipts with ADDERCLAW_HOME={copy.home}",
         output_format,
     )
 
 
 @app.command()
 def report(
-    batch: Annotated[str, typer.Argument(metavar="BATCH", help="As `fleet submit --matrix` prints it.")],
+    batch: Annotated[str, typer.Argument(metavar="BATCH", help="The batch printed by `fleet submit --matrix`.")],
     html: Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write a page.")] = None,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Sum up the runs of a matrix: outcomes, cost, and a row for each; as a page with --html.
+    """Summarize the runs of a matrix: outcomes, cost, and a row for each; as an HTML page with --html.
 
     Example: adderclaw fleet report batch-1f2e3d4c5b6a --html report.html
     """

@@ -1,4 +1,4 @@
-"""`adderclaw fleet verify`, `export`, `usage`, `budget`: what can be proved, and what it cost."""
+"""`adderclaw fleet verify`, `export`, `usage`, `budget`: proof and cost of the fleet's runs."""
 
 import os
 import re
@@ -28,7 +28,7 @@ clean = Secrets().clean
 
 @app.command()
 def verify(database: DatabaseUrl = None, output_format: OutputFormat = "text") -> None:
-    """Check every run against what its workers signed: a changed, missing or invented one is named. Exit code 1 then.
+    """Check every run against its workers' signatures. Exits with 1 if a run was changed, removed or invented.
 
     Example: adderclaw fleet verify
     """
@@ -50,13 +50,13 @@ def verify(database: DatabaseUrl = None, output_format: OutputFormat = "text") -
 @app.command("prune")
 def prune_old(
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="TIME", help="Runs that ended so long ago: 12h, 30d, 8w.")
+        str, typer.Option("--older-than", metavar="TIME", help="Runs that ended longer ago than this: 12h, 30d, 8w.")
     ] = "30d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")] = False,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Remove events, calls and states of runs that ended long ago, and objects that nothing refers to.
+    """Remove events, calls and states of runs that ended long ago, and unreferenced objects.
 
     Rows of runs, usage and all that was signed stay: `fleet verify` goes on. Workers may work meanwhile.
 
@@ -64,7 +64,7 @@ def prune_old(
     """
     units = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
     if (age := re.fullmatch(r"([0-9]{1,5})([mhdw])", older_than)) is None:
-        raise UsageError(f"--older-than {older_than!r} is no time: write 12h, 30d or 8w")
+        raise UsageError(f"--older-than {older_than!r} is not a duration: write 12h, 30d or 8w")
     fleet = open_fleet(database)
     seconds = float(int(age[1]) * units[age[2]])
     removed = prune(fleet.database, fleet.objects(), seconds, submitter_name(), dry=dry_run)
@@ -73,7 +73,7 @@ def prune_old(
         f"{word}: {removed.events} events and {removed.calls} calls of {removed.runs} runs, {removed.objects} objects"
     )
     for run in removed.unreadable:
-        text += f"\nrun {run}: its last state or its archive cannot be read; what its units put away stays"
+        text += f"\nrun {run}: its last state or its archive cannot be read, so the states of its units stay"
     print_result({**removed._asdict(), "dry_run": dry_run}, text, output_format)
 
 
@@ -83,7 +83,7 @@ def export(
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Write the signed log of anchors, for a verifier that needs nothing else. No text of any run is in it.
+    """Write the signed log of anchors for a standalone verifier. It contains no text of any run.
 
     Example: adderclaw fleet export fleet-anchors.json
     """
@@ -106,7 +106,7 @@ def usage(
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """What model calls of the fleet took: tokens and cost.
+    """Show the tokens and cost of the fleet's model calls.
 
     Example: adderclaw fleet usage --by project
     """
@@ -124,13 +124,13 @@ def usage(
 def budget(
     scope: Annotated[str, typer.Argument(metavar="SCOPE", help="fleet, project or submitter.")] = "fleet",
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Which project or submitter.")] = "",
-    cost: Annotated[float | None, typer.Option("--cost", min=0, help="US dollars that may be spent in all.")] = None,
-    tokens: Annotated[int | None, typer.Option("--tokens", min=0, help="Tokens in all.")] = None,
-    none: Annotated[bool, typer.Option("--none", help="Set no limit any more.")] = False,
+    cost: Annotated[float | None, typer.Option("--cost", min=0, help="The limit in US dollars.")] = None,
+    tokens: Annotated[int | None, typer.Option("--tokens", min=0, help="The limit in tokens.")] = None,
+    none: Annotated[bool, typer.Option("--none", help="Remove the limit.")] = False,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Set what the fleet, a project or a submitter may spend; without a limit: show what was spent.
+    """Limit what the fleet, a project or a submitter may spend; without a limit, show what was spent.
 
     Example: adderclaw fleet budget project website --cost 20
     """
@@ -146,20 +146,20 @@ def budget(
 
 @app.command()
 def pace(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="As the workers' configuration names it.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model's name in the workers' configuration.")],
     per_minute: Annotated[int | None, typer.Option("--per-minute", min=1, help="Requests of all workers.")] = None,
     at_once: Annotated[int | None, typer.Option("--at-once", min=1, help="Requests of all workers.")] = None,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Bound how often all workers together ask a model; without a bound: none any more.
+    """Limit how often all workers together call a model; without an option, remove the limit.
 
     Example: adderclaw fleet pace claude-sonnet-4-5 --per-minute 50 --at-once 10
     """
     queries.set_pace(open_fleet(database).database, model, per_minute, at_once)
     bounds = {"per_minute": per_minute, "at_once": at_once}
     shown = ", ".join(f"{value} {key.replace('_', ' ')}" for key, value in bounds.items() if value is not None)
-    print_result({"model": model, **bounds}, f"{model}: {shown or 'no bound'}", output_format)
+    print_result({"model": model, **bounds}, f"{model}: {shown or 'no limit'}", output_format)
 
 
 @app.command()
@@ -168,16 +168,18 @@ def approve(
         str | None, typer.Argument(metavar="[RUN_ID]", help="Its id or a prefix of it; default: list all questions.")
     ] = None,
     no: Annotated[bool, typer.Option("--no", help="Answer no.")] = False,
-    comment: Annotated[str, typer.Option("--comment", help="What the run is told with it.")] = "",
+    comment: Annotated[str, typer.Option("--comment", help="A comment for the run.")] = "",
     reply: Annotated[
         list[str] | None,
-        typer.Option("--reply", help="To a question: a number, a label, or words; again for each question."),
+        typer.Option("--reply", help="The reply to a question: a number, a label or text; repeat for each question."),
     ] = None,
-    question: Annotated[str, typer.Option("--question", metavar="ID", help="Which, where it asks several.")] = "",
+    question: Annotated[
+        str, typer.Option("--question", metavar="ID", help="The question, if the run asks several.")
+    ] = "",
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Answer what a run of the fleet asks; it goes on at once. Without an id: list what waits for an answer.
+    """Answer a question of a run; the run continues at once. Without an id, list pending questions.
 
     Example: adderclaw fleet approve
     """
@@ -190,7 +192,7 @@ def approve(
         for row in rows:
             _print_question(row)
         if not rows:
-            print("nothing waits for an answer")
+            print("no questions are pending")
         return
     run = full_run_id(fleet.database, run_id)
     asked = _waiting_question(fleet, run, question)
@@ -200,11 +202,11 @@ def approve(
         fleet.database, fleet.key(), run, approved=not no, by=submitter_name(), comment=comment, replies=replies, id=id
     )
     word = "no" if no else "answered" if replies else "yes"
-    print_result(clean(answer), f"run {run}: {word}; it goes on", output_format)
+    print_result(clean(answer), f"run {run}: {word}; it continues", output_format)
 
 
 def _print_question(row: Json) -> None:
-    """A question with all that an answer is given to."""
+    """Prints a question with everything the answer refers to."""
     seen = shown(asking.row_of(row))
     print(visible(f"{row['run_id']}  {row['id']}  {row['risk']}  {seen.tool}  {seen.reason}", keep_newlines=False))
     print("  " + seen.text.replace("\n", "\n  | "))
@@ -216,7 +218,7 @@ def _waiting_question(fleet: Fleet, run: str, question: str) -> Json | None:
     questions = [row for row in asking.waiting(fleet.database, fleet.key_here()) if row["run_id"] == run]
     if len(questions) > 1 and not question:
         names = ", ".join(row["id"] for row in questions)
-        raise UsageError(f"run {run} asks {len(questions)} questions: say which with --question: {names}")
+        raise UsageError(f"run {run} asks {len(questions)} questions: choose one with --question: {names}")
     return next((row for row in reversed(questions) if row["id"].startswith(question)), None)
 
 
@@ -224,7 +226,7 @@ def _replies(asked: Json, words: list[str]) -> Replies | None:
     questions = questions_of(asking.row_of(asked))
     if len(words) != len(questions):
         many = f"{len(questions)} questions" if questions else "yes or no, and takes no --reply"
-        fix = ": give a --reply to each, in their order, or --no" if questions else ""
+        fix = ": give a --reply for each, in order, or --no" if questions else ""
         raise UsageError(f"{asked['id']} asks {many}{fix}")
     return {
         question.question: reply_values(question, word.strip()) for question, word in zip(questions, words, strict=True)
@@ -233,12 +235,12 @@ def _replies(asked: Json, words: list[str]) -> Replies | None:
 
 @app.command()
 def webhook(
-    remove: Annotated[bool, typer.Option("--remove", help="Let nobody answer by a signed request any more.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Stop accepting answers by signed request.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Make or replace the secret with which a program signs answers to questions of runs. It is shown once.
+    """Create or replace the secret with which a program signs answers to runs' questions. It is shown once.
 
-    The server of this home takes them at POST /fleet/answers. The secret before counts for a day more.
+    The server of this home takes them at POST /fleet/answers. The old secret stays valid for one more day.
 
     Example: adderclaw fleet webhook
     """
@@ -247,7 +249,9 @@ def webhook(
     if remove:
         was = webhook_secrets.forget(home(), asking.DOOR)
         print_result(
-            {"removed": was}, "nobody answers by a signed request any more" if was else "there was none", output_format
+            {"removed": was},
+            "answers by signed request are no longer accepted" if was else "there was none",
+            output_format,
         )
         return
     secret = webhook_secrets.make(home(), asking.DOOR, time.time())

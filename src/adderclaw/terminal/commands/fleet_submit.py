@@ -1,4 +1,4 @@
-"""`adderclaw fleet submit`: runs for whichever worker is there."""
+"""`adderclaw fleet submit`: queues runs for the workers of the fleet."""
 
 import csv
 import json
@@ -34,42 +34,49 @@ type Source = tuple[str | None, str | None]
 
 @app.command("submit")
 def submit_runs(
-    task: Annotated[str | None, typer.Option("--task", help="A task.")] = None,
-    message: Annotated[str | None, typer.Option("--message", "-m", help="One turn.")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="Run this task.")] = None,
+    message: Annotated[str | None, typer.Option("--message", "-m", help="Run one turn with this message.")] = None,
     agentfile: Annotated[
-        str | None, typer.Option("--agentfile", metavar="PATH", help="A workflow, as it lies in the workspace.")
+        str | None, typer.Option("--agentfile", metavar="PATH", help="An Agentfile, as a path in the workspace.")
     ] = None,
     spec: Annotated[
-        str | None, typer.Option("--spec", metavar="PATH", help="A specification, as it lies in the workspace.")
+        str | None, typer.Option("--spec", metavar="PATH", help="A specification, as a path in the workspace.")
     ] = None,
-    sop: Annotated[str | None, typer.Option("--sop", metavar="NAME", help="A SOP of the workspace.")] = None,
-    repo: Annotated[str | None, typer.Option("--repo", metavar="URL@REF", help="The workspace: a clone.")] = None,
+    sop: Annotated[str | None, typer.Option("--sop", metavar="NAME", help="Run a SOP of the workspace.")] = None,
+    repo: Annotated[
+        str | None, typer.Option("--repo", metavar="URL@REF", help="Work in a clone of this repository.")
+    ] = None,
     workspace: Annotated[
-        str | None, typer.Option("--workspace", metavar="DIR", help="The workspace: a copy of this folder.")
+        str | None, typer.Option("--workspace", metavar="DIR", help="Work in a copy of this folder.")
     ] = None,
     input_items: Annotated[
-        list[str] | None, typer.Option("--input", metavar="NAME=VALUE", help="For an Agentfile; again for each.")
+        list[str] | None, typer.Option("--input", metavar="NAME=VALUE", help="An input of the Agentfile; repeatable.")
     ] = None,
     matrix: Annotated[
         str | None,
-        typer.Option("--matrix", metavar="FILE", help="Many runs: CSV or JSONL, a run for each row; - is stdin."),
+        typer.Option(
+            "--matrix", metavar="FILE", help="Submit one run for each row of a CSV or JSONL file; - is stdin."
+        ),
     ] = None,
-    profile: Annotated[str | None, typer.Option("--profile", help="How much may happen without asking.")] = None,
+    profile: Annotated[str | None, typer.Option("--profile", help="What may happen without asking.")] = None,
     provider: Annotated[str | None, typer.Option("--provider", help="An entry of the workers' configuration.")] = None,
     model: Annotated[str | None, typer.Option("--model", help="Another model of that provider.")] = None,
-    label: Annotated[str, typer.Option("--label", help="Only workers with this label take it.")] = "",
-    project: Annotated[str, typer.Option("--project", help="Whose budget it is.")] = "",
-    submitter: Annotated[str | None, typer.Option("--submitter", help="Whose share it is; default: you.")] = None,
-    priority: Annotated[int, typer.Option("--priority", min=0, max=9, help="0 comes first, 9 last.")] = 5,
+    label: Annotated[str, typer.Option("--label", help="Only workers with this label take the run.")] = "",
+    project: Annotated[str, typer.Option("--project", help="The project whose budget it uses.")] = "",
+    submitter: Annotated[
+        str | None, typer.Option("--submitter", help="The submitter whose share it uses; default: you.")
+    ] = None,
+    priority: Annotated[int, typer.Option("--priority", min=0, max=9, help="0 runs first, 9 last.")] = 5,
     max_cost: Annotated[float | None, typer.Option("--max-cost", min=0, help="US dollars for each run.")] = None,
     deadline: Annotated[
-        float | None, typer.Option("--deadline", min=0, metavar="SECONDS", help="From now; then it ends `limit`.")
+        float | None,
+        typer.Option("--deadline", min=0, metavar="SECONDS", help="Seconds from now until it ends with `limit`."),
     ] = None,
     dedupe: Annotated[
-        str | None, typer.Option("--dedupe", metavar="KEY", help="No second run while one with this key is there.")
+        str | None, typer.Option("--dedupe", metavar="KEY", help="Do not queue a second run with the same key.")
     ] = None,
     after: Annotated[
-        list[str] | None, typer.Option("--after", metavar="RUN_ID", help="Begin when this one has completed.")
+        list[str] | None, typer.Option("--after", metavar="RUN_ID", help="Start when this run has completed.")
     ] = None,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
@@ -92,7 +99,7 @@ def submit_runs(
         "after": tuple(full_run_id(fleet.database, source) for source in after or ()),
     }
     if matrix is not None and dedupe is not None:
-        raise UsageError("--dedupe is for one run: a matrix has a column `dedupe`")
+        raise UsageError("--dedupe is for a single run: in a matrix use the column `dedupe`")
     rows: list[tuple[Json, str]] = _rows(matrix) if matrix is not None else [({}, "")]
 
     def make(row: Json) -> tuple[Order, Source]:
@@ -114,7 +121,7 @@ def submit_runs(
 def _check_options(
     rows: list[tuple[Json, str]], make: Callable[[Json], tuple[Order, Source]], *, is_matrix: bool
 ) -> tuple[list[Order], list[Source]]:
-    """All of them; what is wrong is said of each row, before any is submitted."""
+    """Checks every row and reports all problems before any run is submitted."""
     orders, sources = list[Order](), list[Source]()
     problems: list[str] = []
     for row, line in rows:
@@ -137,13 +144,13 @@ def _report(done: list[Submitted], batch: str, output_format: str) -> None:
         print_json({"batch": batch, "runs": [{"run_id": run.id, "new": run.new} for run in done]})
         return
     for run in done:
-        print(run.id if run.new else f"{run.id} (there already)")
+        print(run.id if run.new else f"{run.id} (already queued)")
     if batch:
-        print(f"adderclaw: {len(done)} runs; `adderclaw fleet report {batch}` sums them up", file=sys.stderr)
+        print(f"adderclaw: {len(done)} runs; summarize them with `adderclaw fleet report {batch}`", file=sys.stderr)
 
 
 def _sources(sources: list[Source], fleet: Fleet, submitter: str) -> list[Json]:
-    """Each folder is put away once, each repository looked up once."""
+    """Stores each folder once and resolves each repository once."""
     rows_by_source: dict[Source, Json] = {}
     boxes, local = fleet.boxes(submitter), fleet.where.local_repos
     for source in sources:
@@ -169,20 +176,20 @@ def _order(
     if "workspace" in known and "repo" not in known:
         repo = None
     if bool(repo) == bool(workspace):
-        raise UsageError("give one of --repo and --workspace: the files that it works on")
+        raise UsageError("use only one of --repo and --workspace for the files it works on")
     settings = {name: known[name] for name in ("project", "label", "dedupe") if name in known}
     if "priority" in known:
         try:
             settings["priority"] = int(known["priority"])
         except ValueError as error:
-            raise UsageError(f"priority {known['priority']!r}: a number from 0 to 9") from error
+            raise UsageError(f"priority {known['priority']!r}: must be a number from 0 to 9") from error
     chosen = {name: value for name, value in {**common, **settings}.items() if value is not None}
     order = {name: value for name, value in order.items() if value is not None}
     return decode(Order, {**chosen, "wanted": order}), (repo, workspace)
 
 
 def _rows(path: str) -> list[tuple[Json, str]]:
-    """Each with its place, for what is wrong with it."""
+    """Reads the rows of a matrix, each with its place for error messages."""
     try:
         if path == "-":
             text = sys.stdin.read(MOST_BYTES + 1)
@@ -190,9 +197,9 @@ def _rows(path: str) -> list[tuple[Json, str]]:
             with open(os.path.expanduser(path), encoding="utf-8-sig", newline="") as file:
                 text = file.read(MOST_BYTES + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--matrix {path}: it cannot be read: {error}") from error
+        raise UsageError(f"--matrix {path}: cannot be read: {error}") from error
     if len(text) > MOST_BYTES:
-        raise UsageError(f"--matrix {path}: it has more than {MOST_BYTES // 1024**2} MiB; submit it in parts")
+        raise UsageError(f"--matrix {path}: more than {MOST_BYTES // 1024**2} MiB; submit it in parts")
     if text.lstrip().startswith("{"):
         return [
             (_json_row(line, f"{path}:{number}: "), f"{path}:{number}: ")
@@ -204,10 +211,10 @@ def _rows(path: str) -> list[tuple[Json, str]]:
     for row in reader:
         where = f"{path}:{reader.line_num}: "
         if None in row:
-            raise UsageError(f"{where}it has more values than the first line has names")
+            raise UsageError(f"{where}this row has more values than the first line has names")
         rows.append((dict(row), where))
     if not rows:
-        raise UsageError(f"--matrix {path}: it has no rows; the first line has the names, each further line is a run")
+        raise UsageError(f"--matrix {path}: no rows. The first line has the names, each further line is a run")
     return rows
 
 
@@ -215,9 +222,9 @@ def _json_row(line: str, where: str) -> Json:
     try:
         row = json.loads(line)
     except ValueError as error:
-        raise UsageError(f"{where}this is no JSON: {error}") from error
+        raise UsageError(f"{where}not valid JSON: {error}") from error
     if not isinstance(row, dict):
-        raise UsageError(f"{where}an object is expected, with a name for each value")
+        raise UsageError(f"{where}expected a JSON object with a name for each value")
     return row  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -226,6 +233,6 @@ def _inputs(items: list[str]) -> dict[str, str]:
     for item in items:
         name, equals, value = item.partition("=")
         if not equals or not name:
-            raise UsageError(f"--input {visible(item[:100])!r}: it takes NAME=VALUE")
+            raise UsageError(f"--input {visible(item[:100])!r}: expected NAME=VALUE")
         inputs[name] = value
     return inputs

@@ -1,4 +1,4 @@
-"""`adderclaw mcp`: configure, look at, approve and try MCP servers; and be one."""
+"""`adderclaw mcp`: adds, lists, approves and tests MCP servers; also serves as one."""
 
 import asyncio
 import time
@@ -35,27 +35,27 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The server's name und
 
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the server.")],
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[-- COMMAND [ARG…]]", help="The program to start.")
     ] = None,
     url: Annotated[str | None, typer.Option("--url", help="The address of a server that speaks HTTP.")] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", "-e", metavar="NAME=VALUE", help="A variable for it; ${NAME} is filled in."),
+        typer.Option("--env", "-e", metavar="NAME=VALUE", help="An environment variable; ${NAME} is expanded."),
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", metavar="'NAME: VALUE'", help="An HTTP header; ${NAME} is filled in."),
+        typer.Option("--header", metavar="'NAME: VALUE'", help="An HTTP header; ${NAME} is expanded."),
     ] = None,
     reads: Annotated[
-        list[str] | None, typer.Option("--reads", metavar="PATH", help="A place beside the workspace that it reads.")
+        list[str] | None, typer.Option("--reads", metavar="PATH", help="A path outside the workspace that it may read.")
     ] = None,
-    timeout: Annotated[int | None, typer.Option("--timeout", metavar="MS", help="Longest time of one call.")] = None,
-    sampling: Annotated[bool, typer.Option("--sampling", help="It may ask your model, at your cost.")] = False,
+    timeout: Annotated[int | None, typer.Option("--timeout", metavar="MS", help="Timeout of a call.")] = None,
+    sampling: Annotated[bool, typer.Option("--sampling", help="Let it use your model, at your cost.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Add a server to your own configuration, or change it; what was approved of it before counts no longer.
+    """Add a server to your own configuration, or change it. Earlier approvals of its tools are dropped.
 
     Example: adderclaw mcp add notes --env NOTES_TOKEN='${NOTES_TOKEN}' -- python notes_server.py
     """
@@ -125,7 +125,7 @@ def list_servers(
     workspace: WorkspaceDir = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List the configured servers and what is approved of them; nothing is started.
+    """List the configured servers and their approved tools; nothing is started.
 
     Example: adderclaw mcp list
     """
@@ -173,7 +173,7 @@ def try_one(
     profile: Profile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Start a server where the agent would, list its tools, and say how it went.
+    """Start a server as the agent does, and list its tools.
 
     Example: adderclaw mcp test notes
     """
@@ -213,7 +213,7 @@ def approve(
     workspace: WorkspaceDir = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Approve what a server's tools say of themselves, as last seen. Its word that a tool only reads counts then.
+    """Approve the descriptions of a server's tools as last seen. Its claim that a tool is read-only then counts.
 
     Example: adderclaw mcp approve notes
     """
@@ -223,7 +223,7 @@ def approve(
     try:
         known = pins.read(store, entry.scope, entry.name)
         if not known:
-            raise UsageError(f"nothing is known of {name!r} yet; `adderclaw mcp test {entry.name}` looks at it")
+            raise UsageError(f"the tools of {name!r} are not known yet; run `adderclaw mcp test {entry.name}`")
         unknown = [tool for tool in tools or () if tool not in known]
         if unknown:
             raise UsageError(f"{name!r} has no tool {unknown[0]!r}; it has: {', '.join(map(_one_line, known))}")
@@ -232,14 +232,14 @@ def approve(
         store.close()
     print_result(
         {"name": entry.name, "approved": approved},
-        f"approved: {', '.join(map(_one_line, approved)) or 'nothing that was not approved already'}",
+        f"approved: {', '.join(map(_one_line, approved)) or 'nothing new; all tools were approved already'}",
         output_format,
     )
 
 
 @app.command()
 def remove(name: Name, output_format: OutputFormat = "text") -> None:
-    """Remove a server from your own configuration, and forget what was approved of it.
+    """Remove a server and its approvals from your own configuration.
 
     Example: adderclaw mcp remove notes
     """
@@ -254,7 +254,7 @@ def remove(name: Name, output_format: OutputFormat = "text") -> None:
 
     path = operator_file.edit(config.home(), drop)
     if not removed:
-        raise UsageError(f"there is no server {name!r} in {path}; `adderclaw mcp list` shows them")
+        raise UsageError(f"there is no server {name!r} in {path}; list servers with `adderclaw mcp list`")
     _forget(name)
     print_result(
         {"name": slug(name), "removed": True, "file": path}, f"{visible(name)} is no longer in {path}", output_format
@@ -274,7 +274,7 @@ def _forget(name: str) -> None:
 
 @app.command()
 def login(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir = None) -> None:
-    """Log in to a server that wants it, in the browser or by a pasted address.
+    """Log in to a server that requires it, in the browser or with a pasted address.
 
     Example: adderclaw mcp login notes
     """
@@ -303,7 +303,7 @@ def logout(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir =
 @app.command()
 def serve(
     http: Annotated[
-        str | None, typer.Option("--http", metavar="HOST:PORT", help="On this machine by HTTP; default: stdio.")
+        str | None, typer.Option("--http", metavar="HOST:PORT", help="Serve HTTP on this machine; default: stdio.")
     ] = None,
     config_file: ConfigFile = None,
     workspace: WorkspaceDir = None,
@@ -336,7 +336,7 @@ def _require_server(known: list[Entry], name: str) -> Entry:
 
 
 def _with_server(config_file: str | None, workspace: str | None, profile: str | None, name: str, work: Any) -> int:
-    """Do something with one server in a session of its own; an error is one line."""
+    """Runs `work` on one server in its own session; an error is one line."""
     runtime = _runtime(config_file, workspace, profile)
     entry = _require_server(configured(runtime), name)
     with opened(runtime, OperatorAtWork(), kind="tool") as run:

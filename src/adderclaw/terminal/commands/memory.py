@@ -1,4 +1,4 @@
-"""`adderclaw memory`: conversations and notes, to be looked at, changed and deleted."""
+"""`adderclaw memory`: shows, changes and deletes conversations and notes."""
 
 import os
 from typing import Annotated
@@ -19,7 +19,7 @@ from adderclaw.terminal.output import print_json
 
 app = group("List, search, show, edit and clear conversations and notes.")
 
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most N.")]
 Key = Annotated[str, typer.Argument(help="The note's key.")]
 Workspace = Annotated[str | None, typer.Option("--workspace", metavar="DIR", help="The project whose notes these are.")]
 clean = Secrets().clean
@@ -45,10 +45,10 @@ def list_conversations(limit: Limit = 20, config: ConfigFile = None, output_form
 
 @app.command()
 def search(
-    query: Annotated[str, typer.Argument(help="Words, or a part of a message.")],
+    query: Annotated[str, typer.Argument(help="Words or part of a message.")],
     limit: Limit = 10,
     workspace: Annotated[
-        str | None, typer.Option("--workspace", metavar="DIR", help="Only conversations that were held in this folder.")
+        str | None, typer.Option("--workspace", metavar="DIR", help="Only conversations held in this folder.")
     ] = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
@@ -110,13 +110,13 @@ def show(
 @app.command()
 def export(
     conversation: Annotated[str, typer.Argument(metavar="CONVERSATION_ID", help="Its id or a prefix of it.")],
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="Where to; without it, standard output.")] = "",
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="The file to write; default: standard output.")] = "",
     form: Annotated[
-        Format | None, typer.Option("--format", help="markdown, html or json; by default as the file's name ends.")
+        Format | None, typer.Option("--format", help="markdown, html or json; default: by the file's extension.")
     ] = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write one conversation for others to read, with its calls, their verdicts and what they changed.
+    """Export one conversation for others to read, with its calls, their verdicts and their changes.
 
     Example: adderclaw memory export conversation-1f2e talk.html
     """
@@ -136,13 +136,13 @@ def export(
 
 @app.command("notes")
 def list_notes(
-    everything: Annotated[bool, typer.Option("--all", help="Of every project.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="For every project.")] = False,
     limit: Limit = 200,
     workspace: Workspace = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List the notes of this project, the newest first, with those that nobody has confirmed yet.
+    """List the notes of this project, the newest first, including unconfirmed ones.
 
     Example: adderclaw memory notes
     """
@@ -162,12 +162,12 @@ def list_notes(
 @app.command()
 def edit(
     key: Key,
-    value: Annotated[str | None, typer.Option("--value", help="The text; without it, your editor is opened.")] = None,
+    value: Annotated[str | None, typer.Option("--value", help="The text; default: open your editor.")] = None,
     everywhere: Annotated[bool, typer.Option("--everywhere", help="A note for all projects.")] = False,
     workspace: Workspace = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write or change a note; later conversations are told of it, as data.
+    """Write or change a note; later conversations see it, as data.
 
     Example: adderclaw memory edit build --value "make, with Python 3.12"
     """
@@ -188,7 +188,7 @@ def edit(
 
 @app.command()
 def confirm(key: Key, workspace: Workspace = None, config: ConfigFile = None) -> None:
-    """Let later conversations be told of a note that a model kept by itself.
+    """Confirm a note that a model wrote, so that later conversations see it.
 
     Example: adderclaw memory confirm build
     """
@@ -208,7 +208,7 @@ def forget(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Remove a note, or what was said in one conversation. Receipts, permissions, hook rows and costs stay.
+    """Remove a note, or the content of one conversation. Receipts, permissions, hook rows and costs stay.
 
     Example: adderclaw memory forget build
     """
@@ -234,7 +234,7 @@ def _notes_of(config: str | None, workspace: str | None, *, read_only: bool = Fa
 
 @app.command()
 def clear(
-    yes: Annotated[bool, typer.Option("--yes", help="Really: there is no way back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm: this cannot be undone.")] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
@@ -244,8 +244,8 @@ def clear(
     """
     path = load(config_file=config).config.memory.path
     if not yes:
-        raise UsageError(f"this deletes every conversation and memory in {path}: say so with `memory clear --yes`")
-    Store.open(path, read_only=True).close()  # nothing is created only to be cleared
+        raise UsageError(f"this deletes every conversation and memory in {path}: confirm with `memory clear --yes`")
+    Store.open(path, read_only=True).close()  # do not create a database only to clear it
     store = Store.open(path)
     count = transcript.clear(store)
     store.close()
@@ -255,7 +255,7 @@ def clear(
 
 
 def _about(line: Line | None) -> Json:
-    """What the memory's view has of an entry; calls and results have their turn by where they stand."""
+    """One line for an entry of a conversation."""
     return {} if line is None else {key: value for key, value in line._asdict().items() if key in ABOUT}
 
 

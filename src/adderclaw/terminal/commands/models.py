@@ -1,4 +1,4 @@
-"""`adderclaw models`: the table of known models, and bringing it up to date."""
+"""`adderclaw models`: lists and updates the table of known models."""
 
 import asyncio
 import os
@@ -30,19 +30,19 @@ STALE_DAYS = 30
 
 @app.command("list")
 def list_models(
-    name: Annotated[str, typer.Argument(help="A part of the names to list; without it, all.")] = "",
+    name: Annotated[str, typer.Argument(help="List only names that contain this; default: all.")] = "",
     output_format: OutputFormat = "text",
 ) -> None:
-    """List the known models: window, price, what they take; and what the aliases stand for. Uses no network.
+    """List the known models: context window, price, inputs; and what the aliases stand for. Uses no network.
 
-    A name with * at its end is the beginning of several. Settings under `[models]` are not included.
+    A name that ends in * is a prefix. Settings under `[models]` are not included.
 
     Example: adderclaw models list sonnet
     """
     table = model_table.in_effect()
     unused = model_table.refreshed()
     problem = f"{unused.path} is not used: {unused.problem}" if unused is not None and unused.problem else ""
-    plain = Config()  # what the table says, without settings of the operator
+    plain = Config()  # the table without the operator's settings
     rows = [_described(model, plain) for model in sorted(table.models) if name.lower() in model]
     aliases = _aliases()
     if output_format == "json":
@@ -100,7 +100,7 @@ def _age(table: Table) -> str:
     return visible(f"The {where} table is from {table.fetched} ({old}, genai-prices {version}){hint}.")
 
 
-# ------------------------------------------------------------------ bringing it up to date
+# ------------------------------------------------------------------ update
 
 
 @app.command()
@@ -113,7 +113,7 @@ def refresh(
     ] = "https://pypi.org",
     output_format: OutputFormat = "text",
 ) -> None:
-    """Bring the table of models up to date from the newest `genai-prices` on the package index.
+    """Update the table of models from the newest `genai-prices` on the package index.
 
     The package is verified by its hash and read as data: none of its code runs. A price that falls by more than half
     is shown, and applies only once you confirm it: at a terminal, or with --accept-lower-prices.
@@ -138,7 +138,7 @@ def refresh(
 
 
 def _confirm(fallen: "list[Fall]", output_format: Format) -> bool:
-    """Whether the operator accepts the lower prices; where nobody can answer, they are not accepted."""
+    """Whether the operator accepts the lower prices; without a terminal they are not accepted."""
     for fall in fallen:
         print(_print_price_fall(fall), file=sys.stderr)
     if output_format == "json" or not sys.stdin.isatty():

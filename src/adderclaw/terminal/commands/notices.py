@@ -1,4 +1,4 @@
-"""`adderclaw notices`: where notices are sent, whether they arrive, and what became of the last ones."""
+"""`adderclaw notices`: lists and tests the targets of notices, and shows the last ones."""
 
 import sys
 from typing import Annotated, Literal
@@ -21,7 +21,7 @@ MOST_SECRET = 8_192
 
 @app.command("list")
 def list_targets(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """List the targets, with what is known to be wrong with them. Nothing is sent.
+    """List the targets and their known problems. Nothing is sent.
 
     Example: adderclaw notices list
     """
@@ -46,7 +46,7 @@ def try_targets(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Send a real notice to one target or to all, and report what became of each. Exit code 1 if one did not arrive.
+    """Send a real notice to one target or to all, and report each result. Exits with 1 if one did not arrive.
 
     Example: adderclaw notices test phone
     """
@@ -63,7 +63,7 @@ def try_targets(
 
 @app.command()
 def history(
-    target: Annotated[str, typer.Option("--target", help="Only of this target.")] = "",
+    target: Annotated[str, typer.Option("--target", help="Only notices to this target.")] = "",
     state: Annotated[
         Literal["all", "waiting", "sent", "failed", "moot"], typer.Option("--state", help="Only those in this state.")
     ] = "all",
@@ -86,21 +86,21 @@ def history(
         if row["error"]:
             print(f"  {row['error']}")
     if not rows:
-        print("no notice was sent yet" if state == "all" and not target else "no notice is like this")
+        print("no notices yet" if state == "all" and not target else "no notice matches")
 
 
 @app.command()
 def secret(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A target.")],
     part: Annotated[Literal["url", "secret", "token", "password"], typer.Argument(metavar="url|secret|token|password")],
-    new: Annotated[bool, typer.Option("--new", help="Make a signing secret, store it, and print it once.")] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Remove what is stored.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Create a signing secret, store it, and print it once.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Remove the stored secret.")] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Store a target's secret in the keyring or the encrypted file, in place of an environment variable.
+    """Store a target's secret in the keyring or the encrypted file instead of an environment variable.
 
-    It is read from stdin, or asked for at a terminal. `stored = ["secret"]` in the target says that it counts.
+    It is read from stdin, or asked for at a terminal. The target uses it if it has `stored = ["secret"]`.
 
     Example: adderclaw notices secret phone secret --new
     """
@@ -127,7 +127,7 @@ def secret(
     target = settings.notices.targets[name]
     fix = "" if part in target.stored else f'; add stored = ["{part}"] to [notices.targets.{name}] so that it counts'
     row = {"target": name, "part": part, "stored": where} | ({"secret": text} if new else {})
-    shown = f"\nthe receiver needs it, and it is shown this once: {text}" if new else ""
+    shown = f"\nthe receiver needs this secret, which is shown only once: {text}" if new else ""
     print_result(row, f"stored in {where}{fix}{shown}", output_format)
 
 
@@ -147,7 +147,7 @@ def _make_secret() -> str:
 
 
 def _read_secret(name: str, part: str) -> str:
-    """At a terminal nothing of it is shown."""
+    """Reads the secret from stdin; at a terminal the input is hidden."""
     if sys.stdin.isatty():
         from getpass import getpass
 

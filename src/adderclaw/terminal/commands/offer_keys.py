@@ -12,10 +12,10 @@ from adderclaw.terminal.operators import STDIN
 def offer(keys: list[Found]) -> Found | None:
     """The key that the person chooses, which is their configuration from then on."""
     lines = [f"  {number}. {key}" for number, key in enumerate(keys, 1)]
-    print("No model is chosen yet. The environment holds:", *lines, sep="\n", file=sys.stderr)
+    print("No model is configured yet. Keys in the environment:", *lines, sep="\n", file=sys.stderr)
     which = "1" if len(keys) == 1 else f"1 to {len(keys)}"
     while True:
-        answer = _ask_number(f"Which one is to be used from now on? [{which}; empty: none] ")
+        answer = _ask_number(f"Which one should be used from now on? [{which}; empty: none] ")
         if not answer:  # the end of the input: nobody said no
             print(file=sys.stderr)
             return None
@@ -23,11 +23,13 @@ def offer(keys: list[Found]) -> Found | None:
         if not answer:
             os.makedirs(home(), mode=0o700, exist_ok=True)
             found_keys.decline(home(), keys)
-            print("None; you are not asked again. `adderclaw onboard` chooses a model.", file=sys.stderr)
+            print(
+                "No key chosen; you will not be asked again. Choose a model with `adderclaw onboard`.", file=sys.stderr
+            )
             return None
         if answer.isdecimal() and 0 < int(answer) <= len(keys):
             break
-        print(f"{answer!r} is not one of them.", file=sys.stderr)
+        print(f"{answer!r} is not one of the choices.", file=sys.stderr)
     chosen = keys[int(answer) - 1]
     entry = {"kind": chosen.kind, "model": chosen.model, "api_key_env": chosen.variable}
     path = operator_file.choose_provider(home(), chosen.kind.replace("-", "_"), entry)

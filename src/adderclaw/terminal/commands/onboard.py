@@ -1,4 +1,4 @@
-"""`adderclaw onboard`: questions, or flags in their place; the connection is tried, and a key is stored."""
+"""`adderclaw onboard`: asks questions, or reads flags instead; tests the connection and stores a key."""
 
 import asyncio
 import os
@@ -24,19 +24,21 @@ TRIAL_KEY_VARIABLE = "ADDERCLAW_ONBOARD_KEY"
 """The variable that a key is in while it is tried, in this process alone."""
 
 Provider = Annotated[str | None, typer.Option("--provider", metavar="KIND", help=", ".join(PROVIDER_KINDS))]
-Model = Annotated[str | None, typer.Option("--model", metavar="MODEL", help="As the provider spells it.")]
-BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Where the API is.")]
+Model = Annotated[str | None, typer.Option("--model", metavar="MODEL", help="The model's name at the provider.")]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="The URL of the API.")]
 KeyVariable = Annotated[
     str | None, typer.Option("--api-key-env", metavar="NAME", help="The variable that holds the key.")
 ]
 KeyOnStdin = Annotated[
     bool,
-    typer.Option("--api-key-stdin", help="Read the key from stdin; it is stored in the keyring or encrypted."),
+    typer.Option("--api-key-stdin", help="Read the key from stdin and store it in the keyring or an encrypted file."),
 ]
 Autonomy = Annotated[str | None, typer.Option("--autonomy", metavar="LEVEL", help=", ".join(AUTONOMY))]
 Test = Annotated[
     bool | None,
-    typer.Option("--test/--no-test", help="Ask the model one word before anything is written; asked at a terminal."),
+    typer.Option(
+        "--test/--no-test", help="Test the connection before anything is written; at a terminal you are asked."
+    ),
 ]
 
 SUGGESTED_AUTONOMY = "supervised"
@@ -44,7 +46,7 @@ SUGGESTED_AUTONOMY = "supervised"
 
 
 class Flags(NamedTuple):
-    """What the flags say; an answer that was given once is the suggestion of the next time."""
+    """The values of the flags."""
 
     provider: str | None
     model: str | None
@@ -60,7 +62,7 @@ class Answers(NamedTuple):
     api_key_env: str | None
     autonomy: str
     key: str = ""
-    """A key that is to be stored."""
+    """The key to store."""
 
     @property
     def name(self) -> str:
@@ -75,7 +77,7 @@ class Answers(NamedTuple):
 
 
 class Asker(NamedTuple):
-    """Puts a question to a flag, then to --yes, then to the terminal, where a wrong answer is asked for again."""
+    """Takes an answer from a flag, --yes, or the terminal, which is asked until the answer is allowed."""
 
     yes: bool
 
@@ -97,7 +99,7 @@ class Asker(NamedTuple):
             if typed and (not allowed or typed in allowed):
                 answer = typed
             else:
-                print(f"{typed!r} is not one of them: {', '.join(allowed)}", file=sys.stderr)
+                print(f"{typed!r} is not one of: {', '.join(allowed)}", file=sys.stderr)
         if allowed and answer not in allowed:
             raise UsageError(f"{flag} {answer!r} is not allowed; allowed: {', '.join(allowed)}")
         return answer
@@ -108,7 +110,7 @@ class Asker(NamedTuple):
 
 
 def choose_answers(asker: Asker, flags: Flags, *, test: bool | None, key_on_stdin: bool) -> Answers:
-    """The answers, tried where that is wanted; a person whose answers do not work is asked for others."""
+    """Returns the answers, tested on request; a person is asked again if they do not work."""
     variables = [key.variable for key in in_environment()]
     print(f"keys in the environment: {', '.join(variables) or 'none'}")
     running = local_servers.servers(local_servers.usual_ports())
@@ -126,7 +128,7 @@ def choose_answers(asker: Asker, flags: Flags, *, test: bool | None, key_on_stdi
             return answers
         if not asker.is_person:
             raise AdderClawError(f"the connection does not work, and nothing was written: {failure}")
-        print(f"it does not work: {failure}", file=sys.stderr)
+        print(f"the connection does not work: {failure}", file=sys.stderr)
         if not asker.confirm("Give other answers?"):
             return answers
         flags = Flags(None, None, None, None, answers.autonomy)
@@ -159,7 +161,7 @@ def _answers(asker: Asker, variables: list[str], running: list[local_servers.Ser
 def _piped_key() -> str:
     key = sys.stdin.readline(LONGEST_KEY).strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise UsageError("--api-key-stdin: standard input holds no key: one line, without spaces")
+        raise UsageError("--api-key-stdin: standard input has no key. Expected one line without spaces.")
     return key
 
 

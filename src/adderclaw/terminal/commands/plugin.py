@@ -1,4 +1,4 @@
-"""`adderclaw plugin`: install, look at, trust, enable, disable, verify, remove and begin plugins."""
+"""`adderclaw plugin`: installs, shows, trusts, enables, disables, verifies, removes and creates plugins."""
 
 import asyncio
 import os
@@ -24,10 +24,12 @@ from adderclaw.tools.plugins.changes import Offer
 
 app = group("Install, show, trust, enable, disable, verify, remove and create plugins.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A plugin, as `plugin list` names it.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A plugin's name, as shown by `plugin list`.")]
 Trust = Annotated[
     str | None,
-    typer.Option("--trust", metavar="SHA256", help="Trust exactly this content, which --dry-run or `show` prints."),
+    typer.Option(
+        "--trust", metavar="SHA256", help="Trust exactly this content: the hash that --dry-run or `show` prints."
+    ),
 ]
 UNTRUSTED = "none of its tools, hooks, servers, skills, commands and agents is used until you trust it"
 clean = Secrets().clean
@@ -35,7 +37,7 @@ clean = Secrets().clean
 
 @app.command("list")
 def list_plugins(output_format: OutputFormat = "text") -> None:
-    """List the plugins that are installed, and whether they count.
+    """List the installed plugins and whether they are active.
 
     Example: adderclaw plugin list
     """
@@ -56,7 +58,7 @@ def list_plugins(output_format: OutputFormat = "text") -> None:
 
 @app.command()
 def show(name: Name, output_format: OutputFormat = "text") -> None:
-    """Show what a plugin brings, whole, and the hash that it is trusted by.
+    """Show everything a plugin contains, and the hash it is trusted by.
 
     Example: adderclaw plugin show echo-plugin
     """
@@ -77,11 +79,13 @@ def install(
     source: Annotated[str, typer.Argument(metavar="PATH|GIT", help="A folder, or URL[@REF][#FOLDER] of a repository.")],
     trust: Trust = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show it and its hash; install nothing.")] = False,
-    upgrade: Annotated[bool, typer.Option("--upgrade", help="Put it in the place of the one that is there.")] = False,
-    plugin: Annotated[str | None, typer.Option("--plugin", metavar="NAME", help="Which one of a marketplace.")] = None,
+    upgrade: Annotated[bool, typer.Option("--upgrade", help="Replace the installed version.")] = False,
+    plugin: Annotated[
+        str | None, typer.Option("--plugin", metavar="NAME", help="The plugin to install from a marketplace.")
+    ] = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Copy a plugin here, show what it brings, and let it count once you trust it. Nothing of it runs meanwhile.
+    """Copy a plugin, show what it contains, and enable it once you trust it. Nothing in it runs before that.
 
     Example: adderclaw plugin install ./echo-plugin --dry-run
     """
@@ -106,7 +110,7 @@ def install(
 
 @app.command()
 def enable(name: Name, trust: Trust = None, output_format: OutputFormat = "text") -> None:
-    """Let a plugin count; one that changed, or was put there by hand, is shown first.
+    """Enable a plugin. One that changed, or was copied there by hand, is shown first.
 
     Example: adderclaw plugin enable echo-plugin
     """
@@ -118,7 +122,7 @@ def enable(name: Name, trust: Trust = None, output_format: OutputFormat = "text"
 
 @app.command()
 def disable(name: Name, output_format: OutputFormat = "text") -> None:
-    """Let a plugin count no more; it stays installed.
+    """Disable a plugin; it stays installed.
 
     Example: adderclaw plugin disable echo-plugin
     """
@@ -129,20 +133,20 @@ def disable(name: Name, output_format: OutputFormat = "text") -> None:
 @app.command()
 def remove(
     name: Name,
-    keep_data: Annotated[bool, typer.Option("--keep-data", help="Leave what it kept in its data folder.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove its data, too, without asking.")] = False,
+    keep_data: Annotated[bool, typer.Option("--keep-data", help="Keep its data folder.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Also remove its data, without asking.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Remove a plugin: its folder, what you said of it, and what it kept.
+    """Remove a plugin: its folder, its trust, and its data.
 
     Example: adderclaw plugin remove echo-plugin
     """
     _require_plugin(name)
     if changes.has_data(home(), name) and not keep_data and not yes:
         folder = installed.data_folder(home(), name)
-        agreed = None if output_format == "json" else _ask_yes_no(f"Remove its data in {folder}, too? [y/N] ")
+        agreed = None if output_format == "json" else _ask_yes_no(f"Also remove its data in {folder}? [y/N] ")
         if agreed is None:
-            raise NeedsInput(f"{folder} holds data of it: give --keep-data to leave it, or --yes to remove it, too")
+            raise NeedsInput(f"{folder} has its data: keep it with --keep-data, or remove it with --yes")
         keep_data = not agreed
     forgotten: list[str] = []
     changes.remove(home(), name, lambda plugin: forgotten.extend(_forget(plugin, keep_data=keep_data)))
@@ -155,7 +159,7 @@ def remove(
 
 
 def _forget(plugin: Plugin, *, keep_data: bool) -> list[str]:
-    """What it left beside its folder."""
+    """Removes what the plugin left outside its folder."""
     from adderclaw.agent.run import Options, plugin_traces, start
 
     runtime = start(Options(log_level="warning", here=True, looks=True, bare=True))
@@ -169,7 +173,7 @@ def verify(
     ] = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Check plugins: whether each is as it was trusted, and everything that is wrong with it. Nothing of it runs.
+    """Check plugins: whether each is unchanged since it was trusted, and its problems. Nothing in it runs.
 
     Example: adderclaw plugin verify
     """
@@ -190,15 +194,15 @@ def verify(
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the plugin is called; also its folder.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the plugin and of its folder.")],
     kind: Annotated[
         Literal["tool", "package"],
         typer.Option("--kind", help="tool: a program for the model. package: commands, skills, agents, hooks."),
     ] = "tool",
-    into: Annotated[str, typer.Option("--into", metavar="DIR", help="Where its folder is made.")] = ".",
+    into: Annotated[str, typer.Option("--into", metavar="DIR", help="The folder to create it in.")] = ".",
     output_format: OutputFormat = "text",
 ) -> None:
-    """Write a plugin that works, with a README and a test, to begin from.
+    """Create a working plugin to start from, with a README and a test.
 
     Example: adderclaw plugin new my-plugin
     """
@@ -213,11 +217,11 @@ def new(
     print_change(f"check it: adderclaw plugin verify {folder}; install it: adderclaw plugin install {folder}")
 
 
-# ------------------------------------------------------------------ agreeing
+# ------------------------------------------------------------------ consent
 
 
 class _Consent:
-    """Shows what a plugin brings and asks; with a hash it agrees to exactly that."""
+    """Shows what a plugin contains and asks for consent; with a hash, consents to exactly that content."""
 
     def __init__(self, trust: str | None, *, only_show: bool = False, as_json: bool = False) -> None:
         self._trust, self._only_show, self._as_json = trust, only_show, as_json
@@ -232,13 +236,15 @@ class _Consent:
         if self._trust is not None:
             if self._trust.lower() != offer.plugin.sha256:
                 raise DeniedError(
-                    f"--trust {visible(self._trust)[:80]}: the content is {offer.plugin.sha256}, another one"
+                    f"--trust {visible(self._trust)[:80]}: the content has another hash, {offer.plugin.sha256}"
                 )
             return True
         agreed = None if self._as_json else _ask_yes_no(question(name, offer.rows))
         if agreed is None:
             seen = f"--trust {offer.plugin.sha256}"
-            raise NeedsInput(f"nobody is there to trust {name}: look at what it brings, then give {seen}")
+            raise NeedsInput(
+                f"cannot ask whether to trust {name} without a terminal: check what it contains, then give {seen}"
+            )
         return agreed
 
     def again(self, source: str) -> str:
@@ -246,7 +252,7 @@ class _Consent:
 
 
 def _ask_yes_no(question: str) -> bool | None:
-    """What a person at the terminal says, once they have seen the question; None where there is none."""
+    """The answer of the person at the terminal; None without a terminal."""
     ask = terminal_question()
     if ask is None:
         return None
@@ -254,7 +260,7 @@ def _ask_yes_no(question: str) -> bool | None:
     async def answer() -> str:
         return (await ask(visible(question, keep_newlines=False)) or "").strip().lower()
 
-    sys.stdout.flush()  # what is to be agreed to stands before the question
+    sys.stdout.flush()  # show what is agreed to before the question
     return asyncio.run(answer()) in ("y", "yes")
 
 
@@ -262,7 +268,7 @@ def _ask_yes_no(question: str) -> bool | None:
 
 
 def print_change(line: str) -> None:
-    """A line that may hold words of a plugin: it must not steer the terminal."""
+    """Prints a line that may contain text of a plugin, without control characters."""
     print(visible(line, keep_newlines=False, directions=False))
 
 
@@ -304,7 +310,7 @@ def _row(plugin: Plugin) -> Json:
 
 
 def _parts_text(plugin: Plugin) -> list[str]:
-    """`2 tools, 1 hook`: what it brings, in few words."""
+    """What a plugin contains, in short: `2 tools, 1 hook`."""
     manifest = plugin.manifest
     hooks = sum(len(groups) for groups in manifest.hooks.values())
     counts = {"tool": len(manifest.tools), "command": len(manifest.commands), "agent": len(manifest.agents)}
@@ -315,11 +321,11 @@ def _parts_text(plugin: Plugin) -> list[str]:
 def _fix(plugin: Plugin) -> str:
     match plugin.state:
         case "changed":
-            return f"look at it (adderclaw plugin show {plugin.name}), then: adderclaw plugin enable {plugin.name}"
+            return f"check it (adderclaw plugin show {plugin.name}), then: adderclaw plugin enable {plugin.name}"
         case "untrusted":
             return f"{UNTRUSTED}: adderclaw plugin enable {plugin.name}"
         case "broken":
-            return f"mend it, or: adderclaw plugin remove {plugin.name}"
+            return f"fix it, or: adderclaw plugin remove {plugin.name}"
         case _:
             return ""
 

@@ -15,10 +15,10 @@ RUNS = frozenset(("run",))
 
 
 def write_plugin(name: str, kind: str, into: str) -> tuple[str, list[str]]:
-    """Write a plugin; its folder and its files. Raises UsageError where there is something already."""
+    """Writes a plugin and returns its folder and files. Raises UsageError if something is there already."""
     if not NAME.fullmatch(name) or not name[0].isalpha():
         fix = "a letter first, then letters, digits, `.`, `_` and `-`"
-        raise UsageError(f"{visible(name, keep_newlines=False)[:80]!r} is no name of a plugin: {fix}")
+        raise UsageError(f"{visible(name, keep_newlines=False)[:80]!r} is not a valid plugin name: {fix}")
     folder = os.path.join(os.path.abspath(os.path.expanduser(into)), name)
     words = {"@name@": name, "@tool@": re.sub(r"[^A-Za-z0-9_-]", "_", name)}
     if kind == "tool" and (taken := clashes(_brings(words["@tool@"]), ())):
@@ -32,7 +32,7 @@ def write_plugin(name: str, kind: str, into: str) -> tuple[str, list[str]]:
             _write(os.path.join(folder, path), text, runs=path in RUNS)
             paths.append(path)
     except FileExistsError:
-        raise UsageError(f"{folder} is there already: choose another name, or remove it") from None
+        raise UsageError(f"{folder} already exists: choose another name, or remove it") from None
     except OSError as error:
         raise AdderClawError(f"{folder} cannot be written: {error.strerror}") from None
     return folder, paths

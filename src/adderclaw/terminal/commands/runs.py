@@ -24,7 +24,7 @@ clean = Secrets().clean
 
 @app.command("list")
 def list_runs(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most N.")] = 20,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:

@@ -1,4 +1,4 @@
-"""`adderclaw schedule`: work that begins by itself: at times, when files change, by a signed request."""
+"""`adderclaw schedule`: work that starts at set times, when files change, or on a signed request."""
 
 import os
 import time
@@ -40,38 +40,43 @@ from adderclaw.terminal.commands.schedule_run import run_now, tick_once
 from adderclaw.terminal.limit_options import limits
 from adderclaw.terminal.output import print_json
 
-app = group("Work that begins by itself: add, list, show, run, pause, resume, approve, remove, history, tick.")
+app = group("Schedules: add, list, show, run, pause, resume, approve, remove, history, tick.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
-AddName = Annotated[str, typer.Argument(metavar="NAME", help="What it is called: letters, digits, dots, - and _.")]
+AddName = Annotated[str, typer.Argument(metavar="NAME", help="Its name: letters, digits, dots, - and _.")]
 Cron = Annotated[str | None, typer.Option("--cron", metavar="EXPR", help="Five fields in quotes, or @daily.")]
 Every = Annotated[str | None, typer.Option("--every", metavar="TIME", help="An interval of real time: 15m, 1h30m, 1d.")]
-At = Annotated[str | None, typer.Option("--at", metavar="WHEN", help="Once, such as 2026-12-01T09:00.")]
+At = Annotated[str | None, typer.Option("--at", metavar="WHEN", help="Once, at a time such as 2026-12-01T09:00.")]
 Changed = Annotated[
-    list[str] | None, typer.Option("--changed", metavar="GLOB", help="When files change; again for each pattern.")
+    list[str] | None,
+    typer.Option("--changed", metavar="GLOB", help="When files matching this pattern change; repeatable."),
 ]
 Webhook = Annotated[
-    Literal["standard", "github"] | None, typer.Option("--webhook", help="By a request to the server, signed so.")
+    Literal["standard", "github"] | None,
+    typer.Option("--webhook", help="On a request to the server, signed in this format."),
 ]
 Zone = Annotated[
     str | None, typer.Option("--zone", metavar="ZONE", help="Such as Europe/Berlin; default: this machine's.")
 ]
-From = Annotated[str | None, typer.Option("--from", metavar="WHEN", help="Of --every: the first time.")]
-Settle = Annotated[str, typer.Option("--settle", metavar="TIME", help="Of --changed: files left alone for so long.")]
-GivenAs = Annotated[
-    str, typer.Option("--given-as", metavar="INPUT", help="The input that gets the changed paths or the request.")
+From = Annotated[str | None, typer.Option("--from", metavar="WHEN", help="With --every: the first time.")]
+Settle = Annotated[
+    str, typer.Option("--settle", metavar="TIME", help="With --changed: wait until files are unchanged for so long.")
 ]
-Message = Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Begin a turn with this message.")]
-Task = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="Begin a task with skills.")]
-Agentfile = Annotated[str | None, typer.Option("--agentfile", metavar="FILE", help="Begin a workflow.")]
-SopGiven = Annotated[str | None, typer.Option("--sop", metavar="SOP", help="Begin a SOP, by name or path.")]
-Spec = Annotated[str | None, typer.Option("--spec", metavar="FILE", help="Work on a specification.")]
+GivenAs = Annotated[
+    str, typer.Option("--given-as", metavar="INPUT", help="The input that receives the changed paths or the request.")
+]
+Message = Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Run a turn with this message.")]
+Task = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="Run a task with skills.")]
+Agentfile = Annotated[str | None, typer.Option("--agentfile", metavar="FILE", help="Run a workflow.")]
+SopGiven = Annotated[str | None, typer.Option("--sop", metavar="SOP", help="Run a SOP, by name or path.")]
+Spec = Annotated[str | None, typer.Option("--spec", metavar="FILE", help="Run a specification.")]
 Missed = Annotated[
     Literal["skip", "once", "all"] | None,
-    typer.Option("--missed", help="What becomes of missed times; default: once for --at, else skip."),
+    typer.Option("--missed", help="What to do about missed times; default: once for --at, else skip."),
 ]
 Overlap = Annotated[
-    Literal["skip", "queue", "allow"], typer.Option("--overlap", help="When due while the run before is under way.")
+    Literal["skip", "queue", "allow"],
+    typer.Option("--overlap", help="What to do when due while the previous run is active."),
 ]
 Interrupted = Annotated[
     Literal["resume", "again", "leave"],
@@ -79,14 +84,17 @@ Interrupted = Annotated[
         "--interrupted", help="What to do with a run whose process was killed: resume it, begin it again, or leave it."
     ),
 ]
-Grace = Annotated[str, typer.Option("--grace", metavar="TIME", help="So late it is not missed yet.")]
-Jitter = Annotated[str, typer.Option("--jitter", metavar="TIME", help="Begin up to so much later than due.")]
-BudgetGiven = Annotated[
-    str | None, typer.Option("--budget", metavar="USD/PERIOD", help="For all its runs of a day, week or month: 5/day.")
+Grace = Annotated[
+    str, typer.Option("--grace", metavar="TIME", help="How late a start may be before it counts as missed.")
 ]
-Follow = Annotated[bool, typer.Option("--follow-changes", help="The Agentfile or SOP may change: do not pin it.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check it and show its next times; add nothing.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="At most so many.")]
+Jitter = Annotated[str, typer.Option("--jitter", metavar="TIME", help="Start up to this much later than due.")]
+BudgetGiven = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="USD/PERIOD", help="Limit for all its runs per day, week or month: 5/day."),
+]
+Follow = Annotated[bool, typer.Option("--follow-changes", help="Do not pin the Agentfile or SOP: it may change.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check it and show its next times without adding it.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="At most N.")]
 
 
 @app.command()
@@ -124,7 +132,7 @@ def add(
     dry_run: DryRun = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Add a schedule: when something begins, and what. The server, or `schedule tick`, begins it.
+    """Add a schedule: what to start, and when. The server, or `schedule tick`, starts it.
 
     Example: adderclaw schedule add nightly --cron "30 2 * * *" --zone Europe/Berlin --message "Look at the logs"
     """
@@ -188,7 +196,7 @@ def _add(new: New, config: str | None, output_format: str, *, dry_run: bool) -> 
     _print_row(row)
     if secret:
         print(f"secret: {secret}")
-        print(f"It is shown this once. Requests go to /triggers/{new.name} of `adderclaw serve`; see docs/channels.md.")
+        print(f"It is shown only once. Requests go to /triggers/{new.name} of `adderclaw serve`; see docs/channels.md.")
     print("nothing was added (--dry-run)" if dry_run else _added_text(config, by_request=new.webhook is not None))
 
 
@@ -202,15 +210,15 @@ def _added_text(config: str | None, *, by_request: bool) -> str:
     with _open_store(config) as store:
         server = ticking.server_that_ticks(store)
     if server:
-        return f"added: the server at {visible(server)} begins it"
+        return f"added: the server at {visible(server)} starts it"
     if by_request:
-        return "added. No request arrives until `adderclaw serve` runs"
-    return f"added. Nothing begins by itself until `adderclaw serve` runs, or your crontab has: {shown.crontab()}"
+        return "added. Requests need a running `adderclaw serve`"
+    return f"added. To start it on time, run `adderclaw serve`, or add to your crontab: {shown.crontab()}"
 
 
 @app.command("list")
 def list_schedules(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """List schedules: what begins when, and how the last run ended.
+    """List schedules: what starts when, and how the last run ended.
 
     Example: adderclaw schedule list
     """
@@ -230,7 +238,7 @@ def list_schedules(config: ConfigFile = None, output_format: OutputFormat = "tex
 
 @app.command()
 def show(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Show a schedule: what it begins, on which terms, its next times and its last runs.
+    """Show a schedule: what it starts, its terms, its next times and its last runs.
 
     Example: adderclaw schedule show nightly
     """
@@ -248,7 +256,7 @@ def show(name: Name, config: ConfigFile = None, output_format: OutputFormat = "t
 
 @app.command()
 def history(name: Name, limit: Limit = 20, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Show what became of each due time, the latest first.
+    """Show the outcome of each due time, the latest first.
 
     Example: adderclaw schedule history nightly
     """
@@ -266,7 +274,7 @@ def history(name: Name, limit: Limit = 20, config: ConfigFile = None, output_for
 
 @app.command()
 def remove(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Remove a schedule with its history. Runs that it began stay, and one that is under way goes on.
+    """Remove a schedule with its history. Its runs stay, and an active run continues.
 
     Example: adderclaw schedule remove nightly
     """
@@ -282,7 +290,7 @@ def remove(name: Name, config: ConfigFile = None, output_format: OutputFormat = 
 
 @app.command()
 def pause(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Begin nothing of it until `schedule resume`. A run that is under way goes on.
+    """Pause a schedule until `schedule resume`. An active run continues.
 
     Example: adderclaw schedule pause nightly
     """
@@ -291,7 +299,7 @@ def pause(name: Name, config: ConfigFile = None, output_format: OutputFormat = "
 
 @app.command()
 def resume(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Let a paused schedule go on. What came due meanwhile follows its --missed.
+    """Resume a paused schedule. Times that came due meanwhile follow its --missed.
 
     Example: adderclaw schedule resume nightly
     """
@@ -308,7 +316,7 @@ def _pause(name: str, config: str | None, output_format: str, at: float | None) 
 
 @app.command()
 def approve(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Approve the Agentfile or SOP that a schedule begins as it is now: it is pinned again.
+    """Approve the current content of a schedule's Agentfile or SOP: it is pinned again.
 
     Example: adderclaw schedule approve nightly
     """
@@ -329,7 +337,7 @@ def run(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Begin a schedule's work now, by hand, also while it is paused; wait for the end. The exit code is the outcome's.
+    """Run a schedule now, even while it is paused, and wait for the end. The exit code is the outcome's.
 
     Example: adderclaw schedule run nightly
     """
@@ -341,9 +349,9 @@ def run(
 
 @app.command()
 def tick(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Begin all that is due, and wait for it: for your system's cron. Where the server runs, it does this itself.
+    """Start everything that is due and wait for it; for your system's cron. A running server does this itself.
 
-    Exit code 0: nothing was due, or every run completed; 1: one did not, or could not begin; 6: the emergency stop.
+    Exit code 0: nothing was due, or every run completed; 1: one did not, or could not start; 6: the emergency stop.
 
     Example: adderclaw schedule tick
     """
@@ -373,7 +381,7 @@ def _hand_over(name: str, config: str | None, output_format: str) -> None:
     print_result(row, str(row["run_id"] or row["state"]), output_format)
 
 
-# ------------------------------------------------------------------ what they share
+# ------------------------------------------------------------------ shared
 
 
 def _key() -> bytes:
@@ -426,7 +434,7 @@ def _print_fired(fired: FiredRow, zone: str) -> None:
 
 
 def _shorten(text: str) -> str:
-    """For a list: `schedule history` has it whole."""
+    """Shortens a text for a list; `schedule history` shows all of it."""
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 

@@ -30,7 +30,7 @@ from adderclaw.storage.schedules import Fired
 from adderclaw.terminal.commands.common import print_result
 from adderclaw.terminal.output import print_json
 
-STOPPED = "the emergency stop is set: nothing begins; `adderclaw estop --clear` lifts it"
+STOPPED = "the emergency stop is set, so nothing starts; clear it with `adderclaw estop --clear`"
 SERVER_TICKS = "the server at {address} ticks these schedules: nothing to do here"
 SUCCESSFUL = ("completed", "needs_input")
 """Outcomes that a tick does not complain of: a question that waits is told by notices and lists."""

@@ -1,4 +1,4 @@
-"""`adderclaw sdlc`: a conversation's way from plan to proof."""
+"""`adderclaw sdlc`: takes a conversation from plan to proof."""
 
 import asyncio
 import sys
@@ -42,7 +42,7 @@ def status(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Show the phase, the plan with its success criteria, and what keeps the next phase closed.
+    """Show the phase, the plan with its success criteria, and what blocks the next phase.
 
     Example: adderclaw sdlc status
     """
@@ -58,23 +58,23 @@ def status(
 @app.command("plan")
 def plan_command(
     file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="A plan in Markdown, `-` for stdin; without: show the plans.")
+        str | None, typer.Argument(metavar="[FILE]", help="A plan in Markdown, `-` for stdin; default: show the plans.")
     ] = None,
-    new: Annotated[bool, typer.Option("--new", help="In a new conversation, not in the last one here.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Use a new conversation instead of the last one here.")] = False,
     conversation: Conversation = None,
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Draft a new version of the plan, or show the versions there are. Where no conversation was held, one begins.
+    """Draft a new version of the plan, or show its versions. Without a conversation here, a new one is started.
 
-    Its success criteria are the list items of its section "Success criteria". What was approved before no longer
-    counts, nor do tests that rest on it; the conversation plans from then on.
+    Its success criteria are the list items of its section "Success criteria". Earlier approvals no longer count,
+    nor do tests based on them; the conversation is then in the planning phase.
 
     Example: adderclaw sdlc plan plan.md --new
     """
     if new and (conversation is not None or file is None):
-        raise UsageError("--new begins a conversation with a plan: give its FILE, and no --conversation")
+        raise UsageError("--new starts a conversation with a plan: give FILE, and omit --conversation")
     if file is None:
         with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
             plans = conversation_phase.listed(desk, conversation_phase.conversation(desk, conversation))
@@ -94,7 +94,7 @@ def plan_command(
     drafted = report["plan"]
     count = len(drafted["criteria"])
     print(f"plan {drafted['id']} (version {drafted['version']}) is a draft with {count} success criteria")
-    print(f"conversation {report['conversation']}: `adderclaw sdlc approve` lets the work begin")
+    print(f"conversation {report['conversation']}: approve it with `adderclaw sdlc approve` to start the work")
     if report["notice"]:
         print(f"note: {report['notice']}", file=sys.stderr)
 
@@ -124,9 +124,9 @@ def _read(file: str) -> str:
 
 @app.command()
 def approve(
-    yes: Annotated[bool, typer.Option("--yes", help="Approve without being asked: you have read it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve without being asked, because you have read it.")] = False,
     new_baseline: Annotated[
-        bool, typer.Option("--new-baseline", help="Prove a new version of the plan against the workspace as it is.")
+        bool, typer.Option("--new-baseline", help="Prove a new version of the plan against the current workspace.")
     ] = False,
     conversation: Conversation = None,
     workspace: WorkspaceDir = None,
@@ -135,7 +135,7 @@ def approve(
 ) -> None:
     """Approve the drafted plan; in verify, approve the report, which completes the plan.
 
-    It is shown, and you are asked. Where nobody is at a terminal, it is refused (exit code 5) without --yes.
+    It is shown, and you are asked. Without a terminal, it is refused (exit code 5) unless --yes is given.
 
     Example: adderclaw sdlc approve
     """
@@ -173,7 +173,7 @@ def transition(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Bring the conversation into a phase; refused with its reason (exit code 3) where that is not its next one.
+    """Move the conversation to a phase. Refused with a reason (exit code 3) if that is not its next phase.
 
     Example: adderclaw sdlc transition planning
     """
@@ -209,7 +209,7 @@ def history(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List every change of phase and every approval, with who made it.
+    """List every phase change and every approval, with who made it.
 
     Example: adderclaw sdlc history
     """
@@ -221,7 +221,7 @@ def history(
     for entry in entries:
         print(clean(visible(f"{entry['timestamp']}Z  {history_line(entry)}", keep_newlines=False)))
     if not entries:
-        print("no phase was changed yet")
+        print("no phase changes yet")
 
 
 def history_line(entry: Json) -> str:

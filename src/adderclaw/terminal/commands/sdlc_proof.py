@@ -1,4 +1,4 @@
-"""`adderclaw sdlc test` and `sdlc report`: the tests of a plan, and what came of them."""
+"""`adderclaw sdlc test` and `sdlc report`: runs the tests of a plan and reports the results."""
 
 import asyncio
 import sys
@@ -33,9 +33,9 @@ Conversation = Annotated[
     typer.Option("--conversation", metavar="ID", help="Its id or a prefix of it; default: the last one here."),
 ]
 Withdrawn = Annotated[
-    int | None, typer.Option("--withdraw", metavar="N", help="First withdraw this test: another is generated.")
+    int | None, typer.Option("--withdraw", metavar="N", help="First withdraw this test; another is generated.")
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for whoever writes the next one.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the author of the next test.")]
 ReportFormat = Annotated[
     Form, typer.Option("--output-format", help="text for a terminal, markdown, html: one page, json for programs.")
 ]
@@ -54,15 +54,15 @@ def run_tests(
     limit: LimitsGiven = None,
     output_format: StreamOutput = "text",
 ) -> None:
-    """Generate the tests that criteria of the plan lack, prove each, and run all of them on the workspace as it is.
+    """Generate tests for criteria that have none, prove each, and run all of them on the current workspace.
 
-    Exit code 0 only if every criterion is proved and every test passes. It may be run again: after a change, after a
-    failure, after a kill.
+    Exit code 0 only if every criterion is proved and every test passes. It can be repeated after a change, a
+    failure or a kill.
 
     Example: adderclaw sdlc test
     """
     if reason and withdraw is None:
-        raise UsageError("--reason says why a test is withdrawn: give --withdraw N with it")
+        raise UsageError("--reason says why a test is withdrawn: it needs --withdraw N")
     options = Options(
         config_file=config,
         workspace=workspace,
@@ -80,7 +80,7 @@ def run_tests(
 
 
 def prove_plan(options: Options, conversation_id: str, output_format: StreamFormat) -> int:
-    """Run the proof of a conversation's plan, and print what came of it."""
+    """Runs the proof of a conversation's plan and prints the outcome."""
     from adderclaw.flows.sdlc.begin_proof import prove
 
     with conversation_phase.opened(options.config_file, options.workspace, "cli") as desk:

@@ -25,7 +25,7 @@ NOT_RUNNING = 3
 
 Manager = Annotated[
     BackendName | None,
-    typer.Option("--backend", help="systemd or launchd; by default the installed one, else the one that works here."),
+    typer.Option("--backend", help="systemd or launchd; default: the installed one, else the one that works here."),
 ]
 
 
@@ -48,8 +48,8 @@ def serve_options(arguments: Sequence[str]) -> dict[str, Any]:
 def install(
     context: typer.Context,
     by: Manager = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written, and write nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also over a file that `install` did not write.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also replace a file that `install` did not write.")] = False,
 ) -> None:
     """Write the unit that runs `adderclaw serve` in the background. Every option of `serve` can follow.
 
@@ -65,7 +65,7 @@ def install(
         return
     _refuse_second(chosen)
     if os.path.lexists(chosen.unit) and not force and not backend.is_ours(chosen.unit):
-        raise UsageError(f"{chosen.unit} was not written by `adderclaw service install`: `--force` replaces it")
+        raise UsageError(f"{chosen.unit} was not written by `adderclaw service install`: replace it with `--force`")
     backend.write(chosen.unit, text)
     print(f"written: {chosen.unit} ({chosen.name})")
     print("".join(f"  {line}\n" for line in text.splitlines()), end="")
@@ -76,7 +76,7 @@ def install(
 
 
 def _refuse_second(chosen: Backend) -> None:
-    """One service for each home."""
+    """Refuses a second service for the same home."""
     for name, make in backend.BACKENDS.items():
         if name != chosen.name and os.path.lexists((other := make()).unit):
             fix = f"`adderclaw service uninstall --backend {name}` removes it"
@@ -120,12 +120,12 @@ def stop(by: Manager = None) -> None:
     chosen = _installed_service(by)
     before = chosen.status()
     chosen.stop()
-    print("stopped" if before.state in ("running", "starting", "stopping") else "it did not run")
+    print("stopped" if before.state in ("running", "starting", "stopping") else "it was not running")
 
 
 @app.command()
 def restart(by: Manager = None) -> None:
-    """End the server and start it anew.
+    """Restart the server.
 
     Example: adderclaw service restart
     """
@@ -137,7 +137,7 @@ def restart(by: Manager = None) -> None:
 
 @app.command()
 def status(by: Manager = None, output_format: OutputFormat = "text") -> None:
-    """Say how the service is doing. The exit code is 0 while it runs, else 3.
+    """Show the state of the service. The exit code is 0 while it runs, else 3.
 
     Example: adderclaw service status
     """
@@ -162,10 +162,10 @@ def status(by: Manager = None, output_format: OutputFormat = "text") -> None:
 @app.command()
 def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=100_000, help="How many of the last lines.")] = 50,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until Ctrl-C.")] = False,
     by: Manager = None,
 ) -> None:
-    """Print what the server said.
+    """Print the log of the server.
 
     Example: adderclaw service logs -n 20
     """
@@ -180,7 +180,7 @@ def _installed_service(by: BackendName | None) -> Backend:
 
 
 def _status_without_service() -> Status:
-    """A server may run in a terminal, or under a supervisor of the operator's."""
+    """The status without a service: a server may run in a terminal, or under the operator's own supervisor."""
     from adderclaw.server import listening
 
     running = listening.running()
@@ -198,13 +198,13 @@ def _address(status: Status) -> str:
 
 
 def _schedules() -> Json:
-    """How many schedules wait for their time, and when the next one is due."""
+    """The number of waiting schedules, and when the next one is due."""
     from adderclaw.agent.conversation.questions import store_path
     from adderclaw.storage import Store, schedules
 
     try:
         store = Store.open(store_path(None), read_only=True)
-    except AdderClawError:  # there is none yet, one of another version, or a configuration that makes no sense
+    except AdderClawError:  # no database yet, one of another version, or an invalid configuration
         return {"waiting": 0, "next": ""}
     try:
         waiting = [schedule for schedule in schedules.listing(store) if schedule.paused_at is None]

@@ -46,7 +46,7 @@ def _print(done: InitResult) -> None:
     for path in done.created:
         print(f"created {path}")
     for path in done.kept:
-        print(f"was there: {path}")
+        print(f"already there: {path}")
 
 
 def _initialise() -> InitResult:
@@ -68,7 +68,7 @@ def _initialise() -> InitResult:
     except OSError as error:
         where = error.filename or own
         raise AdderClawError(
-            f"{where} cannot be made: {error.strerror}; make its folder writable, or set ADDERCLAW_HOME to another"
+            f"{where} cannot be created: {error.strerror}. Make its folder writable, or set ADDERCLAW_HOME to another."
         ) from None
     return done
 
@@ -112,11 +112,11 @@ def onboard(
     autonomy: asked.Autonomy = None,
     test: asked.Test = None,
     claude: Annotated[
-        bool | None, typer.Option("--claude/--no-claude", help="Let your ~/.claude count here, too, or not.")
+        bool | None, typer.Option("--claude/--no-claude", help="Also use your ~/.claude, or not.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the suggestions; ask nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept the suggestions without asking.")] = False,
 ) -> None:
-    """Set up with questions; flags answer them where there is no terminal.
+    """Set up interactively; without a terminal, answer the questions with flags.
 
     Example: adderclaw onboard --provider anthropic --api-key-env ANTHROPIC_API_KEY --yes
     """

@@ -1,4 +1,4 @@
-"""`adderclaw token`: who may come to the server, and what each may do."""
+"""`adderclaw token`: the clients of the server and what each may do."""
 
 import os
 import re
@@ -30,33 +30,33 @@ NAME = re.compile(r"[\w .@+-]{1,64}")
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who uses it: rows and receipts name it so.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The client's name, as shown in rows and receipts.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", help=f"What it may do, again for each: {', '.join(SCOPES)}; by default read."),
+        typer.Option("--scope", help=f"What it may do, repeatable: {', '.join(SCOPES)}; default: read."),
     ] = None,
     folder: Annotated[
         list[str] | None,
         typer.Option(
-            "--folder", metavar="DIR", help="Only what happens in this folder, and all of it; again for each."
+            "--folder", metavar="DIR", help="Restrict it to this folder, with full access to that folder; repeatable."
         ),
     ] = None,
     expires: Annotated[
-        str, typer.Option("--expires", metavar="TIME", help="When it ends: 30m, 8h, 90d, 2w, or never.")
+        str, typer.Option("--expires", metavar="TIME", help="When it expires: 30m, 8h, 90d, 2w, or never.")
     ] = "90d",
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Make a token for a client of `adderclaw serve`. It is shown once, and kept nowhere.
+    """Create a token for a client of `adderclaw serve`. It is shown once and not stored.
 
     Example: adderclaw token create laptop --scope read --scope operate
     """
     if not NAME.fullmatch(name) or name != name.strip():
-        raise UsageError(f"{name!r} is no name for a client: up to 64 letters, digits, spaces and .@+-_")
+        raise UsageError(f"{name!r} is not a valid client name: use up to 64 letters, digits, spaces and .@+-_")
     store, key = _open_store(config)
     try:
         if any(row.name == name and row.state(time.time()) == "valid" for row in clients.listing(store)):
-            raise UsageError(f"there is a client {name!r} already: choose another name, or revoke that one first")
+            raise UsageError(f"a client {name!r} already exists: choose another name, or revoke that one first")
         client = clients.create(
             store,
             key,
@@ -73,16 +73,16 @@ def create(
         return
     print(_line(client.row))
     print(f"token: {client.token}")
-    print("It is shown this once. Send it as `Authorization: Bearer TOKEN`, or log in with it in the browser.")
+    print("It is shown only once. Send it as `Authorization: Bearer TOKEN`, or log in with it in the browser.")
 
 
 @app.command("list")
 def list_tokens(
-    everything: Annotated[bool, typer.Option("--all", help="Those that expired or were revoked, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include expired and revoked tokens.")] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List the clients, with what each may do; never a token.
+    """List the clients and what each may do; tokens are never shown.
 
     Example: adderclaw token list
     """
@@ -105,11 +105,11 @@ def list_tokens(
 
 @app.command()
 def revoke(
-    id: Annotated[str, typer.Argument(metavar="ID", help="A client's id, the beginning of it, or its name.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="A client's id, a prefix of it, or its name.")],
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Revoke a token: it counts no more from the next request on, nor do the logins that it was used for.
+    """Revoke a token. From the next request on, neither it nor logins made with it are accepted.
 
     Example: adderclaw token revoke laptop
     """
@@ -128,15 +128,15 @@ def _open_store(config: str | None) -> tuple[Store, bytes]:
 def _scopes(options: list[str]) -> list[str]:
     words = [word for option in options for word in option.split(",")]
     if unknown := [word for word in words if word not in SCOPES]:
-        raise UsageError(f"--scope {unknown[0]!r}: there is {', '.join(SCOPES)}")
+        raise UsageError(f"--scope {unknown[0]!r}: must be one of {', '.join(SCOPES)}")
     return words
 
 
 def _folder(path: str) -> str:
-    """Refuse a folder that a token cannot be restricted to."""
+    """Refuses a folder that a token cannot be restricted to."""
     folder = followed(os.path.abspath(os.path.expanduser(path)))
     if not os.path.isdir(folder):
-        raise UsageError(f"--folder {path!r} is no folder")
+        raise UsageError(f"--folder {path!r} is not a folder")
     if plain(folder) != folder:
         raise UsageError(f"--folder {path!r}: its name is not UTF-8, so no token can be restricted to it: rename it")
     if beneath(folder, followed(home())):

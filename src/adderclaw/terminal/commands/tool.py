@@ -1,4 +1,4 @@
-"""`adderclaw tool`: list, run and explain tools; and `--eval`, one tool by hand."""
+"""`adderclaw tool`: lists, runs and explains tools; also `--eval`, which runs one tool by hand."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ Arguments = Annotated[str, typer.Option("--json", metavar="ARGS", help="The tool
 def list_tools(
     config: ConfigFile = None,
     workspace: WorkspaceDir = None,
-    schema: Annotated[bool, typer.Option("--schema", help="With each tool's JSON Schema.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Include each tool's JSON Schema.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
     """List the tools that the model may call.
@@ -63,7 +63,7 @@ def run_tool(
     profile: Profile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Run one tool by your own hand: what the gate would ask about counts as approved, what it denies stays denied.
+    """Run one tool by hand: calls the gate would ask about count as approved, calls it denies stay denied.
 
     Example: adderclaw tool run file_list --json '{"path": "."}'
     """
@@ -76,17 +76,17 @@ def explain(
     name: Annotated[str | None, typer.Argument(help="A tool's name or alias.")] = None,
     arguments: Arguments = "{}",
     batch: Annotated[
-        bool, typer.Option("--batch", help='Read {"tool", "input"} lines from stdin, write one object a line.')
+        bool, typer.Option("--batch", help='Read {"tool", "input"} lines from stdin; write one object per line.')
     ] = False,
     hooks: Annotated[
-        bool, typer.Option("--hooks", help="Run the PreToolUse hooks, too, and count what they say.")
+        bool, typer.Option("--hooks", help="Also run the PreToolUse hooks and apply their decisions.")
     ] = False,
     config: ConfigFile = None,
     workspace: WorkspaceDir = None,
     profile: Profile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Say what the gate would decide on a call, and why; nothing runs, save hooks if you ask for them.
+    """Explain what the gate would decide on a call. Nothing runs, except hooks with --hooks.
 
     Example: adderclaw tool explain Bash --json '{"command": "rm -rf /"}'
     """
@@ -95,7 +95,7 @@ def explain(
         _explain_batch(here)
         return
     if name is None:
-        raise UsageError("tool explain: name a tool, or give --batch and lines on stdin")
+        raise UsageError("tool explain: name a tool, or use --batch with lines on stdin")
     tool_input = json_object(arguments, "--json")
     verdict: Mapping[str, Any] = judging.in_scene(here, name, tool_input)
     if hooks:
@@ -107,9 +107,9 @@ def explain(
 
 
 def evaluate_one(text: str, conversation: str | None = None) -> int:
-    """`--eval`: one tool, named by the operator, who may also read outside the workspace.
+    """Runs `--eval`: one tool, called by the operator, who may also read outside the workspace.
 
-    It is a call of the conversation that is named, whose phase applies; else of the last one of `--eval` here.
+    The call belongs to the named conversation, whose phase applies; otherwise to the last `--eval` conversation here.
     """
     name, arguments = _tool_and_input(json_object(text, "--eval"), "--eval")
     options = Options(log_level="warning", free_reads=True, here=True)
@@ -178,7 +178,7 @@ def _print_done(done: list[Done], result: TurnResult, output_format: str) -> Non
         print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
 
 
-# ------------------------------------------------------------------ explaining
+# ------------------------------------------------------------------ explain
 
 
 def _scene(config: str | None, workspace: str | None, profile: str | None) -> ToolEnvironment:

@@ -1,4 +1,4 @@
-"""`adderclaw trust`: let what a project brings count in full, as it is now."""
+"""`adderclaw trust`: trusts a project's configuration as it is now."""
 
 import os
 import sys
@@ -24,12 +24,12 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def trust(
     path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="The project folder; default: this one.")] = None,
     listing: Annotated[bool, typer.Option("--list", help="List the trusted projects.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Show what would become active; trust nothing.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Trust this project no longer.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Show what would become active without trusting it.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Stop trusting this project.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Trust what a project brings, as it is now: configuration, hooks, MCP servers, plugins, skills, and the scripts
-    that these name. One hash covers all of it: one changed byte, and it is asked again.
+    """Trust a project as it is now: its configuration, hooks, MCP servers, plugins, skills, and the scripts
+    they name. One hash covers all of it; after any change you are asked again.
 
     Example: adderclaw trust --show .
     """
@@ -102,13 +102,13 @@ def _record(project: str, *, only_show: bool, as_json: bool) -> None:
         )
         return
     if not brings:
-        print_line(f"{project} brings nothing that executes or loosens: there is nothing to trust")
+        print_line(f"{project} has nothing that runs code or loosens security: there is nothing to trust")
         return
     for name, sha256 in fingerprint.files.items():
         print_line(f"{sha256}  {name}")
     for name, sha256 in hooks.items():
         if name not in fingerprint.files:
-            print_line(f"{sha256}  {name} (a hook of yours names it)")
+            print_line(f"{sha256}  {name} (named by one of your hooks)")
     for change in trusted.changes(table, project, fingerprint):
         print_line(f"since it was trusted: {change}")
     for row in begins:
@@ -135,7 +135,7 @@ def _scripts(project: str) -> tuple[dict[str, str], list[str]]:
 
 
 def _active_parts(project: str, fingerprint: trusted.Fingerprint) -> list[Json]:
-    """What begins to count; of a configuration that is not valid, what is wrong with it."""
+    """What becomes active; for an invalid configuration, its problems."""
     from adderclaw.config.trust.preview import active
 
     try:
@@ -148,7 +148,7 @@ def _active_parts(project: str, fingerprint: trusted.Fingerprint) -> list[Json]:
 
 
 def _short_value(value: object) -> str:
-    """On one line, whole: nothing that would run hides behind a cut or the mark of a secret."""
+    """The whole value on one line: a command that would run must not be shortened or redacted."""
     text = value if isinstance(value, str) else canonical(value)
     return str(seen(text))
 

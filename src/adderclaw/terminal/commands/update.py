@@ -11,7 +11,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def update(output_format: OutputFormat = "text") -> None:
-    """Show how to update, for the way AdderClaw was installed. Changes nothing, asks no network.
+    """Show how to update, for the way AdderClaw was installed. Changes nothing and uses no network.
 
     Example: adderclaw update
     """

@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def usage(
     by: Annotated[
         Literal["run", "day", "model", "provider", "project", "conversation"],
-        typer.Option("--by", help="What the calls are put together by."),
+        typer.Option("--by", help="How to group the calls."),
     ] = "day",
     since: Annotated[
         str | None,
@@ -27,7 +27,7 @@ def usage(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Show what model calls took: tokens, and US dollars by the known prices. The latest comes first.
+    """Show the tokens and cost of model calls, in US dollars at known prices, the latest first.
 
     Example: adderclaw usage --by model --since 7d
     """
