@@ -432,7 +432,7 @@ def test_the_clipboard_a_replay_and_a_report_on_the_screen(world: World) -> None
         terminal.wait("supervised")
         for line, shown in (
             ("hello", "the answer of before"),
-            ("/copy", "20 characters were given to the terminal's clipboard"),
+            ("/copy", "copied 20 characters to the terminal's clipboard"),
             (f"/replay {run} --verify", f"verified: {run}"),
             (f"/bug it hangs with {secret}", "written to"),
         ):

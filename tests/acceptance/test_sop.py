@@ -533,7 +533,7 @@ def test_the_repl_lists_shows_and_answers(sops: Procedures) -> None:
     )
     assert "2 steps" in out
     assert "waiting" in out
-    assert "a SOP runs in a terminal of its own" in out + err
+    assert "a SOP needs its own terminal" in out + err
     done = sops.cli("sop", "resume", str(sops.world.rows("SELECT run_id FROM runs WHERE kind = 'sop'")[0][0]))
     assert done.code == 0, done.err
 

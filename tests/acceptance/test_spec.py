@@ -128,7 +128,7 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
         (("--spec", "empty.md"), "is empty"),
         (("--spec", "SPEC.md", "--task", "x"), "each say what to run"),
         (("--max-iterations", "0"), "--max-iterations"),
-        (("--input", "a=b"), "--input is for an Agentfile"),
+        (("--input", "a=b"), "--input is only for an Agentfile or a SOP"),
         (("--max-turns", "3"), "are for a task"),
         (("--limit", "rounds=3"), "a specification --max-iterations"),
         (("empty-spec.md",), "is empty"),
@@ -136,7 +136,7 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
         (("notes.md",), "notes.md is neither a specification nor a workflow: it is not named SPEC.md"),
         (("binary.spec.md",), "is binary, not text"),
         (("--profile", "readonly"), "nothing may be written in the profile readonly"),
-        (("--task", "x y", "-n", "3"), "--max-iterations is for a specification"),
+        (("--task", "x y", "-n", "3"), "--max-iterations is only for a specification"),
     ]
     for arguments, message in cases:
         done = project.run(*arguments)
@@ -290,7 +290,7 @@ def test_a_signal_ends_it_and_a_new_run_goes_on(project: Project) -> None:
     project.add(passes("SC-F002"), text("done"))
     done = project.world.cli("run", "--resume", project.run_id, cwd=project.folder)
     assert done.code == 2
-    assert "continue with `adderclaw run`" in done.err
+    assert "`adderclaw run` goes on with it" in done.err
     done = project.run()
     assert (done.code, done.out) == (0, "2 of 2 scenarios have passed (1 session)\n"), done.err
 

@@ -160,9 +160,9 @@ NAMES = ("release-notes", "release-check")
 REFUSED: list[tuple[list[str], str]] = [
     ([], "nothing to run: there is no SPEC.md here. Write one, or name a task in quotes"),
     (["none"], "there is no file 'none'; name an existing file, or use `--task none`"),
-    (["a b", "--task", "c"], "give one of them"),
+    (["a b", "--task", "c"], "use only one"),
     (["--task", " "], "the task is empty"),
-    (["a b", "-i", "x=y"], "--input is for an Agentfile"),
+    (["a b", "-i", "x=y"], "--input is only for an Agentfile or a SOP"),
     (["a b", "--dry-run=maybe"], "--dry-run=maybe: expected true or false"),
 ]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ReplRequest(NamedTuple):
-    """How a person wants it to look."""
+    """How the REPL is displayed."""
 
     plain: bool = False
     """Print each line once; redraw nothing."""
@@ -39,7 +39,7 @@ class ReplRequest(NamedTuple):
 
 
 class Repl:
-    """Read, answer, until /exit or the end of the input."""
+    """The REPL channel: reads and answers until /exit or the end of input."""
 
     name = "repl"
     supports_draft_updates = True
@@ -49,13 +49,13 @@ class Repl:
     ) -> None:
         self._first, self._began, self._wanted, self._told = first, began, request or ReplRequest(), notice
         self.next: NextConversation | None = None
-        """What is held after this one."""
+        """The conversation to open after this one."""
         self.talk: ScreenConversation | None = None
         self._on_screen = False
         self._operator: Operator = Terminal()
 
     def operator_for(self, config: Config) -> Operator:
-        """Where lines can be redrawn, and the person wants that, questions are part of what is drawn."""
+        """The operator that asks: on the screen if lines can be redrawn, otherwise in lines."""
         self._on_screen = is_screen() and not (self._wanted.plain or config.repl.plain)
         if self._on_screen:
             from adderclaw.terminal.repl.panel import ScreenOperator
@@ -103,7 +103,7 @@ def run_repl(
     first: str | None = None,
     words: str | None = None,
 ) -> int:
-    """One conversation after the other, until somebody leaves. With `words` the one that is meant is looked for."""
+    """Runs one conversation after the other until the person leaves. `words` select the conversation to continue."""
     if words is not None and at_terminal():
         if (again := _find_conversation(options, words)) is None:
             return 0
@@ -127,7 +127,7 @@ def run_repl(
 
 
 def _offer_copy(again: Resume) -> Resume | None:
-    """A conversation that is open elsewhere goes on in a copy of it, if the person wants that."""
+    """Offers to continue in a copy of a conversation that is open in another terminal."""
     if again.fork or not at_terminal():
         return None
     asked = "This conversation is open in another terminal. Go on in a copy of it? [y/N] "
@@ -147,7 +147,7 @@ def _find_conversation(options: Options, words: str) -> Resume | None:
 
 
 async def _converse_in_lines(run: Run) -> TurnResult:
-    """Turn after turn; the last one's result is the conversation's."""
+    """Runs turn after turn; returns the last result."""
     print(f"AdderClaw in {_workspace_text(run)}", file=sys.stderr)
     print("/help lists the commands, /exit leaves.", file=sys.stderr)
     if goal := _goal_text(run):
@@ -169,7 +169,7 @@ async def _converse_in_lines(run: Run) -> TurnResult:
 
 
 async def _answer_line(run: Run, hands: ManualCommands, text: str) -> TurnResult | None:
-    """A message with what it names; or what a person does by hand instead, which is no turn."""
+    """Runs a message with its attachments as a turn; or runs a command or note by hand, which is not a turn."""
     attached: list[Attached] = []
 
     async def by_hand() -> TurnResult:
@@ -184,7 +184,7 @@ async def _answer_line(run: Run, hands: ManualCommands, text: str) -> TurnResult
 
 
 def _follow_in_lines(run: Run) -> ManualCommands:
-    """Calls and notices as lines that are printed once: for screen readers, plain terminals and files."""
+    """Prints calls and notices as lines, each once: for screen readers, plain terminals and files."""
     from adderclaw.agent.view.items import Call, Item
     from adderclaw.agent.view.live import Live
     from adderclaw.agent.view.rows import Rows
@@ -206,23 +206,23 @@ def _follow_in_lines(run: Run) -> ManualCommands:
 
 
 PLAIN_COLUMNS = 2_000
-"""Columns of a line where nobody knows how wide the terminal is: it breaks what is longer than that, not we."""
+"""The line width without a screen: wide enough that the terminal breaks lines, not this program."""
 
 
 def is_screen() -> bool:
-    """Whether lines can be redrawn here: a terminal on both sides that is not a plain one."""
+    """Whether lines can be redrawn: stdin and stdout are a terminal that is not a plain one."""
     plain = os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
     return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty() and not plain
 
 
 def _workspace_text(run: Run) -> str:
-    """The workspace, and why it is this one."""
+    """The workspace and the reason why it was chosen."""
     loaded = run.runtime.loaded
     return f"{visible(loaded.workspace, keep_newlines=False)} ({visible(loaded.workspace_reason, keep_newlines=False)})"
 
 
 def _goal_text(run: Run) -> str:
-    """The goal that a conversation goes on with."""
+    """The goal of a resumed conversation."""
     goal = run.session.state.goal
     return f"the goal: {visible(goal, keep_newlines=False)}; /goal clear drops it" if goal else ""
 

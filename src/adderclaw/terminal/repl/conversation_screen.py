@@ -1,4 +1,4 @@
-"""A conversation on a screen: messages, turns that can be interrupted, commands, until somebody leaves."""
+"""A conversation on a screen: messages, interruptible turns and commands until the person leaves."""
 
 import asyncio
 import contextlib
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from adderclaw.terminal.repl.panel import ScreenOperator
 
 SETTLED = 0.2
-"""Seconds after which the files are listed: by then the input is there."""
+"""Seconds before the files are listed, so that the input appears first."""
 QUIET = 10.0
-"""Seconds without anything from the model from which on that is said."""
+"""Seconds without output of the model before the screen says so."""
 THOUGHT = 600
 """Characters of a thought of which the last line is shown."""
 
@@ -81,7 +81,7 @@ class ScreenConversation:
         self.status = Status(run, self.live.busy)
         self.own_line = StatusCommand(run, self.screen, self.live.busy)
         self.titles = Titles(run, self.screen)
-        run.runtime.bus.leave("log")  # its lines would go through what is drawn; what matters of them is a notice
+        run.runtime.bus.leave("log")  # log lines would break the drawing; important ones are shown as notices
         run.runtime.bus.listen("screen", self.live.hear)
         self.screen.peek, self.screen.seconds, self.screen.inside = self._printed, self._runs, self._inside
         self.screen.at_once = self._at_once
@@ -89,12 +89,12 @@ class ScreenConversation:
         self._insides: tuple[tuple[str, int], list[Item]] = (("", 0), [])
         self._heard: StreamedAnswer | None = None
         self._turn: asyncio.Task[Any] | None = None
-        """The turn at hand, or what a person does in its place."""
+        """The current turn, or the work a person does instead."""
         self._began = 0.0
         self._since: dict[str, float] = {}
 
     async def converse(self, command: Command, first: str | None) -> TurnResult:
-        """Message after message; the last turn's result is the conversation's."""
+        """Handles message after message; returns the last turn's result."""
         printed = Printed(self.screen)
         last = TurnResult("completed", "")
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
@@ -130,7 +130,7 @@ class ScreenConversation:
         return last
 
     def _settle(self) -> None:
-        """What is begun beside the input, once that stands."""
+        """Starts the work that can wait until the input is drawn."""
         self._menu.files.renew()
         self.own_line.start()
         if self.run.session.config.repl.theme == "auto" and not os.environ.get("COLORFGBG"):
@@ -142,7 +142,7 @@ class ScreenConversation:
         self.screen.manner = self.screen.manner._replace(light=light)
 
     async def _message(self, typed: str) -> TurnResult | None:
-        """A message with what it names; or what a person does by hand instead, which is no turn."""
+        """Runs a message with its attachments as a turn; or runs a command or note by hand, which is not a turn."""
         hands = self._hands
         if await self.beside(hands.run_by_hand(typed, self._chips.expand)) is not False:
             return None
@@ -150,11 +150,11 @@ class ScreenConversation:
         return await here.run_turn_here(self.run, self._chips.expand(typed), attached) if attached is not None else None
 
     async def beside[T](self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What is done by hand, with its result; None if it was interrupted."""
+        """Runs work by hand and returns its result; None if it was interrupted."""
         return await self._interruptible(work, lambda: self.screen.show(Notice("", "warning", "interrupted")))
 
     async def _interruptible[T, E](self, work: Coroutine[Any, Any, T], interrupted: Callable[[], E]) -> T | E:
-        """The work's result, or what is made of its end where the person interrupts it."""
+        """Runs work that the person can interrupt; returns its result, or that of `interrupted`."""
         self._began = time.monotonic()
         self.screen.busy = self._busy
         self.screen.redraw()
@@ -170,7 +170,7 @@ class ScreenConversation:
             self._since.clear()
 
     async def turn(self, message: str | None, attached: Attached = ALONE) -> TurnResult:
-        """One turn; who interrupts it keeps what it did so far."""
+        """Runs one turn; after an interrupt its work so far is kept."""
         session = self.run.session
         heard = self._heard = StreamedAnswer(self.screen, self.run)
 
@@ -200,7 +200,7 @@ class ScreenConversation:
         return True
 
     def _at_once(self, text: str) -> bool:
-        """A command that may run while a turn does, does."""
+        """Runs a command that may run during a turn."""
         from adderclaw.terminal.repl.slash import run_slash_command, runs_at_once
 
         if not runs_at_once(text):
@@ -221,7 +221,7 @@ class ScreenConversation:
         return time.monotonic() - self._since.setdefault(call.key, time.monotonic())
 
     def _inside(self, call: Call) -> list[Item]:
-        """What a subagent did so far; read anew when it has done more."""
+        """What a subagent did so far; read again when there is more."""
         assert call.child is not None
         key = (call.child.session_id, call.child.calls if not call.ended else -1)
         if self._insides[0] != key:
@@ -242,7 +242,7 @@ class ScreenConversation:
 
     def _status(self) -> "Fragments":
         parts = self.status.parts()
-        # how much happens unasked is said by us, whatever stands above it
+        # the permission mode is always shown
         return [("dim", f" {self.screen.drawing.marks.dot} ".join(parts[:1] if self.screen.own_lines else parts))]
 
     def _next_mode(self) -> None:
@@ -254,16 +254,16 @@ class ScreenConversation:
 
 
 class StreamedAnswer:
-    """The answer while it arrives."""
+    """Shows the answer while it streams."""
 
     def __init__(self, screen: Screen, run: Run) -> None:
         self._screen, self._secrets, self._bus = screen, run.runtime.secrets, run.runtime.bus
         self._text = GrowingText()
         self.thought = 0
-        """Characters that the model thought since it last did something."""
+        """How many characters the model thought since its last action."""
         self._thinks = ""
         self.at = time.monotonic()
-        """When the model was last heard."""
+        """When the model last sent something."""
 
     def __call__(self, delta: Delta) -> None:
         self.at = time.monotonic()
@@ -275,7 +275,7 @@ class StreamedAnswer:
             self._text.clear()
             self._screen.unhear()
         elif delta.kind == "text":
-            self._bus.catch_up()  # what was done before these words stands above them
+            self._bus.catch_up()  # earlier events are drawn first
             self._text.add(delta.text)
             self._screen.hear(delta.text)
 

@@ -1,4 +1,4 @@
-"""Conversations of the REPL: found by id, name or words, picked from a list, branched, named, exported."""
+"""Conversations of the REPL: find by id, name or words, pick from a list, name, export."""
 
 import os
 import time
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from adderclaw.terminal.repl.draw import Drawing
 
 MOST = 500
-"""Conversations that are looked through."""
+"""How many conversations are searched."""
 SHOWN = 10
 LONGEST_NAME = 200
 
 
 class NextConversation(NamedTuple):
-    """The conversation that is held next, in the same terminal."""
+    """The conversation that follows in the same terminal."""
 
     again: Resume | None
     """None: a new one."""
     began: str = ""
-    """What hooks are told of it, where that does not follow from the rest."""
+    """The reason that hooks are told, if it does not follow from the other fields."""
     words: str | None = None
-    """The one that is meant by them is looked for; where nobody chooses one, `again` goes on."""
+    """Words that select the conversation; if none is chosen, `again` continues."""
     workspace: str | None = None
-    """Another folder than that of the one before."""
+    """The folder, if it differs from the previous one."""
     told: str = ""
-    """What the model hears with the next message."""
+    """A notice for the model, sent with the next message."""
 
 
 def of_folder(store: Store, folder: str) -> list[Conversation]:
-    """Those that were held here, the most recent first; empty ones are none."""
+    """The conversations of a folder, the most recent first, without empty ones."""
     return [talk for talk in transcript.conversations(store, MOST, (folder,), begun=True) if talk.title]
 
 
 def matching(store: Store, folder: str, words: str) -> list[Conversation]:
-    """Those whose id begins so, whose name is this, or in which the words occur."""
+    """The conversations with this id prefix or name, or that contain the words."""
     if (exact := transcript.conversation_of(store, words)) is not None:
         return [talk for talk in transcript.conversations(store, MOST) if talk.id == exact]
     here = of_folder(store, folder)
@@ -57,7 +57,7 @@ def matching(store: Store, folder: str, words: str) -> list[Conversation]:
 
 
 def choose_conversation(store: Store, folder: str, words: str) -> Resume | None:
-    """The conversation that is meant, asked for at the terminal where several are; None where nobody chose one."""
+    """The conversation that matches; asks at the terminal if several do. None if the person chose none."""
     talks = matching(store, folder, words) if words else of_folder(store, folder)
     if not talks:
         about = f" with {words!r}" if words else ""
@@ -82,7 +82,7 @@ def _age(stamp: str) -> str:
 
 
 def rename_conversation(run: Run, words: str) -> str:
-    """Give the conversation a name; without one it has its first words again."""
+    """Names the conversation; an empty name restores its first words."""
     named = " ".join(visible(words, keep_newlines=False).split())[:LONGEST_NAME]
     with run.session.store.write() as cursor:
         transcript.entitle(cursor, run.session.conversation_id, named)
@@ -90,7 +90,7 @@ def rename_conversation(run: Run, words: str) -> str:
 
 
 def export_conversation(run: Run, path: str) -> str:
-    """Write the conversation to a file, by default one in the workspace; the file's name."""
+    """Writes the conversation to a file, by default in the workspace; returns the file's path."""
     conversation = run.session.conversation_id
     target = path or f"{conversation}.md"
     full = os.path.join(run.session.scene.context.workspace.root, os.path.expanduser(target))
@@ -105,7 +105,7 @@ def export_conversation(run: Run, path: str) -> str:
 
 
 class Picker:
-    """A list that is filtered as one types, with what was said last below."""
+    """A list filtered while typing, with the last messages of the selected conversation."""
 
     def __init__(self, store: Store, talks: Sequence[Conversation]) -> None:
         self._store, self._talks = store, list(talks)

@@ -1,4 +1,4 @@
-"""The conversation of this terminal, as its commands see it: the REPL of a run, its screen, one more turn."""
+"""Access for slash commands to this terminal's conversation: its REPL, its screen, running a turn."""
 
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Coroutine
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 YES = ("y", "yes")
 REPLS: "dict[str, Repl]" = {}
-"""Run → the REPL that it is."""
+"""The REPL by run id."""
 
 
 def repl_of(run: Run) -> "Repl":
@@ -29,14 +29,14 @@ def repl_of(run: Run) -> "Repl":
 
 
 def screen_of(run: Run) -> "Screen | None":
-    """The screen, where there is one; None where lines are printed one after the other."""
+    """The screen; None in line mode."""
     talk = repl_of(run).talk
     return talk.screen if talk is not None else None
 
 
 @asynccontextmanager
 async def line_by_line(run: Run) -> AsyncGenerator[None]:
-    """The terminal as it is without the screen, for what prints and reads by itself."""
+    """Suspends the screen for code that prints and reads by itself."""
     screen = screen_of(run)
     if screen is None:
         yield
@@ -52,7 +52,7 @@ async def line_by_line(run: Run) -> AsyncGenerator[None]:
 
 
 async def run_turn_here(run: Run, message: str | None, attached: Attached = ALONE) -> TurnResult:
-    """One turn; at the limit of tool rounds the person decides whether it goes on."""
+    """Runs one turn; at the limit of tool rounds the person decides whether to continue."""
     run.session.budget.begin()
     talk = repl_of(run).talk
     while True:
@@ -63,7 +63,7 @@ async def run_turn_here(run: Run, message: str | None, attached: Attached = ALON
 
 
 async def ask_person(run: Run, question: str) -> str | None:
-    """What the person answers who is asked for a yes."""
+    """Asks a yes/no question and returns the person's answer."""
     if (screen := screen_of(run)) is None:
         return await ask_line(question)
     from adderclaw.terminal.repl.rewinding import ask_on_screen
@@ -72,7 +72,7 @@ async def ask_person(run: Run, question: str) -> str | None:
 
 
 async def interruptible[T](run: Run, work: Coroutine[Any, Any, T]) -> T | None:
-    """What is done for a person that is no turn: on a screen Esc interrupts it, and None is all that there is then."""
+    """Runs work that is not a turn. On a screen Esc interrupts it; the result is then None."""
     talk = repl_of(run).talk
     return await (work if talk is None else talk.beside(work))
 

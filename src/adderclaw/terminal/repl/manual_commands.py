@@ -1,4 +1,4 @@
-"""What a person does beside a message, through the gate: files named with @, commands after !, notes after #."""
+"""Files named with @, commands after ! and notes after #, all through the gate."""
 
 import os
 import re
@@ -21,13 +21,13 @@ from adderclaw.terminal.operators import OperatorAtWork
 
 MENTION = re.compile(r"""(?<![^\s(\[{])@(?:"([^"\n]{1,4096})"|([^\s"]{1,4096}))""")
 MOST_NAMED = 20
-"""Files that one message names; what comes after them is words."""
+"""How many files a message can name; further ones are plain text."""
 KEY = 60
-"""Characters of a note that it is called by."""
+"""How many characters of a note become its key."""
 
 
 class Named(NamedTuple):
-    """What an @ stands for, and the call that reads it."""
+    """A file or resource named with @, and the call that reads it."""
 
     name: str
     tool: str
@@ -35,14 +35,14 @@ class Named(NamedTuple):
 
 
 class ManualCommands:
-    """One conversation's calls by hand. What they find waits for the next message."""
+    """The calls by hand of one conversation. Their output is attached to the next message."""
 
     def __init__(self, run: Run, rows: Rows, show: Callable[[Item], None]) -> None:
         self._run, self._rows, self._show = run, rows, show
         self._waiting: list[str] = []
 
     async def attachments(self, typed: str) -> Attached:
-        """What the next message has beside its words: what was printed since the last one, and what it names."""
+        """The attachments of the next message: output printed since the last one, and the files it names."""
         texts, self._waiting = self._waiting, []
         media: list[MediaBlock] = []
         for named in self._named(typed):
@@ -55,7 +55,7 @@ class ManualCommands:
         return Attached(tuple(texts), tuple(media)) if texts or media else ALONE
 
     async def run_by_hand(self, typed: str, whole: Callable[[str], str] = str) -> bool:
-        """Whether what was typed is no message: a command after !, or a note after #, which is done then."""
+        """Runs a command after ! or stores a note after #; returns False for a message."""
         line = typed.strip()
         if line.startswith("!"):
             await self.command(whole(line[1:]))
@@ -66,16 +66,16 @@ class ManualCommands:
         return True
 
     async def command(self, line: str) -> None:
-        """Run a command; the model hears of it with the next message."""
+        """Runs a command; the model sees its output with the next message."""
         if not line.strip():
-            self._show(Notice("", "note", "!COMMAND runs a command, and the next message has what it printed"))
+            self._show(Notice("", "note", "!COMMAND runs a command; its output goes with the next message"))
             return
         result = (await self._call(BASH, {"command": line}, "typed by hand")).done.result
         text = f"The user ran this command:\n{line}\n{framing.framed(token_hex(8), result.content)}"
         self._waiting.append(framing.attached(text))
 
     async def note(self, text: str) -> None:
-        """Remember a line, and say where it is."""
+        """Stores a line as a note and says where."""
         from adderclaw.storage import memory
         from adderclaw.terminal import notes
 
@@ -115,7 +115,7 @@ class ManualCommands:
         return list(files.values())
 
     def _meant(self, name: str) -> Named | None:
-        """A file, a folder or a server's resource of this name; None where there is none: then it is a word."""
+        """The file, folder or resource with this name; None if there is none, so that it is plain text."""
         if not name or not name.isprintable():
             return None
         servers = self._run.runtime.servers

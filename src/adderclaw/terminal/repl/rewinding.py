@@ -1,4 +1,4 @@
-"""Going back on the screen: the turns with what each changed, the diff first, then conversation, files, or both."""
+"""/rewind on the screen: choose a turn, see its diff, then restore the conversation, the files, or both."""
 
 from adderclaw.agent.legacy import rewind
 from adderclaw.agent.queries import restoring
@@ -16,7 +16,7 @@ REWIND_OPTIONS = (
 
 
 async def go_back(run: Run, screen: Screen, rest: str) -> None:
-    """What is typed behind /rewind says all of it; without that the person chooses."""
+    """Rewinds as the arguments of /rewind say; without arguments the person chooses."""
     chosen = rest or await _choose_message(run, screen)
     if chosen:
         await restoring.slash(run, chosen, lambda question: ask_on_screen(screen, question))

@@ -73,7 +73,7 @@ class Titles:
 
     async def _name(self, message: str, answer: str) -> None:
         session = self._run.session
-        # it belongs to no turn that a replay goes through, and has a span of its own beside that of the next turn
+        # a replay does not include it: it belongs to no turn, and has a span of its own beside that of the next turn
         beside = replace(session, tape=UNTAPED, bus=session.bus.of_session(session.session_id))
         excerpt = session.secrets.scrub(f"the person:\n{message[:SEEN]}\n\nthe agent:\n{answer[:SEEN]}")
         try:

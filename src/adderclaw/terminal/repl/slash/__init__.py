@@ -1,4 +1,4 @@
-"""Slash commands: one table, and the line that calls a row of it, a skill, or a prompt of an MCP server."""
+"""Runs slash commands: a row of the table, a skill, or a prompt of an MCP server."""
 
 import sys
 from functools import partial
@@ -11,7 +11,7 @@ from adderclaw.terminal.repl.slash.row import Does
 
 
 async def run_slash_command(run: Run, text: str) -> bool:
-    """Run a line that begins with /; False ends the conversation."""
+    """Runs a line that begins with /. Returns False to end the conversation."""
     name, _, rest = text[1:].partition(" ")
     does = _find_row(run, name)
     if does is None:
@@ -26,7 +26,7 @@ async def run_slash_command(run: Run, text: str) -> bool:
 
 
 def runs_at_once(text: str) -> bool:
-    """Whether a line is a command that does not wait for the end of the turn at hand."""
+    """Whether a line is a command that runs without waiting for the end of the current turn."""
     from adderclaw.terminal.repl.slash.table import SLASH
 
     row = SLASH.get(text[1:].partition(" ")[0]) if text.startswith("/") else None

@@ -1,4 +1,4 @@
-"""Skills, custom commands and prompts of MCP servers, sent as the person's own message."""
+"""Sends skills, custom commands and prompts of MCP servers as the person's message."""
 
 from adderclaw.agent.conversation import by_name
 from adderclaw.agent.run import Run

@@ -13,7 +13,7 @@ from adderclaw.terminal.repl.slash.row import Does, Done
 
 
 def command_action(*words: str, alone: tuple[str, ...] = ()) -> Does:
-    """The command of these words, with what follows the slash command; `alone` stands in where nothing does."""
+    """Runs the command of these words with the arguments of the slash command; `alone` are the default arguments."""
 
     async def run_it(run: Run, rest: str) -> Done:
         try:
@@ -26,17 +26,17 @@ def command_action(*words: str, alone: tuple[str, ...] = ()) -> Does:
 
 
 async def command_output(run: Run, arguments: list[str]) -> str:
-    """What a command prints; it runs beside the loop, and may need one of its own."""
+    """The output of a command. It runs in a thread, because it may start its own event loop."""
     return await asyncio.to_thread(_output, run, arguments)
 
 
 async def print_command(run: Run, arguments: list[str]) -> None:
-    """Print it when it is done."""
+    """Runs a command and prints its output."""
     print(await command_output(run, arguments), end="")
 
 
 def has_command(words: list[str]) -> bool:
-    """Whether the command line has this command, or this one of a group."""
+    """Whether the command line has this command or subcommand."""
     from typer.core import TyperGroup
 
     from adderclaw.terminal.commands import COMMANDS
@@ -61,7 +61,7 @@ def _output(run: Run, arguments: list[str]) -> str:
 
 
 def _session_options(run: Run, module: Any, arguments: list[str]) -> list[str]:
-    """The configuration and the workspace of this session, for a command that asks for them."""
+    """The options that pass this session's configuration and workspace to a command that takes them."""
     command = _command(module, arguments[:2])
     known = {name for parameter in command.params for name in parameter.opts}
     runtime = run.runtime
@@ -72,7 +72,7 @@ def _session_options(run: Run, module: Any, arguments: list[str]) -> list[str]:
 
 
 def _command(module: Any, words: list[str]) -> Any:
-    """The command of these words in a module: its own, or one of its group."""
+    """The command or subcommand of these words in a module."""
     from typer.core import TyperGroup
     from typer.main import get_command
 

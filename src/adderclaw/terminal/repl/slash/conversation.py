@@ -1,4 +1,4 @@
-"""Commands about the conversation itself: another one, a copy, its name, its past, its plan."""
+"""Commands about the conversation itself: switch, copy, rename, export, rewind."""
 
 import os
 
@@ -18,7 +18,7 @@ MOVED = (
 
 
 def clear(run: Run, rest: str) -> Done:
-    """A new conversation; this one can be resumed, by its name if it gets one."""
+    """Starts a new conversation. The current one can be resumed, by its name if it is given one."""
     if rest:
         conversations.rename_conversation(run, rest)
     here.repl_of(run).next = NextConversation(None, "clear")
@@ -41,18 +41,18 @@ def branch(run: Run, rest: str) -> Done:
 
 
 def cd(run: Run, rest: str) -> Done:
-    """Go on in another folder, with its own trust and configuration; this conversation stays here as it is."""
+    """Continues in another folder, with its own trust and configuration. This conversation stays unchanged."""
     from adderclaw.config import load
 
     before = run.session.scene.context.workspace.root
     folder = os.path.realpath(os.path.join(before, os.path.expanduser(rest)))
     if not rest or not os.path.isdir(folder):
-        raise UsageError(f"{rest!r} is no directory: /cd PATH takes one that is there")
+        raise UsageError(f"{rest!r} is not a directory: /cd needs an existing one")
     if folder in ("/", os.path.realpath(os.path.expanduser("~"))):
         raise UsageError(
             f"{folder} is no folder to work in; who wants it starts with `adderclaw agent --workspace {folder}`"
         )
-    load(config_file=run.runtime.options.config_file, workspace=folder)  # who cannot begin there stays here
+    load(config_file=run.runtime.options.config_file, workspace=folder)  # fails if no session can start there
     moved = MOVED.format(before=before, place=folder)
     again = Resume(run.session.conversation_id, go_on=False, fork=True)
     here.repl_of(run).next = NextConversation(again, workspace=folder, told=told("CwdChanged", [moved]))
@@ -64,7 +64,7 @@ def rename(run: Run, rest: str) -> Done:
     named = conversations.rename_conversation(run, rest)
     if (talk := here.repl_of(run).talk) is not None:
         talk.titles.show()
-    print(f"this conversation is called {named!r}" if named else "this conversation has its first words as its name")
+    print(f"this conversation is called {named!r}" if named else "this conversation is named by its first words again")
 
 
 def export(run: Run, rest: str) -> Done:

@@ -1,4 +1,4 @@
-"""Commands that hand work over by git: /commit and /pr draft the words, show what they are about, and ask."""
+"""/commit and /pr: draft the text, show the changes, and ask."""
 
 import re
 from shlex import quote
@@ -33,7 +33,7 @@ PULL = (
 
 
 async def commit(run: Run, rest: str) -> Done:
-    """Commit what is staged, or else everything; `rest` says what the message is to say."""
+    """Commits what is staged, otherwise everything; `rest` tells the model what the message should say."""
     ask = _can_ask(run)
     staged = await _git(run, "git diff --cached --stat --patch")
     changes = staged or await _unstaged(run)
@@ -51,12 +51,12 @@ async def commit(run: Run, rest: str) -> Done:
         print("nothing was committed")
         return
     if changes != (await _git(run, "git diff --cached --stat --patch") if staged else await _unstaged(run)):
-        raise UsageError("the changes are no longer those that were shown: nothing was committed; /commit shows them")
+        raise UsageError("the changes differ from those shown, so nothing was committed. Run /commit again.")
     _report(await _call_tool(run, command))
 
 
 async def pr(run: Run, rest: str) -> Done:
-    """Push the branch, and open a pull request for it with `gh`."""
+    """Pushes the branch and opens a pull request for it with `gh`."""
     from adderclaw.sandbox import programs
 
     workspace = run.session.scene.context.workspace
@@ -68,7 +68,7 @@ async def pr(run: Run, rest: str) -> Done:
     branch = (await _git(run, "git branch --show-current")).strip()
     base = await _base(run)
     if not branch or branch == base:
-        raise UsageError("a pull request needs a branch of its own: make one (`git switch -c NAME`) and commit there")
+        raise UsageError("a pull request needs its own branch: create one (`git switch -c NAME`) and commit there")
     between = quote(f"origin/{base}..HEAD")
     commits = await _git(run, f"git log --stat {between}")
     if not commits:
@@ -96,13 +96,13 @@ async def pr(run: Run, rest: str) -> Done:
 
 
 async def _base(run: Run) -> str:
-    """The branch of the remote that pull requests are for."""
+    """The remote's branch that pull requests target."""
     if "origin" not in (await _git(run, "git remote")).split():
         raise UsageError("there is no remote named origin: add it (`git remote add origin URL`), and type /pr again")
     done = await _call_tool(run, "git rev-parse --abbrev-ref origin/HEAD")
     if done.is_error:
         fetch = "`git fetch origin` and `git remote set-head origin --auto`"
-        raise UsageError(f"it is not known which branch of origin is its main one: run {fetch}, and type /pr again")
+        raise UsageError(f"the main branch of origin is not known: run {fetch}, and type /pr again")
     return done.content.strip().removeprefix("origin/")
 
 
@@ -119,7 +119,7 @@ FIXES = (
 
 
 def fix(printed: str) -> str:
-    """What is to be done where gh has failed."""
+    """How to fix a failure of gh."""
     for words, means in reversed(FIXES):
         if words in printed:
             return means
@@ -130,7 +130,7 @@ def fix(printed: str) -> str:
 
 
 async def _call_tool(run: Run, command: str) -> ToolResult:
-    """As a command of the model's: judged, asked about where the gate asks, in the sandbox, with a receipt."""
+    """Runs a tool call like the model's: judged by the gate, in the sandbox, with a receipt."""
     return await run.session.host.call(BASH, {"command": command}, "a command of the person's", asked=True)
 
 
@@ -142,13 +142,13 @@ async def _git(run: Run, command: str) -> str:
 
 
 async def _unstaged(run: Run) -> str:
-    """New files by their names, and what is changed in the others."""
+    """The names of new files, and the diff of the others."""
     status = await _git(run, "git status --short --untracked-files=all")
     return f"{status}\n{await _git(run, 'git diff')}" if status else ""
 
 
 async def _confirm(run: Run, command: str, ask: Ask, question: str) -> bool:
-    """One question: where the gate asks about the command itself, that is it."""
+    """Asks for confirmation, unless the gate asks about the command itself."""
     call = ToolCall(run.session.ids("toolu"), BASH, {"command": command})
     if prepare_and_judge(run.session.scene, call).decision.verdict != "allow":
         return True
@@ -159,22 +159,22 @@ def _can_ask(run: Run) -> Ask:
     if here.screen_of(run) is not None:
         return lambda question: here.ask_person(run, question)
     if (ask := terminal_question()) is None:
-        raise UsageError("it asks before it does anything, and nobody is at a terminal here")
+        raise UsageError("it needs your confirmation, and there is no terminal to ask at")
     return ask
 
 
-# ------------------------------------------------------------------ words
+# ------------------------------------------------------------------ text
 
 
 async def _draft(run: Run, instructions: str, changes: str, wish: str) -> str:
-    """What the session's own model writes, as it can be shown: nothing else is handed on."""
+    """A text drafted by the session's model, cleaned for display."""
     session, text = run.session, cut(changes)
     asked = f"{framed(sealed(text), text)}\n\n{wish}".strip()
     session.budget.begin()
-    with session.tape.inside():  # it is no part of the conversation
+    with session.tape.inside():  # not part of the conversation
         answer = await here.interruptible(run, side_question.ask(session, instructions, asked, purpose="draft"))
     if answer is None:
-        raise UsageError("the draft was interrupted: nothing was done")
+        raise UsageError("the draft was interrupted; nothing was done")
     fenced = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", answer, re.DOTALL)
     return visible((fenced[1] if fenced else answer).strip())[:LONGEST]
 

@@ -1,4 +1,4 @@
-"""/mcp: the servers of this session, what is wrong with them, and what can be done about it."""
+"""/mcp: shows the MCP servers of this session and their problems, and reconnects, disables or logs in."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ ALL = "all"
 
 
 async def mcp(run: Run, rest: str) -> Done:
-    """Alone the servers; with a name its tools and prompts, too; with a verb something is done about one."""
+    """Lists the servers; with a name shows one with its tools and prompts; with a verb acts on it."""
     servers = run.runtime.servers
     if servers is None:
         print("no MCP server is configured; `adderclaw mcp add` adds one")
@@ -58,7 +58,7 @@ async def _apply_verb(run: Run, servers: "Servers", verb: str, name: str) -> Non
 async def _login(run: Run, row: "Status") -> None:
     from adderclaw.terminal import mcp_login
 
-    async with here.line_by_line(run):  # an address to open is printed, and one may be pasted
+    async with here.line_by_line(run):  # prints a URL to open, and may read a pasted one
         failure = await mcp_login.log_in(run.runtime, row.entry)
     if failure:
         raise UsageError(failure)
@@ -69,7 +69,7 @@ async def _logout(run: Run, servers: "Servers", row: "Status") -> None:
     from adderclaw.terminal import mcp_login
 
     print(visible(await mcp_login.log_out(run.runtime, row.entry)))
-    if row.state == "ready":  # what it was let in with is gone
+    if row.state == "ready":  # its login is gone
         await servers.connection(row.entry.name).anew()
 
 

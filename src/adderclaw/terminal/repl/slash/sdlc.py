@@ -25,7 +25,7 @@ def _desk(run: Run) -> Desk:
 
 
 async def plan(run: Run, rest: str) -> Done:
-    """The plan and the phase; what is not `approve` is a task, which is planned in the mode plan."""
+    """Shows the plan and the phase, approves the plan, or plans a task in plan mode."""
     store, conversation = run.session.store, run.session.conversation_id
     if rest not in ("", "approve"):
         permission_updates.apply(run.session, PermissionUpdate("setMode", "session", mode="plan"))
@@ -34,7 +34,7 @@ async def plan(run: Run, rest: str) -> Done:
         return
     draft = plans.last(store, conversation)
     if rest and draft is not None and draft.status == "draft":
-        if phases.shown(store, conversation) != "planning":  # it was drafted in plan mode
+        if phases.shown(store, conversation) != "planning":  # drafted in plan mode
             with store.write() as cursor:
                 phases.begin_planning(cursor, conversation, draft.id, by=_desk(run).by)
         _show(await to_thread(conversation_phase.approve, _desk(run), conversation, Seen("plan", draft.id)))
@@ -49,7 +49,7 @@ async def plan(run: Run, rest: str) -> Done:
 
 
 async def phase(run: Run, rest: str) -> Done:
-    """Where the conversation stands, or its way into another phase; `done` is asked about, with the report."""
+    """Shows the phase, or moves to another one; `done` shows the report and asks first."""
     desk, conversation = _desk(run), run.session.conversation_id
     if not rest:
         for line in status_lines(await to_thread(conversation_phase.status, desk, conversation)):
@@ -65,15 +65,15 @@ async def phase(run: Run, rest: str) -> Done:
 
 
 async def _prove(run: Run, desk: Desk, conversation: str) -> None:
-    """The tests of the plan, in a run of their own; the conversation stays in `test`, whatever comes of them."""
+    """Runs the tests of the plan in a separate run; the conversation stays in `test` whatever the outcome."""
     if not coverage.has_criteria(desk, conversation):
         return
-    print("tests are generated from the plan, and run: this takes a while")
+    print("generating and running tests from the plan; this takes a while")
     options = run.runtime.options
     try:
         proof = await to_thread(coverage.run, options.config_file, desk.workspace, conversation, "repl")
     except AdderClawError as error:
-        print(f"note: no test was run: {visible(str(error))}; `adderclaw sdlc test` does it")
+        print(f"note: no test was run: {visible(str(error))}; run them with `adderclaw sdlc test`")
         return
     reason = f": {proof['reason']}" if proof["reason"] else ""
     print(visible(f"tests {proof['outcome']}: {proof['answer']}{reason}"))
@@ -82,7 +82,7 @@ async def _prove(run: Run, desk: Desk, conversation: str) -> None:
 async def _approve(run: Run, desk: Desk, conversation: str) -> dict[str, object]:
     seen = conversation_phase.waits(desk, conversation)
     if here.screen_of(run) is None and terminal_question() is None:
-        raise AdderClawError("the report has to be approved by the operator, and nobody is at a terminal here")
+        raise AdderClawError("the operator must approve the report, and there is no terminal to ask at")
     for line in conversation_phase.shown(desk, conversation, seen):
         print(visible(line))
     if (await here.ask_person(run, "Approve this report? [y/N] ") or "").strip().lower() not in ("y", "yes"):

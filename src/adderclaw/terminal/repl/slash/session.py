@@ -1,4 +1,4 @@
-"""Commands about what this session has and may do: context, permissions, tasks, sandbox, terminal."""
+"""Commands about what this session uses and may do: context, permissions, tasks, sandbox, terminal."""
 
 import os
 
@@ -16,7 +16,7 @@ BEHAVIOURS = ("allow", "ask", "deny")
 
 
 def context(run: Run, _rest: str) -> Done:
-    """What the next request is made of; sizes are estimates, the window is the model's."""
+    """Shows what the next request consists of; sizes are estimates."""
     session = run.session
     parts = context_parts(session)
     limit = session.provider.capabilities().context_tokens
@@ -32,7 +32,7 @@ def _share(tokens: int, limit: int | None) -> str:
 
 
 async def usage(run: Run, rest: str) -> Done:
-    """This session's part, then the table of `adderclaw usage`."""
+    """Prints this session's usage, then the table of `adderclaw usage`."""
     if not rest:
         budget = run.session.budget
         cost = "unknown" if budget.cost is None else f"${budget.cost:.4f}"
@@ -67,7 +67,7 @@ def _change_rule(run: Run, rest: str) -> None:
     what, _, rule = rest.partition(" ")
     rule = rule.strip()
     if what not in (*BEHAVIOURS, "remove") or not rule:
-        raise UsageError(f"{rest!r}: it takes allow, ask, deny or remove, and a rule such as Bash(git log:*)")
+        raise UsageError(f"{rest!r}: expected allow, ask, deny or remove, and a rule such as Bash(git log:*)")
     update = grant((rule,), "session")
     if what != "remove":
         target = permission_updates.apply(run.session, replace(update, behavior=what))
@@ -87,7 +87,7 @@ async def tasks(run: Run, rest: str) -> Done:
     known = run.session.scene.kit.tasks
     verb, _, named = rest.partition(" ")
     if verb not in ("", "stop") or bool(named.strip()) != (verb == "stop"):
-        raise UsageError(f"{rest!r}: it takes nothing, or `stop ID`")
+        raise UsageError(f"{rest!r}: expected nothing or `stop ID`")
     if verb:
         task = known.find(named.strip()) if known is not None else None
         if known is None or task is None:
@@ -112,7 +112,7 @@ def sandbox(run: Run, _rest: str) -> Done:
 
 
 def diff(run: Run, _rest: str) -> Done:
-    """What this conversation changed on disk, as the checkpoints have it."""
+    """Shows what this conversation changed on disk, from the checkpoints."""
     from adderclaw.agent.legacy import rewind
     from adderclaw.terminal.repl.changes import show_changes
 
@@ -120,13 +120,13 @@ def diff(run: Run, _rest: str) -> Done:
 
 
 def copy(run: Run, rest: str) -> Done:
-    """The last answer, or the one before that, to the clipboard of the terminal."""
+    """Copies the last answer, or the Nth from the end, to the terminal's clipboard."""
     from base64 import b64encode
 
     from adderclaw.storage import transcript
 
     if rest and not (rest.isdecimal() and int(rest) > 0):
-        raise UsageError(f"{rest!r}: it takes a number; 1 is the last answer")
+        raise UsageError(f"{rest!r}: expected a number; 1 is the last answer")
     session = run.session
     entries = transcript.live(transcript.entries(session.store, session.session_id))
     texts = [transcript.text_of(entry.payload) for entry in entries if entry.entry_type == "assistant"]
@@ -141,11 +141,11 @@ def copy(run: Run, rest: str) -> Done:
         return
     screen.app.output.write_raw(f"\x1b]52;c;{b64encode(text.encode()).decode()}\x07")
     screen.app.output.flush()
-    print(f"{len(text):,} characters were given to the terminal's clipboard")
+    print(f"copied {len(text):,} characters to the terminal's clipboard")
 
 
 async def bug(run: Run, rest: str) -> Done:
-    """A report in a file: nothing is sent anywhere."""
+    """Writes a report to a file; nothing is sent anywhere."""
     from adderclaw import __version__
     from adderclaw.terminal import export
 

@@ -1,4 +1,4 @@
-"""Commands that change what the session works with: model, login, directories."""
+"""Commands that change the model, logins and directories of the session."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ EFFORT_WORDS = ("auto", *EFFORTS)
 
 
 def effort(run: Run, rest: str) -> Done:
-    """Alone it shows the level; `auto` leaves it to the entry, and then to the vendor."""
+    """Shows or sets the level; `auto` uses the entry's level, else the vendor's."""
     session = run.session
     if rest and rest not in EFFORT_WORDS:
         raise UsageError(f"{rest!r} is not an effort level: use auto or one of {', '.join(EFFORTS)}")
@@ -51,7 +51,7 @@ async def login(run: Run, rest: str) -> Done:
     from adderclaw.terminal import provider_login
 
     name = provider_login.chosen_provider(rest or None, run.session.config)
-    async with here.line_by_line(run):  # an address to open is printed, and a code is read
+    async with here.line_by_line(run):  # prints a URL to open, and reads a code
         storage = await provider_login.log_in_to(run.runtime.credentials, name, "auto")
     print(f"logged in to {visible(name)}; kept in {storage}")
 
@@ -64,22 +64,22 @@ async def logout(run: Run, rest: str) -> Done:
         print(complaint, file=sys.stderr)
     if name != run.session.provider.name:
         return None
-    print("the conversation's own provider was logged out of: it ends here")
+    print("you logged out of this conversation's provider, so it ends here")
     run.session.ends_with = "logout"
     return "leave"
 
 
 async def add_dir(run: Run, rest: str) -> Done:
-    """Let the session work in one more directory, until it ends."""
+    """Lets the session work in one more directory until it ends."""
     from adderclaw.agent.tool_call import permission_updates
     from adderclaw.config.paths import followed
     from adderclaw.config.permissions import PermissionUpdate
 
     path = followed(os.path.expanduser(rest)) if rest else ""
     if not os.path.isdir(path):
-        raise UsageError(f"{rest!r} is no directory: /add-dir PATH takes one that is there")
+        raise UsageError(f"{rest!r} is not a directory: /add-dir needs an existing one")
     session = run.session
-    # a link is judged by both its names; what `..` after a link means, only the real one says
+    # a link is judged by both its names; `..` after a link is resolved by the real path
     named = os.path.abspath(os.path.expanduser(rest))
     named = named if followed(named) == path else path
     permission_updates.apply(session, PermissionUpdate("addDirectories", "session", directories=[named]))
