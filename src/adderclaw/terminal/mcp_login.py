@@ -10,7 +10,7 @@ from adderclaw.terminal.operators import STDIN
 
 
 async def log_in(runtime: Runtime, entry: Entry) -> str:
-    """Log in to a server and connect to it; why that failed, or nothing."""
+    """Logs in to a server and connects to it; returns why that failed, or nothing."""
     from adderclaw.agent.run.start import helpers_path
     from adderclaw.models.credentials.login_flows import has_browser, open_page
     from adderclaw.models.credentials.loopback import listening
@@ -46,7 +46,7 @@ async def log_in(runtime: Runtime, entry: Entry) -> str:
 
 
 async def log_out(runtime: Runtime, entry: Entry) -> str:
-    """Forget a login; what came of it."""
+    """Forgets a login and returns a message about it."""
     from adderclaw.tools.mcp.oauth import place_of
 
     forgotten = await runtime.credentials.logins().forget(place_of(entry))

@@ -1,4 +1,4 @@
-"""The operator's own hand on the notes: shown, changed, confirmed, forgotten."""
+"""Notes as the operator manages them: show, change, confirm, forget."""
 
 import os
 import subprocess
@@ -13,11 +13,11 @@ from adderclaw.terminal import editor
 from adderclaw.tools.memory import MAX_VALUE, MemoryWriteArguments, unfit
 
 SHOWN = 200
-"""Notes in one list."""
+"""How many notes one list shows."""
 
 
 def note_line(note: Memory) -> str:
-    """One note, as a line that shows where it holds and who has not seen it."""
+    """One note as a line, with its scope and whether it is confirmed."""
     marks = [] if note.project is not None else ["all projects"]
     marks += [] if note.confirmed else ["not confirmed"]
     mark = f" ({', '.join(marks)})" if marks else ""
@@ -25,7 +25,7 @@ def note_line(note: Memory) -> str:
 
 
 def require_note(store: Store, key: str, project: str | None) -> Memory:
-    """The note of that key, or an error with those that come near."""
+    """The note with this key. Raises UsageError with similar keys if there is none."""
     if (note := memory.get(store, key, project)) is not None:
         return note
     near = [keys.key for keys in memory.find(store, key, 5, project)]
@@ -42,7 +42,7 @@ def store_note(store: Store, key: str, value: str, project: str | None) -> None:
 
 
 def confirm_note(store: Store, key: str, project: str | None) -> Memory:
-    """From now on later prompts have it."""
+    """Confirms a note, so that later prompts contain it."""
     note = require_note(store, key, project)
     store_note(store, note.key, note.content, note.project)
     return note
@@ -74,12 +74,14 @@ def forget_conversation(store: Store, id: str) -> None:
     with store.write() as cursor:
         retention.forget(store, cursor, id)
         tape.remove_unused_texts(cursor)
-        cursor.execute("INSERT INTO transcript_fts(transcript_fts) VALUES ('optimize')")  # drops the words themselves
+        cursor.execute(
+            "INSERT INTO transcript_fts(transcript_fts) VALUES ('optimize')"
+        )  # removes the deleted words from the index
     store.read("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def edit_text(text: str) -> str | None:
-    """The text as the operator's editor leaves it; None where nothing was changed."""
+    """Opens the text in the operator's editor; returns the new text, or None if unchanged."""
     command = editor.command()
     with tempfile.TemporaryDirectory(prefix="adderclaw-note-") as folder:
         path = os.path.join(folder, "note.txt")

@@ -1,4 +1,4 @@
-"""Operators at the command line: a person who answers a line, their own hand, or nobody."""
+"""Operators at the command line: a person who answers questions in lines, or who runs a call by hand."""
 
 import asyncio
 import os
@@ -21,17 +21,17 @@ from adderclaw.core.redaction import visible
 
 
 class Terminal:
-    """Asks on stderr and reads a line of stdin: empty or the end of it denies.
+    """Asks on stderr and reads a line from stdin. An empty line or the end of input denies.
 
-    A person's line begins with yes or no and may go on with a comment. What is piped may be meant for somebody else, so
-    that a line of it is an answer and nothing more, or it denies this and all that would be asked after it (X-79).
+    A person's line starts with yes or no, and a comment may follow. Piped input may be meant for something else:
+    a line that is not exactly an answer denies this question and all later ones.
     """
 
     def __init__(self) -> None:
         self._piped_else = False
-        """Whether something else than an answer was piped: nobody is asked any more."""
+        """Whether piped input was not an answer; then no more questions are asked."""
         self._turn = asyncio.Lock()
-        """Several sessions may ask; a person answers one question after the other."""
+        """Questions of several sessions are asked one at a time."""
 
     @property
     def at_terminal(self) -> bool:
@@ -95,7 +95,7 @@ class Terminal:
 
 
 async def ask_line(question: str) -> str | None:
-    """The line that answers a question; what was typed before the question was there counts for nothing."""
+    """Asks a question and reads a line; ignores what was typed before the question appeared."""
     STDIN.discard_typed()
     print(question, end="", file=sys.stderr, flush=True)
     try:
@@ -106,12 +106,12 @@ async def ask_line(question: str) -> str | None:
 
 
 def terminal_question() -> Ask | None:
-    """The person at the terminal, or None where nobody can be asked."""
+    """Asks the person at the terminal; None if there is no terminal."""
     return ask_line if STDIN.is_terminal else None
 
 
 async def _reply(question: Question) -> str | None:
-    """What a person says to one question: options by number or label, or their own words."""
+    """A person's reply to one question: options by number or label, or free text."""
     lines = [f"Question ({_line(question.header)}): {_line(question.question)}"]
     for number, option in enumerate(question.options, 1):
         description = f": {_line(option.description)}" if option.description else ""
@@ -126,7 +126,7 @@ async def _reply(question: Question) -> str | None:
 
 
 def reply_values(question: Question, line: str) -> str:
-    """The labels that a line chooses, by number or name; else the line itself."""
+    """The labels chosen by number or name; otherwise the line itself."""
     labels = {str(number): option.label for number, option in enumerate(question.options, 1)}
     labels |= {option.label.lower(): option.label for option in question.options}
     words = [word.strip().lower() for word in line.split(",")] if question.multi else [line.lower()]
@@ -145,7 +145,7 @@ def _line(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """A text whose further lines cannot be taken for ours."""
+    """Indents all lines after the first, so that they cannot pass for lines of this program."""
     return text.replace("\n", "\n      | ")
 
 
@@ -161,7 +161,7 @@ class OperatorAtWork:
 
 
 class StdinLines:
-    """Lines of a descriptor, read without a thread, so that a signal is heard while a person thinks."""
+    """Reads lines from a descriptor without a thread, so that signals are handled while waiting."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -172,7 +172,7 @@ class StdinLines:
         return os.isatty(self._descriptor)
 
     def discard_typed(self) -> None:
-        """Forget what a person typed ahead; what is piped stays."""
+        """Discards what a person typed ahead; piped input stays."""
         if self.is_terminal:
             import termios
 
@@ -195,7 +195,7 @@ class StdinLines:
         try:
             loop.add_reader(self._descriptor, lambda: ready.done() or ready.set_result(None))
         except PermissionError:
-            return os.read(self._descriptor, 65536)  # a plain file: it never makes us wait
+            return os.read(self._descriptor, 65536)  # reading a plain file never blocks
         try:
             await ready
             return os.read(self._descriptor, 65536)

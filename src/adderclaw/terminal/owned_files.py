@@ -1,4 +1,4 @@
-"""How it is known that this program made a file: by what is in it; in a home that is proved so, by its exact name."""
+"""Decides whether this program created a file: by its content; in a proven home, by its exact name."""
 
 import contextlib
 import json

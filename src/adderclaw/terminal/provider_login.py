@@ -22,7 +22,7 @@ async def log_in_to(sources: Sources, name: str, method: Method) -> str:
 
 
 async def log_out_of(sources: Sources, names: list[str]) -> dict[str, str]:
-    """Out of each; what went wrong by name. A login is forgotten even if it could not be revoked."""
+    """Logs out of each and returns the problems by name. A login is forgotten even if it could not be revoked."""
     wrong: dict[str, str] = {}
     logins = sources.logins()
     for name in names:
@@ -40,7 +40,7 @@ async def log_out_of(sources: Sources, names: list[str]) -> dict[str, str]:
 
 
 def chosen_provider(provider: str | None, now: Config) -> str:
-    """The named provider; else the default one, or the only one that has an authorization server."""
+    """The named provider; otherwise the default one, or the only one with an authorization server."""
     servers = now.auth.oauth
     if provider is None:
         only = next(iter(servers)) if len(servers) == 1 else None

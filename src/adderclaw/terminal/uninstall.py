@@ -1,4 +1,4 @@
-"""Lists what this program made on this machine, and removes it; what is not proved to be its own is named and left."""
+"""Lists and removes what this program created on this machine; files not proved to be its own are listed and kept."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ class Item(NamedTuple):
 class UninstallList(NamedTuple):
     items: list[Item]
     left: list[str]
-    """What is named and left, with how to remove it."""
+    """Items that are kept, with how to remove them."""
     program: installation.Installed
     really: bool
 
@@ -190,7 +190,7 @@ def _removed(item: Item, remove: Remove, really: bool) -> Item:
     return item._replace(removed=True)
 
 
-# ------------------------------------------------------------------ what is not ours to remove
+# ------------------------------------------------------------------ files of others
 
 
 def _items_left_behind(home: str) -> Iterator[str]:

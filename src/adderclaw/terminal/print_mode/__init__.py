@@ -1,4 +1,4 @@
-"""Print mode: a message answered as text or as one result object; as a stream of messages in the modules here."""
+"""Print mode: answers a message as text or as one result object; the modules here do the same as a stream."""
 
 import asyncio
 import sys
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 FALLBACK = "with-fallback"
-"""The entry of providers.models that `--fallback-model` makes."""
+"""The entry of providers.models that `--fallback-model` creates."""
 
 
 class Reports:
@@ -48,7 +48,7 @@ class Reports:
         return [{"option": option, "reason": reason} for option, reason in self.by_option.items()]
 
     def new(self) -> list[Json]:
-        """Those that the client has not been told of yet."""
+        """Reports not yet sent to the client."""
         unsent = self.as_json()[self.sent :]
         self.sent += len(unsent)
         return unsent
@@ -56,25 +56,25 @@ class Reports:
 
 @record
 class PrintOptions:
-    """What flags want of a session once it is open."""
+    """What the flags ask of an open session."""
 
     system: str | None = None
-    """In place of the usual system prompt."""
+    """Replaces the usual system prompt."""
     append: str = ""
-    """After it."""
+    """Text appended to the system prompt."""
     shape: "Shape | None" = None
-    """Of the answer."""
+    """The JSON Schema of the answer."""
     by_name: bool = True
-    """The message may call a skill or a command; what was only piped in does not."""
+    """Whether the message may call a skill or a command; piped input may not."""
     max_turns: int = 0
-    """Replies of the model, where a flag limits them: who is told that they are used up is told of that flag."""
+    """The limit on model replies set by a flag; the message about reaching it names that flag."""
     aloud: bool = False
-    """Warnings are said on stderr, without the rest of the log."""
+    """Whether warnings are printed on stderr, without the rest of the log."""
     reports: Reports = field(default_factory=lambda: Reports(quiet=True))
-    """What was asked for and has no effect."""
+    """Requested options without effect."""
 
     def check_media(self, session: Session, attached: Attached) -> None:
-        """Report pictures and documents that the model cannot take: it is told only that there was one."""
+        """Reports pictures and documents that the model cannot read: it only sees that there was one."""
         if not attached.media:
             return
         from adderclaw.config.model_facts.catalogue import facts_of
@@ -89,7 +89,7 @@ class PrintOptions:
                 self.reports.add(f"{kind} in a message", why)
 
     def check_thinking(self, session: Session) -> None:
-        """Report a choice of which the model is told nothing."""
+        """Reports a thinking setting that the model does not support."""
         if session.thinking.is_open or session.thinking.is_off:
             return
         from adderclaw.config.model_facts.catalogue import first_of
@@ -101,7 +101,7 @@ class PrintOptions:
             self.reports.add("--effort, --thinking", f"the model {served.model} has no such setting")
 
     def prompt(self, session: Session) -> None:
-        """Give a session its prompt."""
+        """Sets the prompt of a session."""
         self.check_thinking(session)
         if self.system is not None:
             tools, root = session.scene.offered.values(), session.scene.context.workspace.root
@@ -114,7 +114,7 @@ class PrintOptions:
             self.shape.ask(session)
 
     def listen(self, runtime: Runtime) -> None:
-        """Before the run is opened, so that nothing is missed."""
+        """Listens to warnings. Called before the run is opened, so that none is missed."""
         if self.aloud:
             runtime.bus.listen("warnings", _warn)
 
@@ -128,7 +128,7 @@ def _warn(record: EventRecord) -> None:
 async def run_turn_in_shape(
     run: Run, message: str, request: PrintOptions, on_delta: OnDelta = silent, attached: Attached = ALONE
 ) -> TurnResult:
-    """One turn, and its answer in the shape that is wanted."""
+    """Runs one turn and returns its answer in the requested shape."""
     if request.by_name and message.lstrip().startswith("/"):
         from adderclaw.agent.conversation.by_name import expanded
 
@@ -141,12 +141,12 @@ async def run_turn_in_shape(
 
 
 def unattended_operator(waits: float) -> Operator:
-    """Nobody is there to answer; but another process may, where the operator set a time for it."""
+    """The operator of an unattended run: denies, or waits for another process if an approval timeout is set."""
     return Nobody(waits=waits > 0)
 
 
 def hold(options: Options, again: Resume | None, message: str, request: PrintOptions, *, as_json: bool) -> int:
-    """Open a run, answer the message, and end the run; the exit code."""
+    """Opens a run, answers the message and ends the run; returns the exit code."""
     runtime = start_agent(options)
     request.listen(runtime)
     operator = unattended_operator(runtime.config.security.approval_timeout_seconds)

@@ -1,4 +1,4 @@
-"""The program at the other end: the operator who is asked, whose hooks are called, and whose requests are served."""
+"""The client program: it is asked like an operator, its hooks are called, and its requests are served."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from adderclaw.terminal.print_mode.stream import Stream
 
 
 class Client:
-    """What the client said at the beginning, and what it is asked later."""
+    """The client: what it set in `initialize`, and questions to it."""
 
     def __init__(self, link: Link, flags: Json, begun: Json, reports: Reports) -> None:
         self._link, self._given, self._begun = link, flags, begun
@@ -31,12 +31,12 @@ class Client:
         self.note_prompt: Callable[[str], None] = lambda _uuid: None
         """Called with the uuid of a message before its turn."""
         self.asks = flags.get("permission_prompt_tool") == "stdio" and flags.get("permission_prompts") != "none"
-        """It wants to be asked where a person would be."""
+        """Whether the client answers questions that a person would be asked."""
 
     # ------------------------------------------------------------------ at the beginning
 
     def flags(self) -> Json:
-        """The flags, with what `initialize` says in place of one or beside it."""
+        """The flags, overridden or extended by the fields of `initialize`."""
         flags, begun = dict(self._given), self._begun
         read_initialize(begun, self._reports)
         own = {name: {"type": "sdk", "name": name} for name in _names(begun, "sdkMcpServers")}
@@ -58,7 +58,7 @@ class Client:
         return flags
 
     def options(self, options: Options, flags: Json) -> Options:
-        """With the client's hooks and servers."""
+        """Adds the client's hooks and servers to the options."""
         from adderclaw.terminal.legacy.print_options import mcp_servers
 
         servers = mcp_servers(flags.get("mcp_config", ()))
@@ -72,7 +72,7 @@ class Client:
         return Bridge(self._link, name)
 
     def print_options(self, request: PrintOptions) -> PrintOptions:
-        """With what `initialize` says of the prompt."""
+        """The print options with the prompt fields of `initialize`."""
         system, append = self._begun.get("systemPrompt"), self._begun.get("appendSystemPrompt")
         if system is not None:
             request = replace(request, system=_prompt_of(system))
@@ -85,7 +85,7 @@ class Client:
         return request if append is None else replace(request, append=append)
 
     def greeting(self, run: Run) -> Json:
-        """What `initialize` is answered."""
+        """The response to `initialize`."""
         from adderclaw.tools.control import definitions
 
         begun, kit = self._begun, run.session.scene.kit
@@ -120,7 +120,7 @@ class Client:
         }
 
     def entitle(self, run: Run) -> None:
-        """Give a new conversation the title of `initialize`."""
+        """Sets the title from `initialize` on a new conversation."""
         title = self._begun.get("title")
         if (
             isinstance(title, str)
@@ -131,7 +131,7 @@ class Client:
                 transcript.entitle(cursor, run.session.conversation_id, title.strip()[:200])
 
     def serve(self, run: Run, stream: Stream) -> None:
-        """Answer its requests from here on."""
+        """Starts serving the client's requests."""
         self._stream = stream
         requests = Requests(run, stream, can_bypass=bool(self._given.get("allow_bypass")))
         self._link.serve(requests.table())
@@ -165,7 +165,7 @@ class Client:
         return Answer(approved=False, by="operator", comment=message)
 
     async def ask(self, request: QuestionRequest) -> Answer:
-        """Questions go the way of permissions: the answers are in the input that comes back."""
+        """Asks questions as a permission request; the answers are in the returned input."""
         asked = [
             {
                 "question": question.question,
@@ -186,7 +186,7 @@ class Client:
 
 
 BOUNDARY = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__"
-"""An element of a system prompt that only tells a cache where to cut."""
+"""An element of a system prompt that only marks a cache boundary."""
 
 
 def _prompt_of(system: object) -> str:
@@ -222,7 +222,7 @@ def _tables(begun: Json, name: str) -> list[Json]:
 
 
 def _apply_policy(flags: Json, server: str, config: object) -> None:
-    """The permission policy of a client for the tools of its own server, as rules."""
+    """Adds a client's permission policy for the tools of its own server as rules."""
     from adderclaw.config.servers import slug
     from adderclaw.tools.mcp.definitions import tool_name
 
@@ -255,7 +255,7 @@ def _question(request: ApprovalRequest) -> Json:
 
 
 def _allowed(reply: Json) -> Answer:
-    """A yes, with what it changes: whatever that is, it is decoded and judged before anything runs."""
+    """The answer "allow" with its changes, which are decoded and judged before anything runs."""
     updated: Any = reply.get("updatedInput")
     updates: Any = reply.get("updatedPermissions") or []
     if updated is not None and not isinstance(updated, dict):
@@ -286,7 +286,7 @@ def _replies(updated: object, questions: set[str]) -> Replies | None:
 
 
 def _hooks(settings: object) -> tuple[Json, ...]:
-    """The hooks of `initialize`: event → matchers, each with the ids of its callbacks."""
+    """The hooks of `initialize`: the matchers of each event with the ids of their callbacks."""
     if settings is None:
         return ()
     from adderclaw.tools.hooks.catalogue import EVENTS

@@ -1,4 +1,4 @@
-"""The client on stdin and stdout: its messages and requests in, ours out, each answer matched to what was asked."""
+"""The link to the client on stdin and stdout: messages and requests both ways, with responses matched to requests."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from adderclaw.terminal.print_mode import user_message
 from adderclaw.terminal.print_mode.user_message import UserMessage
 
 MOST_MESSAGES = 1_000
-"""Messages that wait for their turn."""
+"""How many messages can be queued."""
 
 REFUSED: Mapping[str, str] = {
     "mcp_set_servers": "MCP servers are named at the start (mcpServers)",
@@ -30,14 +30,14 @@ REFUSED: Mapping[str, str] = {
     "get_usage": "each result has the usage of its turn",
     "get_session_cost": "each result has the total_cost_usd",
 }
-"""Requests of an SDK that are refused → what there is in their place."""
+"""Refused SDK requests, with the alternative to each."""
 
 type Handler = Callable[[Json], Awaitable[Json]]
 """A request's fields → what is answered."""
 
 
 class ClientGone(OSError):
-    """The client has closed its end: nobody is there to answer."""
+    """The client closed its end, so no answer will come."""
 
 
 class RequestRefused(Exception):
@@ -45,7 +45,7 @@ class RequestRefused(Exception):
 
 
 class Link:
-    """One client. What it sends that is no message of the protocol ends the conversation, with the reason."""
+    """One client. Anything it sends outside the protocol ends the conversation with the reason."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
@@ -57,20 +57,20 @@ class Link:
         self._messages: asyncio.Queue[UserMessage | None] = asyncio.Queue()
         self._begun: asyncio.Future[tuple[str, Json] | None] = asyncio.get_running_loop().create_future()
         self.handlers: dict[str, Handler] = {}
-        """Subtype of a request → who answers it."""
+        """The handler of each request subtype."""
         self._early: list[Json] = []
-        """Requests that came after `initialize`, while the session was being opened."""
+        """Requests received after `initialize` while the session was opening."""
         self.problem: AdderClawError | None = None
-        """What was wrong with what the client sent."""
+        """The protocol error of the client, if any."""
         self.failed: Callable[[], object] = lambda: None
         """Called when there is one."""
         self.is_over = False
-        """The client sends no more."""
+        """Whether the client has closed its end."""
 
     # ------------------------------------------------------------------ in
 
     async def read(self, reader: asyncio.StreamReader) -> None:
-        """Take line after line, up to the end of the input."""
+        """Handles the lines of the input until its end."""
         try:
             async for line in stdio.lines(reader, _at_once):
                 self._line += 1
@@ -109,7 +109,7 @@ class Link:
         elif kind == "control_response":
             self._answered(message.get("response"))
         elif kind == "control_cancel_request" or kind == "keep_alive":
-            pass  # what we are asked is answered at once
+            pass  # keep-alive: no answer needed
         else:
             raise UsageError(self._where(f"{str(kind)[:60]!r} is no type of message: user, control_request, …"))
 
@@ -136,7 +136,7 @@ class Link:
         task.add_done_callback(self._tasks.discard)
 
     def serve(self, handlers: "Mapping[str, Handler]") -> None:
-        """Serve requests from now on; first those that came too early."""
+        """Starts serving requests, beginning with those that arrived early."""
         self.handlers |= handlers
         early, self._early = self._early, []
         for message in early:
@@ -154,7 +154,7 @@ class Link:
         reply = cast(Json, response)
         waiting = self._asked.get(str(reply.get("request_id")))
         if waiting is None or waiting.done():
-            return  # an answer that came too late
+            return  # a late answer
         if reply.get("subtype") == "error":
             waiting.set_exception(RequestRefused(str(reply.get("error", ""))[:2_000]))
         else:
@@ -172,7 +172,7 @@ class Link:
         self._outbox.put({"type": "control_response", "response": {"subtype": "error", "request_id": id, "error": why}})
 
     async def ask(self, request: Json) -> Json:
-        """What the client answers; Refused where that is an error, Gone where it has left."""
+        """Sends a request and returns the client's answer. Raises RequestRefused or ClientGone."""
         if self.is_over:
             raise ClientGone("the client has closed its end")
         self._count += 1
@@ -190,16 +190,16 @@ class Link:
     # ------------------------------------------------------------------ what came
 
     async def begun(self) -> tuple[str, Json] | None:
-        """The id and the fields of `initialize`; None where the first message came without it."""
+        """The id and fields of `initialize`; None if the first message came without it."""
         return await asyncio.shield(self._begun)
 
     async def messages(self) -> AsyncGenerator[UserMessage]:
-        """What the user says, one after the other."""
+        """The user's messages in order."""
         while (message := await self._messages.get()) is not None and not self._left:
             yield message
 
     def leave(self) -> None:
-        """No further message is taken."""
+        """Stops accepting messages."""
         self._left = True
         self._messages.put_nowait(None)
 

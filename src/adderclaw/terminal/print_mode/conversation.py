@@ -1,4 +1,4 @@
-"""A conversation in stream-json: a message that was given, or all that a client sends, each with its result."""
+"""A stream-json conversation: answers one message, or every message a client sends, each with a result."""
 
 import asyncio
 import contextlib
@@ -24,18 +24,18 @@ from adderclaw.terminal.print_mode.stream import Stream
 from adderclaw.terminal.print_mode.user_message import UserMessage, join_messages
 
 DRAIN_SECONDS = 30.0
-"""How long a client that reads slowly is waited for at the end."""
+"""How long to wait at the end for a client that reads slowly."""
 CLOSED = "the client reads no more"
 ATTACHED_ALONE = "Look at what is attached."
-"""What is said with a picture or a document that came without words."""
+"""The text sent with a picture or document that came without text."""
 
 
 type Begin = Callable[[Json, PrintOptions], tuple[Options, PrintOptions]]
-"""The flags of a run → its options, and what is asked of its session."""
+"""Builds the options and print options of a run from its flags."""
 
 
 def hold(begin: Begin, again: Resume | None, print_options: PrintOptions, flags: Json, message: str | None) -> int:
-    """Answer the message, or all that come on stdin; the exit code."""
+    """Answers the message, or all messages on stdin; returns the exit code."""
     return asyncio.run(_hold(begin, again, print_options, flags, message))
 
 
@@ -110,7 +110,7 @@ async def _open(
 
 
 def _code(result: TurnResult) -> int:
-    """Of a conversation: a client that was told of a denial, or denied something itself, has been served."""
+    """The exit code of a conversation. A denial is no failure here: the client was told of it or made it."""
     return 0 if result.outcome == "denied" else exit_code(result)
 
 
@@ -170,14 +170,14 @@ class _Talk:
         )
 
     def _begin_turn(self) -> None:
-        """The init message, and after it what was asked for and has no effect, each once."""
+        """Sends the init message, then each option without effect once."""
         reports, lines = self._wanted.reports, self._stream.lines
         self._outbox.put(lines.init({"options_without_effect": reports.as_json()} if reports.by_option else {}))
         for row in reports.new():
             self._outbox.put(lines.no_effect(row))
 
     async def watch(self) -> None:
-        """A client that closes its end wants no more."""
+        """Ends the conversation when the client closes its end."""
         await self._outbox.gone.wait()
         self._leave(CLOSED)
 
@@ -186,6 +186,6 @@ class _Talk:
         self._stream.interrupt(why or "the client sent what is no message")
 
     def show(self, report: Report) -> None:
-        """A turn that a signal ended has its result, too."""
+        """Sends the result, also of a turn ended by a signal."""
         if report.result.signal:
             self._stream.end(report.result)

@@ -1,4 +1,4 @@
-"""Options of an SDK that change nothing here: the client is told of each once, and never loses one silently."""
+"""SDK options without effect here. The client is told of each once, so that none is ignored silently."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -25,7 +25,7 @@ FIELDS: Mapping[str, str] = {
     "forwardSubagentText": "the messages of subagents are not sent; `adderclaw replay RUN` shows them",
     "supportedDialogKinds": "no dialog is sent; questions come as can_use_tool",
 }
-"""Fields of `initialize` without effect → why."""
+"""Fields of `initialize` without effect, with the reason."""
 MESSAGE_FIELDS: Mapping[str, str] = {
     "priority": "messages are answered in the order in which they come",
     "parent_tool_use_id": "a message goes to the main conversation",
@@ -47,12 +47,12 @@ VARIABLES: Mapping[str, str] = {
     "CLAUDE_CODE_QUESTION_OPTIONAL_DESCRIPTIONS": "questions have their usual form",
     "CLAUDE_AGENT_SDK_CLIENT_APP": "requests to a model carry no name of the client",
 }
-"""Environment variables that an SDK sets for an option → why they have no effect."""
+"""Environment variables that an SDK sets for an option, with the reason why they have no effect."""
 AUTO = "no model decides about calls here; what the mode default asks about is asked about"
 
 
 def read_initialize(begun: Json, reports: Reports) -> None:
-    """Reports what an `initialize` request asks for in vain."""
+    """Reports the fields of an `initialize` request that have no effect."""
     for name, value in begun.items():
         if name not in APPLIED and value not in (None, False, "", [], {}):
             reports.add(f"initialize.{name}"[:80], FIELDS.get(name, "AdderClaw does not know this field"))

@@ -1,4 +1,4 @@
-"""What a client may ask for while the conversation goes on."""
+"""The control requests a client may send during a conversation."""
 
 import os
 from functools import partial
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 FLAG_SETTINGS = frozenset({"model", "effortLevel", "permissions"})
-"""Settings that can be changed in a session that runs."""
+"""Settings that can be changed in a running session."""
 
 
 class Requests:
@@ -31,13 +31,13 @@ class Requests:
         self._run, self._stream = run, stream
         self._can_bypass = can_bypass or run.session.config.permissions.defaultMode == "bypassPermissions"
         self._prompts: dict[str, int] = {}
-        """Message of the client → its place in the transcript."""
+        """The transcript position of each client message."""
 
     def table(self) -> "dict[str, Handler]":
         return {name: partial(handle, self) for name, handle in HANDLERS.items()}
 
     def note_prompt(self, uuid: str) -> None:
-        """The message with this name is about to become the next entry of the transcript."""
+        """Records that this message becomes the next entry of the transcript."""
         self._prompts[uuid] = transcript.next_sequence(self._run.session.store, self._run.session.session_id)
 
     async def reload(self, _request: Json) -> Json:
@@ -81,12 +81,12 @@ class Requests:
             model = f"{chosen.provider}/{chosen.model}"
         if not isinstance(model, str):
             raise UsageError("the model is a text: its name, or an entry of providers.models")
-        async with self._stream.free:  # a turn goes on with the model that it began with
+        async with self._stream.free:  # a turn keeps the model it started with
             await self._run.switch(model)
         return {"model": self._run.session.model}
 
     async def apply_settings(self, request: Json) -> Json:
-        """All of them, or none: a setting that cannot be changed now is named."""
+        """Applies all settings or none; the error names one that cannot be changed."""
         settings: Any = request.get("settings")
         if not isinstance(settings, dict):
             raise UsageError("apply_flag_settings: settings is an object")
@@ -114,7 +114,7 @@ class Requests:
         return {}
 
     async def set_thinking(self, request: Json) -> Json:
-        """A number of tokens; 0 is none, null what the session began with."""
+        """Sets the thinking tokens; 0 turns thinking off, null restores the initial setting."""
         tokens: Any = request.get("max_thinking_tokens")
         session = self._run.session
         if request.get("thinking_display") is not None:
@@ -150,7 +150,7 @@ class Requests:
         return self._run.runtime.servers
 
     def _server(self, request: Json) -> str:
-        """The server that a client names as it gave it."""
+        """The server with the name that the client uses for it."""
         name = str(request.get("serverName", ""))
         names = [row.entry.name for row in self._servers().status() if name in (row.entry.name, row.entry.given)]
         if not names:
@@ -257,11 +257,11 @@ HANDLERS: "dict[str, Callable[[Requests, Json], Awaitable[Json]]]" = {
     "list_models": Requests.list_models,
     "get_binary_version": Requests.version,
 }
-"""Subtype of a request → who answers it."""
+"""The handler of each request subtype."""
 
 
 def models_of(run: Run) -> list[Json]:
-    """The model in use, and those of the other entries."""
+    """The current model and those of the other entries."""
     from adderclaw.config.model_facts import found_keys
 
     now = run.session.config

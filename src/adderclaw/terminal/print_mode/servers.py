@@ -1,4 +1,4 @@
-"""MCP servers that live in the client: their messages travel inside of control requests."""
+"""MCP servers inside the client: their messages are carried by control requests."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,7 +17,7 @@ type Inward = MemoryObjectSendStream[SessionMessage | Exception]
 
 
 class Bridge:
-    """A transport of the SDK's client; it can be entered anew when the connection was lost."""
+    """A transport for the MCP client, which can be reopened after the connection is lost."""
 
     def __init__(self, link: Link, name: str) -> None:
         self._link, self._name = link, name
@@ -51,7 +51,7 @@ async def _speak(link: Link, name: str) -> AsyncGenerator[TransportStreams]:
 async def _forward(
     link: Link, name: str, outward: MemoryObjectReceiveStream[SessionMessage], inward: Inward, tasks: Any
 ) -> None:
-    """Each message at once: a call that takes long holds up no other."""
+    """Forwards every message at once, so that a slow call does not block others."""
     async with outward:
         async for message in outward:
             body = message.message.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -59,7 +59,7 @@ async def _forward(
 
 
 async def _asked(link: Link, name: str, message: Json, inward: Inward) -> None:
-    """One message to the server; what it answers goes back where a request waits for it."""
+    """Sends one message to the server and returns its answer if it was a request."""
     try:
         reply = await link.ask({"subtype": "mcp_message", "server_name": name, "message": message})
     except (ClientGone, RequestRefused) as error:

@@ -1,4 +1,4 @@
-"""An answer of a wanted shape: asked for in words, checked, and mended once."""
+"""Structured answers: requested in the prompt, checked against a JSON Schema, retried once."""
 
 import json
 import re
@@ -38,12 +38,12 @@ class Shape:
             raise UsageError(f"--json-schema: it is no JSON Schema that can be checked: {why}")
 
     def ask(self, session: Session) -> None:
-        """Tell the model, in its prompt."""
+        """Adds the request for the shape to the prompt."""
         now = session.prompt
         session.prompt = prompt.made(f"{now.system}\n\n{ASKED.format(schema=canonical(self.schema))}", now.tools)
 
     async def parse(self, session: Session, result: TurnResult, on_delta: OnDelta) -> TurnResult:
-        """The result with the value in it; an answer that does not fit is asked for once more."""
+        """Parses the value of an answer; asks once more if it does not fit."""
         if result.outcome != "completed":
             return result
         if why := self._misfit(result.answer):
@@ -65,6 +65,6 @@ class Shape:
 
 
 def _without_fence(answer: str) -> str:
-    """Without the fence that models like to put around it."""
+    """The text without the Markdown fence that models often add."""
     fenced = FENCE.fullmatch(answer)
     return fenced[1] if fenced is not None else answer

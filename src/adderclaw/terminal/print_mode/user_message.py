@@ -1,4 +1,4 @@
-"""A message of the client: its words, and the pictures and documents that came with them."""
+"""Reads a message of the client: its text, pictures and documents."""
 
 import base64
 import binascii
@@ -15,7 +15,7 @@ from adderclaw.terminal.print_mode.lines import new_uuid
 from adderclaw.terminal.print_mode.no_effect import MESSAGE_FIELDS
 
 type Where = Callable[[str], str]
-"""A problem → the same with its line of the input."""
+"""Adds the line number of the input to a problem."""
 
 
 class UserMessage(NamedTuple):
@@ -26,9 +26,9 @@ class UserMessage(NamedTuple):
     """The client's own name for the message, or a new one."""
     attached: Attached = ALONE
     verbatim: bool = False
-    """A `/` at its beginning calls no skill and no command."""
+    """Whether a leading `/` is plain text and calls no skill or command."""
     asks: bool = True
-    """Whether it is answered; otherwise it goes to the model with the next message that is."""
+    """Whether it is answered; otherwise it is sent together with the next answered message."""
     ignored: tuple[str, ...] = ()
     """Fields of the message that have no effect."""
     problem: str = ""
@@ -36,11 +36,11 @@ class UserMessage(NamedTuple):
 
 
 class _Unusable(Exception):
-    """A block that the protocol knows, and that cannot be sent to a model here."""
+    """A valid block that cannot be sent to a model here."""
 
 
 def read_user_message(message: Json, where: Where) -> UserMessage:
-    """UsageError for anything that is not a message of the protocol."""
+    """Reads a user message. Raises UsageError if it is not a message of the protocol."""
     body: Any = message.get("message")
     content: Any = cast(Json, body).get("content") if isinstance(body, dict) else None
     message_id: Any = message.get("uuid")
@@ -67,7 +67,7 @@ def read_user_message(message: Json, where: Where) -> UserMessage:
 
 
 def join_messages(before: list[UserMessage], message: UserMessage) -> UserMessage:
-    """A message with those that came before it and were not to be answered."""
+    """Joins a message with earlier ones that were not to be answered."""
     if not before:
         return message
     every = (*before, message)

@@ -176,7 +176,7 @@ class ScreenOperator:
         self.screen: Screen | None = None
         self._everywhere = everywhere
         self._turn = asyncio.Lock()
-        """Several sessions may ask; a person answers one question after the other."""
+        """Questions of several sessions are asked one at a time."""
 
     @property
     def at_terminal(self) -> bool:
