@@ -129,7 +129,7 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
         (("--spec", "SPEC.md", "--task", "x"), "each say what to run"),
         (("--max-iterations", "0"), "--max-iterations"),
         (("--input", "a=b"), "--input is only for an Agentfile or a SOP"),
-        (("--max-turns", "3"), "are for a task"),
+        (("--max-turns", "3"), "are only for a task"),
         (("--limit", "rounds=3"), "a specification --max-iterations"),
         (("empty-spec.md",), "is empty"),
         (("both-spec.md",), "both-spec.md is named like a specification but begins like a workflow: `--spec"),

@@ -163,8 +163,8 @@ def _last_warning(name: str, config: str | None) -> str:
         warnings = last_warnings(store)
     finally:
         store.close()
-    messages = (str(json.loads(detail).get("message", "")) for detail in warnings)
-    return next((message for message in messages if message.startswith(f"channels.webhook.{name}:")), "")
+    lines = (str(json.loads(detail).get("message", "")) for detail in warnings)
+    return next((line for line in lines if line.startswith(f"channels.webhook.{name}:")), "")
 
 
 def _require_channel(name: str, config: str | None) -> WebhookChannel:

@@ -109,7 +109,7 @@ class Link:
         elif kind == "control_response":
             self._answered(message.get("response"))
         elif kind == "control_cancel_request" or kind == "keep_alive":
-            pass  # keep-alive: no answer needed
+            pass  # requests are answered at once, so there is nothing to cancel
         else:
             raise UsageError(self._where(f"{str(kind)[:60]!r} is no type of message: user, control_request, …"))
 
