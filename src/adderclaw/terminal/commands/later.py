@@ -88,7 +88,7 @@ def _answer(
     if not chosen and not as_json:
         print("no changes are pending here")
     if as_json:
-        print_json([clean({"path": one["path"], "answer": word}) for one in done])
+        print_json([clean({"path": change["path"], "answer": word}) for change in done])
     else:
         verb = "accepted" if word == "kept" else f"moved to {os.path.join(home(), home_names.SET_ASIDE)}"
         for row in done:
