@@ -18,8 +18,8 @@ from adderclaw.core.types import Delta
 from adderclaw.models.providers import gemini_reply, openai_reply
 from adderclaw.models.providers.text_calls import TextCallFilter
 from adderclaw.models.providers.wire import Wire, endpoint
-from adderclaw.terminal.commands.agent import Shown
-from adderclaw.terminal.repl.markdown import Block, Look, Stream, drawn, last_part
+from adderclaw.terminal.one_shot import AnswerPrinter
+from adderclaw.terminal.repl.markdown import Block, RenderStyle, Stream, render, tail_lines
 from tests.rows import rows
 
 PIECE = 7
@@ -125,7 +125,7 @@ def test_the_thoughts_of_gemini_are_joined_once() -> None:
 
 
 def shown_in_lines(size: int) -> None:
-    shown = Shown()
+    shown = AnswerPrinter()
     with contextlib.redirect_stdout(io.StringIO()):
         for piece in pieces(filled("a word ", size)):
             shown(Delta("text", piece))
@@ -190,7 +190,7 @@ def test_the_terminal_parses_a_block_again_only_when_it_has_grown(name: str) -> 
         text = first + filled(unit, size)
         for piece in pieces(text):
             blocks += stream.feed(piece)
-        assert len(last_part(stream.rest).source) < 10_000
+        assert len(tail_lines(stream.rest).source) < 10_000
         blocks += stream.end()
         assert sum(len(block.source) for block in blocks) >= size
 
@@ -199,6 +199,6 @@ def test_the_terminal_parses_a_block_again_only_when_it_has_grown(name: str) -> 
 
 def test_what_arrives_in_a_long_fence_is_drawn_as_code() -> None:
     code = "```python\n" + "x = 1 # *not* emphasis " * 1_000
-    shown = drawn(last_part(Block(code)), Look(80, colours=False))
+    shown = render(tail_lines(Block(code)), RenderStyle(80, colours=False))
     assert shown.rstrip().endswith("x = 1 # *not* emphasis")
     assert len(shown) < 10_000

@@ -111,7 +111,7 @@ def asked(model: ScriptedModel, number: int) -> str:
 REFUSED = [
     ('GOAL g "x $who"\nRUN r USING g\nINPUT who\n', (), "the input 'who' is missing: give it with --input who=VALUE"),
     ('GOAL g "x"\nRUN r USING g\n', ("--input", "a=b"), "there is no input 'a' (inputs: none)"),
-    ('GOAL g "x"\nRUN r USING g\n', ("--input", "a"), "--input 'a': it takes NAME=VALUE"),
+    ('GOAL g "x"\nRUN r USING g\n', ("--input", "a"), "--input 'a': expected NAME=VALUE"),
     ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("-i", "a=1", "-i", "a=2"), "--input a: given twice"),
     ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("--input-file", "a=none"), "--input-file a: none: No such file"),
     ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("--input-file", "a=/dev/zero"), "is not an ordinary file"),

@@ -70,7 +70,7 @@ def test_on_a_screen_changes_that_are_no_longer_those_shown_are_not_committed(re
         (repository.workspace / "a.txt").write_text("three\n")
         git(repository, "add", "a.txt")
         terminal.press("y", "Enter")
-        terminal.wait("the changes are no longer those that were shown", gone="1. yes")
+        terminal.wait("the changes differ from those shown", gone="1. yes")
         assert len(messages(repository)) == 1
         terminal.write("/commit ")
         terminal.press("Enter")
@@ -115,7 +115,7 @@ def test_lines_that_go_on_a_message_that_is_had_back_and_drafts_that_are_interru
             enter(terminal, "/commit ")
             terminal.until(lambda: len(model.requests) == 3)
             terminal.press("Escape")
-            terminal.wait("the draft was interrupted: nothing was done")
+            terminal.wait("the draft was interrupted; nothing was done")
             terminal.press("C-d")
             terminal.wait("left with")
     first, second, _ = model.requests

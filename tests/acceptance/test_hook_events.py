@@ -104,7 +104,7 @@ def test_d35_every_event_fires_where_it_happens(busy: World) -> None:
     typed += ["/add-dir nowhere", f"/add-dir {beside}", "/policy", "/exit"]
     done = busy.cli.typed("agent", stdin="\n".join([*typed, ""]), timeout=120)
     assert done.code == 0, done.err
-    assert "'nowhere' is no directory" in done.err
+    assert "'nowhere' is not a directory" in done.err
     assert done.out.count(str(beside)) == 2, "it is said, and /policy names it"
     assert done.out.count("SHOWN INSTEAD") == 2
     assert "second answer" not in done.out

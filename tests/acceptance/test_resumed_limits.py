@@ -140,9 +140,9 @@ def test_a_loop_that_used_up_its_rounds_goes_on_with_more_and_what_followed_it_i
     [
         (["tokens"], "tokens is a whole number"),
         (["depth=3"], "NAME is one of cost_usd, tokens, tool_calls, seconds, rounds"),
-        (["tokens=-1"], "it is 0 or more"),
-        (["cost_usd=inf"], "it is 0 or more"),
-        (["cost_usd=nan"], "it is 0 or more"),
+        (["tokens=-1"], "must be 0 or more"),
+        (["cost_usd=inf"], "must be 0 or more"),
+        (["cost_usd=nan"], "must be 0 or more"),
         (["tokens=1.5"], "tokens is a whole number"),
         (["tokens=1", "--limit", "tokens=2"], "--limit tokens: given twice"),
     ],
@@ -152,9 +152,9 @@ def test_a_limit_that_is_none_is_refused(given: list[str], says: str) -> None:
 
     from adderclaw.core.errors import UsageError
     from adderclaw.terminal.commands.agent import agent
-    from adderclaw.terminal.commands.common import typed
+    from adderclaw.terminal.commands.common import typer_app
 
-    said = CliRunner().invoke(typed(agent), ["-m", "hi", "--limit", *given]).exception
+    said = CliRunner().invoke(typer_app(agent), ["-m", "hi", "--limit", *given]).exception
     assert isinstance(said, UsageError)
     assert says in str(said)
 

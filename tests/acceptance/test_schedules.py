@@ -147,7 +147,7 @@ def test_added_at_home_a_schedule_works_in_the_configured_workspace(world: World
 
 def test_what_waits_for_a_request_says_that_a_server_is_needed(world: World) -> None:
     added = schedule(world, "add", "one", "--webhook", "standard", "--message", "look")
-    assert added.out.splitlines()[-1] == "added. No request arrives until `adderclaw serve` runs"
+    assert added.out.splitlines()[-1] == "added. Requests need a running `adderclaw serve`"
     assert schedule(world, "run", "one").code == 0
     assert " UTC (by hand) " in schedule(world, "history", "one").out
 

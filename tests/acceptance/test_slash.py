@@ -47,7 +47,7 @@ def missing() -> dict[str, str]:
 def test_d_02_every_command_and_flag_of_the_reference_works_or_is_listed_as_missing() -> None:
     reference = {*REFERENCE["flags"], *REFERENCE["subcommands"], *(f"/{name}" for name in REFERENCE["commands"])}
     here = WORKS | {f"/{name}" for name in SLASH}
-    works = {name for name in reference if name in here or command_line.has(name.split())}
+    works = {name for name in reference if name in here or command_line.has_command(name.split())}
     assert sorted(works & missing().keys()) == [], "a command works, or is listed as missing: not both"
     assert sorted(works | missing().keys()) == sorted(reference)
 
@@ -56,7 +56,7 @@ def test_d_03_what_replaces_a_missing_name_exists() -> None:
     """Each command here, command of the command line, flag and key that the page names instead of a missing one."""
     names: dict[str, Callable[[str], bool]] = {
         "/": lambda word: word in SLASH,
-        "`adderclaw ": lambda word: command_line.has(re.findall(r"(?<![\w-])[a-z]+(?!\S)", word)[:2]),
+        "`adderclaw ": lambda word: command_line.has_command(re.findall(r"(?<![\w-])[a-z]+(?!\S)", word)[:2]),
         "--": lambda word: f"--{word}" in WORKS | {"--workspace", "--worktree", "--detach"},
         "Ctrl-": lambda word: any(f"Ctrl-{word}" in keys for keys, _ in KEYS),
     }
@@ -432,7 +432,7 @@ def test_the_clipboard_a_replay_and_a_report_on_the_screen(world: World) -> None
         terminal.wait("supervised")
         for line, shown in (
             ("hello", "the answer of before"),
-            ("/copy", "20 characters were given to the terminal's clipboard"),
+            ("/copy", "copied 20 characters to the terminal's clipboard"),
             (f"/replay {run} --verify", f"verified: {run}"),
             (f"/bug it hangs with {secret}", "written to"),
         ):

@@ -494,7 +494,7 @@ def test_run_names_the_command_for_a_sop(sops: Procedures) -> None:
     file = sops.put(tool("a", "time"))
     for target in (str(file), str(file.parent)):
         done = sops.cli("run", target)
-        assert (done.code, "is a SOP: `adderclaw sop run" in done.err) == (2, True), done.err
+        assert (done.code, "is a SOP: run it with `adderclaw sop run" in done.err) == (2, True), done.err
     assert sops.run(name=str(file)).code == 0
     assert sops.cli("run", "--resume", sops.run_id).code == 0, "it has ended, and its answer is shown"
 
@@ -533,7 +533,7 @@ def test_the_repl_lists_shows_and_answers(sops: Procedures) -> None:
     )
     assert "2 steps" in out
     assert "waiting" in out
-    assert "a SOP runs in a terminal of its own" in out + err
+    assert "a SOP needs its own terminal" in out + err
     done = sops.cli("sop", "resume", str(sops.world.rows("SELECT run_id FROM runs WHERE kind = 'sop'")[0][0]))
     assert done.code == 0, done.err
 

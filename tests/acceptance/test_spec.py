@@ -128,15 +128,15 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
         (("--spec", "empty.md"), "is empty"),
         (("--spec", "SPEC.md", "--task", "x"), "each say what to run"),
         (("--max-iterations", "0"), "--max-iterations"),
-        (("--input", "a=b"), "--input is for an Agentfile"),
-        (("--max-turns", "3"), "are for a task"),
+        (("--input", "a=b"), "--input is only for an Agentfile or a SOP"),
+        (("--max-turns", "3"), "are only for a task"),
         (("--limit", "rounds=3"), "a specification --max-iterations"),
         (("empty-spec.md",), "is empty"),
-        (("both-spec.md",), "both-spec.md is named like a specification and begins like a workflow: `--spec"),
+        (("both-spec.md",), "both-spec.md is named like a specification but begins like a workflow: `--spec"),
         (("notes.md",), "notes.md is neither a specification nor a workflow: it is not named SPEC.md"),
         (("binary.spec.md",), "is binary, not text"),
         (("--profile", "readonly"), "nothing may be written in the profile readonly"),
-        (("--task", "x y", "-n", "3"), "--max-iterations is for a specification"),
+        (("--task", "x y", "-n", "3"), "--max-iterations is only for a specification"),
     ]
     for arguments, message in cases:
         done = project.run(*arguments)
@@ -145,7 +145,7 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
     (project.folder / "SPEC.md").unlink()
     done = project.run()
     assert done.code == 2
-    assert "there is no SPEC.md here; write one, or name a task" in done.err
+    assert "there is no SPEC.md here. Write one, or name a task" in done.err
     assert not project.model.requests
 
 
@@ -248,7 +248,7 @@ def test_what_is_left_when_it_ends(project: Project) -> None:
     assert done.code == 4
     assert done.out == "1 of 2 scenarios have passed (2 sessions)\nleft: SC-F002 It says goodbye\n"
     assert "2 sessions held, as many as are allowed (--max-iterations)" in done.err
-    assert "`adderclaw run` goes on with what is left" in done.err
+    assert "`adderclaw run` continues with the rest" in done.err
 
     project.add(*(text("nothing") for _ in range(5)))
     done = project.run()

@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from adderclaw.terminal.commands import ALONE, VALUED
+from adderclaw.terminal.commands import AGENT_FLAGS, AGENT_OPTIONS
 from adderclaw.terminal.commands.agent import agent
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
@@ -61,7 +61,7 @@ def test_10_each_option_of_agent_may_stand_without_it() -> None:
     """But for those that are another way in, or for programs."""
     named = {name for given in signature(agent).parameters.values() for name in get_args(given.annotation)[1].names}
     ways = {"--message", "-m", "--continue", "-c", "--resume", "-r", "--pick", "--begin-with", "--output-format"}
-    assert named - ways == {*ALONE, *VALUED}
+    assert named - ways == {*AGENT_FLAGS, *AGENT_OPTIONS}
 
 
 @pytest.mark.parametrize("place", ["/dev/shm", "/proc/self", "/sys"])
@@ -89,7 +89,7 @@ def test_10_a_conversation_without_a_terminal_is_refused_and_what_is_piped_not_s
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--profile", "No such option: --profile; it is one of `adderclaw agent`"),
+        ("--profile", "No such option: --profile; it is an option of `adderclaw agent`"),
         ("--worksapce", "No such option: --worksapce; did you mean --workspace?"),
         ("--versoin", "No such option: --versoin; did you mean --version?"),
     ],

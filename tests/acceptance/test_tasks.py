@@ -158,12 +158,12 @@ NAMES = ("release-notes", "release-check")
 # ------------------------------------------------------------------ refusals of the command line
 
 REFUSED: list[tuple[list[str], str]] = [
-    ([], "nothing to run: there is no SPEC.md here; write one, or name a task in quotes"),
-    (["none"], "there is no file 'none'; name a file that is there, or say `--task none`"),
-    (["a b", "--task", "c"], "give one of them"),
+    ([], "nothing to run: there is no SPEC.md here. Write one, or name a task in quotes"),
+    (["none"], "there is no file 'none'; name an existing file, or use `--task none`"),
+    (["a b", "--task", "c"], "use only one"),
     (["--task", " "], "the task is empty"),
-    (["a b", "-i", "x=y"], "--input is for an Agentfile"),
-    (["a b", "--dry-run=maybe"], "--dry-run=maybe: it takes true or false"),
+    (["a b", "-i", "x=y"], "--input is only for an Agentfile or a SOP"),
+    (["a b", "--dry-run=maybe"], "--dry-run=maybe: expected true or false"),
 ]
 
 

@@ -163,7 +163,7 @@ def test_the_command_names_other_workspaces_in_which_something_waits(world: Den)
     elsewhere.mkdir()
     done = world.cli("later", "list", "--workspace", str(elsewhere))
     assert f"in {world.workspace}: 3; `adderclaw later list --workspace" in done.out
-    assert "no change waits" in world.cli("later", "accept", "--workspace", str(elsewhere)).out
+    assert "no changes are pending" in world.cli("later", "accept", "--workspace", str(elsewhere)).out
 
 
 def test_in_the_home_our_own_files_are_no_report_and_are_never_moved(world: Den) -> None:

@@ -240,5 +240,5 @@ def test_the_editor_is_none_of_the_project(planted: Planted, own_home: Path, mon
         monkeypatch.delenv("VISUAL", raising=False)
         with contextlib.suppress(AdderClawError):  # where the machine has no vi
             assert is_outside(editor.command()[0], planted)
-        editor.pin()
+        editor.pin_editor()
         assert str(planted.root) not in os.environ.get("VISUAL", "") + os.environ.get("EDITOR", "/")

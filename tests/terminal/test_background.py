@@ -23,7 +23,7 @@ from tests.rows import rows
 def test_a_reply_is_no_key(replies: list[str], keys: str, light: list[bool]) -> None:
     told: list[bool] = []
     background = Background(Application(input=DummyInput(), output=DummyOutput()), told.append)
-    assert "".join(background.looked_through(reply)[0] for reply in replies) == keys
+    assert "".join(background.read_reply(reply)[0] for reply in replies) == keys
     assert told == light
 
 

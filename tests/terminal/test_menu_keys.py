@@ -9,7 +9,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.output import DummyOutput
 
-from adderclaw.terminal.repl.keys import renewed
+from adderclaw.terminal.repl.keys import reload_names
 from tests.terminal.test_question_keys import running, until
 
 
@@ -58,7 +58,7 @@ def test_tab_while_the_menu_is_made_anew() -> None:
             keyboard.send_text("@sh")
             await until(lambda: buffer.complete_state is not None and bool(buffer.complete_state.completions))
             slow.known.clear()
-            renewed(buffer)  # more files are known
+            reload_names(buffer)  # more files are known
             await until(lambda: slow.asked > 1)
             keyboard.send_text("\t")
             await asyncio.sleep(0.05)

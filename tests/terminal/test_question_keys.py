@@ -12,7 +12,7 @@ from prompt_toolkit.renderer import CPR_Support
 
 from adderclaw.terminal.repl.chips import Chips
 from adderclaw.terminal.repl.keys import Doing, Keys
-from adderclaw.terminal.repl.panel import Option, Panel, answered
+from adderclaw.terminal.repl.panel import Option, Panel, answer_of
 from adderclaw.terminal.repl.screen import Screen
 from adderclaw.terminal.repl.terminal_mode import TerminalMode
 
@@ -59,7 +59,7 @@ def test_the_terminals_own_answer_is_no_key() -> None:
             await until(lambda: screen.app.renderer.waiting_for_cpr)
             screen.pause = 2 * LIMIT  # who is taken for typing gets no answer in this test
             keyboard.send_text("\x1b[5;1R")
-            asked = asyncio.ensure_future(answered(screen, really()))
+            asked = asyncio.ensure_future(answer_of(screen, really()))
             await until(lambda: screen.answers())
             keyboard.send_text("y\r")
             assert await asyncio.wait_for(asked, LIMIT) == (["yes"], "")
@@ -75,7 +75,7 @@ def test_an_answer_that_nobody_waits_for_any_more_is_no_key() -> None:
             await until(lambda: screen.app.is_running)
             screen.pause = 2 * LIMIT
             keyboard.send_text("\x1b[5;1R")
-            asked = asyncio.ensure_future(answered(screen, really()))
+            asked = asyncio.ensure_future(answer_of(screen, really()))
             await until(lambda: screen.answers())
             keyboard.send_text("y\r")
             assert await asyncio.wait_for(asked, LIMIT) == (["yes"], "")
@@ -90,7 +90,7 @@ def test_a_key_behind_the_terminals_own_answer_is_one() -> None:
             await until(lambda: screen.app.renderer.waiting_for_cpr)
             keyboard.send_text("\x1b[5;1Ry")
             panel = really()
-            asked = asyncio.ensure_future(answered(screen, panel))
+            asked = asyncio.ensure_future(answer_of(screen, panel))
             await until(lambda: screen.buffer.text == "y")
             assert not panel.answered.done(), "the key was there before the question"
             await until(lambda: screen.answers())
@@ -108,14 +108,14 @@ def test_who_types_when_a_question_appears_goes_on_typing() -> None:
             keyboard.send_text("a")
             await until(lambda: screen.buffer.text == "a")
             panel = really()
-            asked = asyncio.ensure_future(answered(screen, panel))
+            asked = asyncio.ensure_future(answer_of(screen, panel))
             keyboard.send_text("y\r")
             await until(lambda: screen.queue == ["ay"])
             assert not panel.answered.done(), "the key belongs to the message that was being typed"
             await until(lambda: screen.answers())
             keyboard.send_text("y\r")
             assert await asyncio.wait_for(asked, LIMIT) == (["yes"], "")
-            again = asyncio.ensure_future(answered(screen, Panel("and now?", panel.options)))
+            again = asyncio.ensure_future(answer_of(screen, Panel("and now?", panel.options)))
             await until(lambda: screen.answers())
             assert not screen.hint, "who answered the question before is not typing"
             keyboard.send_text("n\r")
@@ -140,7 +140,7 @@ def test_no_sentence_answers_a_question() -> None:
     async def work() -> None:
         async with running(DummyOutput()) as (screen, keyboard):
             panel = Panel("May it?", GRANTS)
-            asked = asyncio.ensure_future(answered(screen, panel))
+            asked = asyncio.ensure_future(answer_of(screen, panel))
             await until(lambda: screen.answers())
             for sentence in SENTENCES:
                 keyboard.send_text(sentence)
@@ -166,7 +166,7 @@ def test_a_letter_a_number_or_a_word_marks_an_answer_and_enter_gives_it() -> Non
                 ("\x1b[A\x1b[A", "no"),
             ):
                 panel = Panel("May it?", GRANTS)
-                asked = asyncio.ensure_future(answered(screen, panel))
+                asked = asyncio.ensure_future(answer_of(screen, panel))
                 await until(lambda: screen.answers())
                 keyboard.send_text(typed)
                 await until(lambda panel=panel, value=value: panel.marked and GRANTS[panel.at].value == value)
@@ -181,7 +181,7 @@ def test_a_letter_a_number_or_a_word_marks_an_answer_and_enter_gives_it() -> Non
 def test_words_at_a_question_can_say_what_to_do_instead() -> None:
     async def work() -> None:
         async with running(DummyOutput()) as (screen, keyboard):
-            asked = asyncio.ensure_future(answered(screen, Panel("May it?", GRANTS)))
+            asked = asyncio.ensure_future(answer_of(screen, Panel("May it?", GRANTS)))
             await until(lambda: screen.answers())
             keyboard.send_text("use make\x1b[A\x1b[A\r please\r")
             assert await asyncio.wait_for(asked, LIMIT) == (["instead"], "use make please")
@@ -196,7 +196,7 @@ def test_what_is_being_typed_when_a_question_appears_does_not_answer_it_after_a_
             keyboard.send_text("fetch ")
             await until(lambda: screen.buffer.text == "fetch ")
             panel = Panel("May it?", GRANTS)
-            asked = asyncio.ensure_future(answered(screen, panel))
+            asked = asyncio.ensure_future(answer_of(screen, panel))
             await until(lambda: screen.answers())
             keyboard.send_text("docs\r")
             await until(lambda: screen.queue == ["fetch docs"])

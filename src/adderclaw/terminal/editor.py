@@ -1,4 +1,4 @@
-"""The operator's editor, found outside of every folder that a run may write to."""
+"""Finds the operator's editor outside of every folder that a run may write to."""
 
 import os
 import shlex
@@ -8,7 +8,7 @@ from adderclaw.sandbox import programs
 
 
 def command() -> list[str]:
-    """The words that start it, from VISUAL or EDITOR, else `vi`."""
+    """The command that starts the editor, from VISUAL or EDITOR, else `vi`."""
     words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi") or ["vi"]
     program = programs.resolve_outside_sessions(words[0])
     if program is None:
@@ -17,7 +17,7 @@ def command() -> list[str]:
     return [program, *words[1:]]
 
 
-def pin() -> None:
+def pin_editor() -> None:
     """Put its whole path into VISUAL, where prompt_toolkit looks; without an editor that uses one of /usr/bin."""
     try:
         os.environ["VISUAL"] = shlex.join(command())

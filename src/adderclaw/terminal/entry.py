@@ -1,4 +1,4 @@
-"""Where the program begins: until the command line can report Ctrl-C, it ends the process as it does any program."""
+"""The entry point. Until the command line can report Ctrl-C, SIGINT ends the process as in any program."""
 
 import atexit
 import os
@@ -17,8 +17,8 @@ def main() -> None:
     if sys.platform == "win32":
         print(NATIVE_WINDOWS, file=sys.stderr)
         sys.exit(1)
-    atexit.register(_leave)  # the first that is registered is the last that is called
-    early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else whoever started us wants it ignored
+    atexit.register(_leave)  # registered first, called last
+    early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # otherwise our parent wants it ignored
     if early:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from adderclaw.terminal import commands
@@ -31,13 +31,13 @@ def main() -> None:
     except SystemExit as ended:
         _ending.append(int(isinstance(ended.code, str)) if not isinstance(ended.code, int) else ended.code)
         raise
-    except KeyboardInterrupt:  # while it was reported that another one came
+    except KeyboardInterrupt:  # a second one while the first was reported
         sys.exit(130)
 
 
 def _leave() -> None:
-    """Nothing is left to do: the interpreter would take every module apart, which takes longer than many a command."""
-    if not _ending or sys.gettrace() is not None:  # what measures coverage wants to write it down
+    """Exits without the interpreter's own teardown, which takes longer than many commands."""
+    if not _ending or sys.gettrace() is not None:  # coverage must write its data
         return
     try:
         sys.stdout.flush()

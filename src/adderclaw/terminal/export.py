@@ -1,4 +1,4 @@
-"""A conversation for others to read: Markdown, one HTML file, or JSON; drawn from its items and nothing else."""
+"""Exports a conversation for others to read: as Markdown, one HTML file, or JSON."""
 
 import json
 import os
@@ -18,30 +18,30 @@ Format = Literal["markdown", "html", "json"]
 MARKS = {"pending": " ", "in_progress": "~", "completed": "x"}
 
 
-def conversation(store: Store, conversation_id: str, form: Format, clean: Clean) -> str:
+def render_conversation(store: Store, conversation_id: str, form: Format, clean: Clean) -> str:
     """One conversation of the store."""
     root = transcript.workspace_of(store, conversation_id)
     items = list(Rows(store, clean, root).conversation(conversation_id))
     first = next((item.text for item in items if isinstance(item, Words)), conversation_id)
     title = " ".join(first.split())[:80]
-    return exported(items, title, form)
+    return write_export(items, title, form)
 
 
 def write(path: str, text: str) -> None:
-    """Into a new file, for its owner alone: nothing is written over."""
+    """Writes a new file, readable only by its owner; never overwrites one."""
     try:
         fd = os.open(
             os.path.expanduser(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
         )
     except FileExistsError:
-        raise UsageError(f"{path} is there already: name another file") from None
+        raise UsageError(f"{path} already exists: name another file") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
     with os.fdopen(fd, "w", encoding="utf-8") as file:
         file.write(text)
 
 
-def exported(items: Iterable[Item], title: str, form: Format) -> str:
+def write_export(items: Iterable[Item], title: str, form: Format) -> str:
     match form:
         case "markdown":
             return markdown(items, title)
@@ -52,7 +52,7 @@ def exported(items: Iterable[Item], title: str, form: Format) -> str:
 
 
 def form_of(path: str) -> Format:
-    """By how the file's name ends; Markdown for all others."""
+    """The format by the file's extension; Markdown by default."""
     ending = path.rpartition(".")[2].lower()
     return "html" if ending in ("html", "htm") else "json" if ending == "json" else "markdown"
 

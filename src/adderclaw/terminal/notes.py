@@ -1,4 +1,4 @@
-"""The operator's own hand on the notes: shown, changed, confirmed, forgotten."""
+"""Notes as the operator manages them: show, change, confirm, forget."""
 
 import os
 import subprocess
@@ -13,27 +13,27 @@ from adderclaw.terminal import editor
 from adderclaw.tools.memory import MAX_VALUE, MemoryWriteArguments, note_problem
 
 SHOWN = 200
-"""Notes in one list."""
+"""How many notes one list shows."""
 
 
-def line(note: Memory) -> str:
-    """One note, as a line that shows where it holds and who has not seen it."""
+def note_line(note: Memory) -> str:
+    """One note as a line, with its scope and whether it is confirmed."""
     marks = [] if note.project is not None else ["all projects"]
     marks += [] if note.confirmed else ["not confirmed"]
     mark = f" ({', '.join(marks)})" if marks else ""
     return visible(f"{note.key}{mark}: {' '.join(note.content.split())[:120]}", keep_newlines=False)
 
 
-def one(store: Store, key: str, project: str | None) -> Memory:
-    """The note of that key, or an error with those that come near."""
+def require_note(store: Store, key: str, project: str | None) -> Memory:
+    """The note with this key. Raises UsageError with similar keys if there is none."""
     if (note := memory.get(store, key, project)) is not None:
         return note
-    near = [found.key for found in memory.find(store, key, 5, project)]
+    near = [keys.key for keys in memory.find(store, key, 5, project)]
     hint = f"; near it: {', '.join(near)}" if near else "; `adderclaw memory notes` lists them"
     raise UsageError(visible(f"there is no note {key!r} here{hint}", keep_newlines=False))
 
 
-def keep(store: Store, key: str, value: str, project: str | None) -> None:
+def store_note(store: Store, key: str, value: str, project: str | None) -> None:
     """Write a note by the operator's word."""
     if why := note_problem(MemoryWriteArguments(key, value)):
         raise UsageError(why)
@@ -41,21 +41,21 @@ def keep(store: Store, key: str, value: str, project: str | None) -> None:
         memory.put(cursor, key, value, project=project)
 
 
-def confirm(store: Store, key: str, project: str | None) -> Memory:
-    """From now on later prompts have it."""
-    note = one(store, key, project)
-    keep(store, note.key, note.content, note.project)
+def confirm_note(store: Store, key: str, project: str | None) -> Memory:
+    """Confirms a note, so that later prompts contain it."""
+    note = require_note(store, key, project)
+    store_note(store, note.key, note.content, note.project)
     return note
 
 
-def forget(store: Store, key: str, project: str | None) -> Memory:
-    note = one(store, key, project)
+def forget_note(store: Store, key: str, project: str | None) -> Memory:
+    note = require_note(store, key, project)
     with store.write() as cursor:
         memory.remove(cursor, note)
     return note
 
 
-def conversation(store: Store, id: str) -> str | None:
+def require_conversation(store: Store, id: str) -> str | None:
     """The conversation with this id, or the only one whose id starts with it."""
     ids = conversations.matching(store, id)
     if not id or not ids or (len(ids) > 1 and ids[0] != id):
@@ -74,12 +74,14 @@ def forget_conversation(store: Store, id: str) -> None:
     with store.write() as cursor:
         retention.delete_conversation(store, cursor, id)
         tape.remove_unused_texts(cursor)
-        cursor.execute("INSERT INTO transcript_fts(transcript_fts) VALUES ('optimize')")  # drops the words themselves
+        cursor.execute(
+            "INSERT INTO transcript_fts(transcript_fts) VALUES ('optimize')"
+        )  # removes the deleted words from the index
     store.read("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def edited(text: str) -> str | None:
-    """The text as the operator's editor leaves it; None where nothing was changed."""
+def edit_text(text: str) -> str | None:
+    """Opens the text in the operator's editor; returns the new text, or None if unchanged."""
     command = editor.command()
     with tempfile.TemporaryDirectory(prefix="adderclaw-note-") as folder:
         path = os.path.join(folder, "note.txt")

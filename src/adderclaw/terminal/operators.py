@@ -1,4 +1,4 @@
-"""Operators at the command line: a person who answers a line, their own hand, or nobody."""
+"""Operators at the command line: a person who answers questions in lines, or who runs a call by hand."""
 
 import asyncio
 import os
@@ -21,17 +21,17 @@ from adderclaw.core.redaction import visible
 
 
 class Terminal:
-    """Asks on stderr and reads a line of stdin: empty or the end of it denies.
+    """Asks on stderr and reads a line from stdin. An empty line or the end of input denies.
 
-    A person's line begins with yes or no and may go on with a comment. What is piped may be meant for somebody else, so
-    that a line of it is an answer and nothing more, or it denies this and all that would be asked after it (X-79).
+    A person's line starts with yes or no, and a comment may follow. Piped input may be meant for something else:
+    a line that is not exactly an answer denies this question and all later ones.
     """
 
     def __init__(self) -> None:
         self._piped_else = False
-        """Whether something else than an answer was piped: nobody is asked any more."""
+        """Whether piped input was not an answer; then no more questions are asked."""
         self._turn = asyncio.Lock()
-        """Several sessions may ask; a person answers one question after the other."""
+        """Questions of several sessions are asked one at a time."""
 
     @property
     def at_terminal(self) -> bool:
@@ -63,7 +63,7 @@ class Terminal:
         if seen.is_step:
             lines = [f"{seen.tool} asks for your approval:", f"  question: {seen.reason}"]
         lines += [
-            f"  {'about' if seen.is_step else 'args'}: {_inset(seen.text)}",
+            f"  {'about' if seen.is_step else 'args'}: {_indented(seen.text)}",
             *(f"  {mark}" for mark in seen.marks),
         ]
         offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
@@ -77,7 +77,7 @@ class Terminal:
             hosts = _line(", ".join(request.registries))
             lines.append(f"  (r = yes, and let the commands of this session reach {hosts})")
         # in one go: where the log is JSON, a question is one object
-        line = None if self._piped_else else await typed("\n".join([*lines, "Approve? [y/N] "]))
+        line = None if self._piped_else else await ask_line("\n".join([*lines, "Approve? [y/N] "]))
         if line is not None and not STDIN.is_terminal and line.rstrip("\r") not in PIPED_ANSWERS:
             self._piped_else, line = True, None
         if self._piped_else:
@@ -94,8 +94,8 @@ class Terminal:
         return Answer(approved, "operator", comment.strip(), always or "")
 
 
-async def typed(question: str) -> str | None:
-    """The line that answers a question; what was typed before the question was there counts for nothing."""
+async def ask_line(question: str) -> str | None:
+    """Asks a question and reads a line; ignores what was typed before the question appeared."""
     STDIN.discard_typed()
     print(question, end="", file=sys.stderr, flush=True)
     try:
@@ -105,28 +105,28 @@ async def typed(question: str) -> str | None:
         raise
 
 
-def asker() -> Ask | None:
-    """The person at the terminal, or None where nobody can be asked."""
-    return typed if STDIN.is_terminal else None
+def terminal_question() -> Ask | None:
+    """Asks the person at the terminal; None if there is no terminal."""
+    return ask_line if STDIN.is_terminal else None
 
 
 async def _reply(question: Question) -> str | None:
-    """What a person says to one question: options by number or label, or their own words."""
+    """A person's reply to one question: options by number or label, or free text."""
     lines = [f"Question ({_line(question.header)}): {_line(question.question)}"]
     for number, option in enumerate(question.options, 1):
         description = f": {_line(option.description)}" if option.description else ""
         lines.append(f"  {number}. {_line(option.label)}{description}")
-        lines += [f"      | {_inset(visible(option.preview))}"] if option.preview else []
+        lines += [f"      | {_indented(visible(option.preview))}"] if option.preview else []
     several = " (several: 1,2)" if question.multi else ""
-    line = await typed("\n".join([*lines, f"Your answer{several}, or your own words: "]))
+    line = await ask_line("\n".join([*lines, f"Your answer{several}, or your own words: "]))
     if line is None or not line.strip():
         print(file=sys.stderr)
         return None
-    return meant(question, line.strip())
+    return reply_values(question, line.strip())
 
 
-def meant(question: Question, line: str) -> str:
-    """The labels that a line chooses, by number or name; else the line itself."""
+def reply_values(question: Question, line: str) -> str:
+    """The labels chosen by number or name; otherwise the line itself."""
     labels = {str(number): option.label for number, option in enumerate(question.options, 1)}
     labels |= {option.label.lower(): option.label for option in question.options}
     words = [word.strip().lower() for word in line.split(",")] if question.multi else [line.lower()]
@@ -144,12 +144,12 @@ def _line(text: str) -> str:
     return visible(text, keep_newlines=False)
 
 
-def _inset(text: str) -> str:
-    """A text whose further lines cannot be taken for ours."""
+def _indented(text: str) -> str:
+    """Indents all lines after the first, so that they cannot pass for lines of this program."""
     return text.replace("\n", "\n      | ")
 
 
-class OwnHand:
+class OperatorAtWork:
     """The operator typed the call: what the gate would ask about is approved, what it denies stays denied."""
 
     async def approve(self, request: ApprovalRequest) -> Answer:
@@ -160,8 +160,8 @@ class OwnHand:
         return await Terminal().ask(request)
 
 
-class Lines:
-    """Lines of a descriptor, read without a thread, so that a signal is heard while a person thinks."""
+class StdinLines:
+    """Reads lines from a descriptor without a thread, so that signals are handled while waiting."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -172,7 +172,7 @@ class Lines:
         return os.isatty(self._descriptor)
 
     def discard_typed(self) -> None:
-        """Forget what a person typed ahead; what is piped stays."""
+        """Discards what a person typed ahead; piped input stays."""
         if self.is_terminal:
             import termios
 
@@ -182,20 +182,20 @@ class Lines:
     async def read(self) -> str | None:
         """The next line, or None at the end."""
         while b"\n" not in self._buffer:
-            chunk = await self._more()
+            chunk = await self._read_more()
             if not chunk:
                 break
             self._buffer += chunk
         line, newline, self._buffer = self._buffer.partition(b"\n")
         return line.decode("utf-8", "replace") if line or newline else None
 
-    async def _more(self) -> bytes:
+    async def _read_more(self) -> bytes:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
         try:
             loop.add_reader(self._descriptor, lambda: ready.done() or ready.set_result(None))
         except PermissionError:
-            return os.read(self._descriptor, 65536)  # a plain file: it never makes us wait
+            return os.read(self._descriptor, 65536)  # reading a plain file never blocks
         try:
             await ready
             return os.read(self._descriptor, 65536)
@@ -203,5 +203,5 @@ class Lines:
             loop.remove_reader(self._descriptor)
 
 
-STDIN = Lines(0)
+STDIN = StdinLines(0)
 """The REPL and the approvals read the same lines, in turn."""

@@ -1,4 +1,4 @@
-"""How it is known that this program made a file: by what is in it; in a home that is proved so, by its exact name."""
+"""Decides whether this program created a file: by its content; in a proven home, by its exact name."""
 
 import contextlib
 import json
@@ -42,7 +42,7 @@ def is_home(home: str) -> bool:
     return (
         is_database(os.path.join(home, home_names.DATABASE))
         or is_receipts(os.path.join(home, home_names.RECEIPTS))
-        or beginning(os.path.join(home, home_names.CONFIG)).startswith(FIRST_LINE)
+        or first_bytes(os.path.join(home, home_names.CONFIG)).startswith(FIRST_LINE)
     )
 
 
@@ -50,7 +50,7 @@ def home_around(path: str) -> str:
     """The home that a file lies in, by the key or the settings that every home has; empty where it lies in none."""
     folder = os.path.dirname(followed(path))
     while folder != os.path.dirname(folder):
-        settings = beginning(os.path.join(folder, home_names.CONFIG))
+        settings = first_bytes(os.path.join(folder, home_names.CONFIG))
         if os.path.isfile(os.path.join(folder, home_names.RECEIPT_KEY)) or settings.startswith(FIRST_LINE):
             return folder
         folder = os.path.dirname(folder)
@@ -62,42 +62,42 @@ def project_marker(home: str) -> str:
     markers = [name for name in (*MARKERS, *MANIFESTS) if name not in home_names.USERS]
     project, name = os.path.split(home)
     if name == ".adderclaw" and project != os.path.expanduser("~"):
-        markers += [f"../{one}" for one in (*MARKERS, *MANIFESTS) if one != name]
-    return next((one for one in markers if os.path.lexists(os.path.join(home, one))), "")
+        markers += [f"../{marker}" for marker in (*MARKERS, *MANIFESTS) if marker != name]
+    return next((marker for marker in markers if os.path.lexists(os.path.join(home, marker))), "")
 
 
 def is_database(path: str) -> bool:
     """Whether it is an SQLite file with our tables."""
-    if not beginning(path).startswith("SQLite format 3\0"):
+    if not first_bytes(path).startswith("SQLite format 3\0"):
         return False
     from urllib.parse import quote
 
     from adderclaw.storage.queries import databases
 
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as found:
-            return databases.tables(found) >= TABLES
+        with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:
+            return databases.tables(database) >= TABLES
     except sqlite3.Error:
         return False
 
 
 def is_receipts(path: str) -> bool:
     """Whether its first line is a receipt."""
-    first, end, _ = beginning(path).partition("\n")
+    first, end, _ = first_bytes(path).partition("\n")
     try:
-        found = json.loads(first) if end else None
+        receipt = json.loads(first) if end else None
     except ValueError:
         return False
-    return isinstance(found, dict) and found.keys() >= RECEIPT
+    return isinstance(receipt, dict) and receipt.keys() >= RECEIPT
 
 
 def is_completion(path: str) -> bool:
     """Whether it is a shell's completion or a manual page that this program printed."""
-    text = beginning(path)
+    text = first_bytes(path)
     return COMPLETION in text or text.startswith(MANUAL)
 
 
-def beginning(path: str) -> str:
+def first_bytes(path: str) -> str:
     """The first bytes of a regular file, as text; nothing of anything else, and through no link."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:

@@ -1,4 +1,4 @@
-"""Lists what this program made on this machine, and removes it; what is not proved to be its own is named and left."""
+"""Lists and removes what this program created on this machine; files not proved to be its own are listed and kept."""
 
 import os
 import shutil
@@ -22,10 +22,10 @@ class Item(NamedTuple):
     problem: str = ""
 
 
-class Listed(NamedTuple):
+class UninstallList(NamedTuple):
     items: list[Item]
     left: list[str]
-    """What is named and left, with how to remove it."""
+    """Items that are kept, with how to remove them."""
     program: installation.Installed
     really: bool
 
@@ -42,14 +42,14 @@ class Listed(NamedTuple):
         }
 
 
-def uninstall(home: str, *, really: bool) -> Listed:
+def uninstall(home: str, *, really: bool) -> UninstallList:
     """Everything is listed first: what the list is made from is removed with the home."""
     _require_ours(home)
     if really and (why := user_of_home(home)):
         raise UsageError(f"{home} is in use ({why}): end that first; nothing was removed")
-    left = [*_left(home)]
-    items = [_done(item, remove, really) for item, remove in [*_parts(home)]]
-    return Listed(items, left, installation.found(), really)
+    left = [*_items_left_behind(home)]
+    items = [_removed(item, remove, really) for item, remove in [*_removable_items(home)]]
+    return UninstallList(items, left, installation.found(), really)
 
 
 def _require_ours(home: str) -> None:
@@ -77,21 +77,21 @@ def _require_ours(home: str) -> None:
 type Remove = Callable[[], None]
 
 
-def _parts(home: str) -> Iterator[tuple[Item, Remove]]:
+def _removable_items(home: str) -> Iterator[tuple[Item, Remove]]:
     """The home comes last: what was in it says what the others are."""
     yield from _services()
     yield from _secrets(home)
-    yield from ((Item("completion", path), _unlink(path)) for path in _places() if owned_files.is_completion(path))
-    yield from _elsewhere(home)
+    yield from ((Item("completion", path), _unlinker(path)) for path in _folders() if owned_files.is_completion(path))
+    yield from _files_elsewhere(home)
     if os.path.lexists(home):
-        yield Item("home, with database, receipts, settings, plugins and caches", home), _emptied(home)
+        yield Item("home, with database, receipts, settings, plugins and caches", home), _remove_if_empty(home)
 
 
 def _services() -> Iterator[tuple[Item, Remove]]:
     for name, make in BACKENDS.items():
-        found = make()
-        if is_ours(found.unit):
-            yield Item(f"service ({name})", found.unit), found.uninstall
+        service = make()
+        if is_ours(service.unit):
+            yield Item(f"service ({name})", service.unit), service.uninstall
 
 
 def _secrets(home: str) -> Iterator[tuple[Item, Remove]]:
@@ -117,7 +117,7 @@ def _forget(delete: Callable[[str], bool], name: str) -> Remove:
     return remove
 
 
-def _places() -> list[str]:
+def _folders() -> list[str]:
     """Where `--install-completion` and install.sh write for this user."""
     data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
@@ -136,7 +136,7 @@ def _places() -> list[str]:
 _PROVED = {"database": owned_files.is_database, "receipts": owned_files.is_receipts}
 
 
-def _outside(home: str) -> Iterator[tuple[str, str]]:
+def _files_outside(home: str) -> Iterator[tuple[str, str]]:
     """The database and the receipts, where the configuration keeps them outside of the home."""
     from adderclaw.config import load
     from adderclaw.core.errors import ConfigError
@@ -150,23 +150,23 @@ def _outside(home: str) -> Iterator[tuple[str, str]]:
             yield what, path
 
 
-def _elsewhere(home: str) -> Iterator[tuple[Item, Remove]]:
+def _files_elsewhere(home: str) -> Iterator[tuple[Item, Remove]]:
     from adderclaw.config.paths import OWN_ENDINGS
 
-    for what, path in _outside(home):
+    for what, path in _files_outside(home):
         if owned_files.home_around(path):
             continue
         for ending in ("", *OWN_ENDINGS):
-            one = f"{path}{ending}"
-            if os.path.isfile(one) and not os.path.islink(one):
-                yield Item(what, one), _unlink(one)
+            copy = f"{path}{ending}"
+            if os.path.isfile(copy) and not os.path.islink(copy):
+                yield Item(what, copy), _unlinker(copy)
 
 
-def _unlink(path: str) -> Remove:
+def _unlinker(path: str) -> Remove:
     return lambda: os.unlink(path)
 
 
-def _emptied(home: str) -> Remove:
+def _remove_if_empty(home: str) -> Remove:
     """Remove what is its own in a home, and the home where nothing else is in it."""
 
     def remove() -> None:
@@ -180,7 +180,7 @@ def _emptied(home: str) -> Remove:
     return remove
 
 
-def _done(item: Item, remove: Remove, really: bool) -> Item:
+def _removed(item: Item, remove: Remove, really: bool) -> Item:
     if not really:
         return item
     try:
@@ -190,10 +190,10 @@ def _done(item: Item, remove: Remove, really: bool) -> Item:
     return item._replace(removed=True)
 
 
-# ------------------------------------------------------------------ what is not ours to remove
+# ------------------------------------------------------------------ files of others
 
 
-def _left(home: str) -> Iterator[str]:
+def _items_left_behind(home: str) -> Iterator[str]:
     others = (
         [name for name in sorted(os.listdir(home)) if not owned_files.in_home(home, name)]
         if os.path.isdir(home)
@@ -201,16 +201,16 @@ def _left(home: str) -> Iterator[str]:
     )
     if others:
         yield f"in {home}, not made by adderclaw: {', '.join(others)}"
-    for path in _places():
+    for path in _folders():
         if not owned_files.is_completion(path):
             yield f"{path}, which adderclaw did not write as it is"
     for name, make in BACKENDS.items():
         if os.path.lexists(unit := make().unit) and not is_ours(unit):
             yield f"{unit}, which adderclaw did not write: `adderclaw service uninstall --backend {name}` removes it"
-    for what, path in _outside(home):
+    for what, path in _files_outside(home):
         if other := owned_files.home_around(path):
             yield f"{path}, the {what} of another home: {other}"
-    for file, line in _start_up():
+    for file, line in _shell_start_up_files():
         yield f"a line of {file}, which is yours to remove: {line}"
     for line in _crontab():
         yield f"a line of your crontab, which is yours: `crontab -e` and remove: {line}"
@@ -225,10 +225,10 @@ def _left(home: str) -> Iterator[str]:
         yield "/etc/adderclaw, which the administrator of this machine made"
 
 
-def _start_up() -> Iterator[tuple[str, str]]:
+def _shell_start_up_files() -> Iterator[tuple[str, str]]:
     """Lines that begin adderclaw's completion in start-up files of shells."""
     for file in ("~/.bashrc", "~/.zshrc", "~/.profile", "~/.config/fish/config.fish"):
-        lines = owned_files.beginning(followed(os.path.expanduser(file))).splitlines()
+        lines = owned_files.first_bytes(followed(os.path.expanduser(file))).splitlines()
         yield from ((file, line.strip()) for line in lines if "adderclaw" in line and line.strip()[:1] != "#")
 
 
@@ -255,24 +255,26 @@ def _run_folders(home: str) -> list[str]:
         folders = trace_folders(store)
     finally:
         store.close()
-    return sorted(one for one in folders if os.path.isdir(one) and not beneath(followed(one), followed(home)))
+    return sorted(
+        folder for folder in folders if os.path.isdir(folder) and not beneath(followed(folder), followed(home))
+    )
 
 
 def _copies(home: str) -> Iterator[str]:
     folder, name = os.path.split(home)
     beginnings = (f"{name}.before-restore-", f".{name}.restoring-")
     if os.path.isdir(folder):
-        yield from (os.path.join(folder, one) for one in os.listdir(folder) if one.startswith(beginnings))
+        yield from (os.path.join(folder, entry) for entry in os.listdir(folder) if entry.startswith(beginnings))
 
 
-def said(done: Listed) -> Iterator[str]:
+def result_lines(done: UninstallList) -> Iterator[str]:
     """For people."""
     for item in done.items:
         state = f"FAILED ({item.problem})" if item.problem else "removed" if item.removed else "would be removed"
         yield f"{state}: {item.what}: {item.where}"
     if not done.items:
         yield "nothing that this program made is left."
-    yield from (f"left: {one}" for one in done.left)
+    yield from (f"left: {path}" for path in done.left)
     yield f"the program itself ({done.program['way']}, {done.program['where']}): {done.program['remove']}"
     if not done.really and done.items:
         yield "nothing was removed: --yes removes it"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.terminal.commands.interrupts import heard_in_pauses
+from adderclaw.terminal.commands.interrupts import interrupt_in_pauses
 from tests.acceptance.world import World, text
 from tests.program import PROGRAM, Cli
 
@@ -31,7 +31,7 @@ def swallowed() -> Iterator[None]:
 
 @pytest.mark.usefixtures("swallowed")
 def test_a_signal_that_came_before_the_pause_ends_it() -> None:
-    with heard_in_pauses() as pause:
+    with interrupt_in_pauses() as pause:
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             pause(LONG)
@@ -39,13 +39,13 @@ def test_a_signal_that_came_before_the_pause_ends_it() -> None:
 
 @pytest.mark.usefixtures("swallowed")
 def test_a_signal_in_the_last_moment_counts() -> None:
-    with pytest.raises(KeyboardInterrupt), heard_in_pauses():
+    with pytest.raises(KeyboardInterrupt), interrupt_in_pauses():
         signal.raise_signal(signal.SIGINT)
 
 
 def test_no_signal_is_no_interruption_and_nothing_is_left_behind() -> None:
     before = len(os.listdir("/proc/self/fd"))
-    with heard_in_pauses() as pause:
+    with interrupt_in_pauses() as pause:
         pause(0)
         pause(0.001)
     assert len(os.listdir("/proc/self/fd")) == before

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from adderclaw.terminal.commands.agent import agent
-from adderclaw.terminal.commands.common import typed
-from adderclaw.terminal.commands.plain import LIMIT, PROFILE, Option, Plain, ProfileName, parsed
+from adderclaw.terminal.commands.common import typer_app
+from adderclaw.terminal.commands.plain import LIMIT, PROFILE, Option, Plain, ProfileName, parse_plain
 from tests.rows import rows
 
 DEFAULTS: dict[str, Any] = {"message": None, "go_on": False, "profile": None, "limit": None, "form": "text"}
@@ -48,9 +48,9 @@ WORDS = st.sampled_from(
 def test_what_is_read_plainly_is_what_typer_reads(arguments: list[str]) -> None:
     into: list[dict[str, Any]] = []
     command = heard(into)
-    plain = parsed(command, arguments)
+    plain = parse_plain(command, arguments)
     if plain is not None:
-        done = CliRunner().invoke(typed(command), arguments)
+        done = CliRunner().invoke(typer_app(command), arguments)
         assert done.exit_code == 7, done.output
         assert [DEFAULTS | plain] == into
 
@@ -68,7 +68,7 @@ PLAIN: list[tuple[list[str], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("arguments", "values"), PLAIN)
 def test_the_usual_command_lines_of_agent_are_plain(arguments: list[str], values: dict[str, Any]) -> None:
-    assert parsed(agent, arguments) == values
+    assert parse_plain(agent, arguments) == values
 
 
 TYPERS = [
@@ -79,11 +79,11 @@ TYPERS = [
 
 @rows("arguments", TYPERS)
 def test_whatever_else_is_written_is_typers(arguments: list[str]) -> None:
-    assert parsed(agent, arguments) is None
+    assert parse_plain(agent, arguments) is None
 
 
 def test_help_names_every_option_of_agent() -> None:
-    shown = CliRunner().invoke(typed(agent), ["--help"]).output
+    shown = CliRunner().invoke(typer_app(agent), ["--help"]).output
     for hint in agent.__annotations__.values():
         for option in getattr(hint, "__metadata__", ()):
             assert all(name in shown for name in option.names), option

@@ -6,7 +6,7 @@ from typing import (
     TYPE_CHECKING,
     NamedTuple,
     Never,
-)  # the one of adderclaw.core.record brings dataclasses, which --version does without
+)  # adderclaw.core.record imports dataclasses, which --version does not need
 
 from adderclaw import __version__
 
@@ -23,113 +23,111 @@ COMMANDS: dict[str, Command] = {
     "init": Command("setup", "Create the home, the configuration, the database and the workspace."),
     "onboard": Command("setup", "Set up with questions: provider, key variable, autonomy."),
     "agent": Command("agent", "Talk to the agent: a REPL, or one turn with -m."),
-    "run": Command("run", "Work on a specification, a task or a workflow, with nobody watching."),
-    "sop": Command("sop", "Procedures of steps: list, validate, run, show, resume and approve SOPs."),
+    "run": Command("run", "Run a specification, a task or a workflow unattended."),
+    "sop": Command("sop", "List, validate, run, show, resume and approve SOPs: procedures made of steps."),
     "spec": Command(
-        "spec", "The scenarios of a specification: bring in feature files, show, verify, block, deprecate."
+        "spec", "Manage the scenarios of a specification: sync feature files, show, verify, block, deprecate."
     ),
-    "rpc": Command("rpc", "Serve JSON-RPC 2.0 on stdin and stdout, for a program."),
-    "serve": Command("serve", "Serve HTTP on this machine: an API for programs, a dashboard for people."),
-    "service": Command("service", "Run the server in the background: install, start, stop, look at it."),
-    "fleet": Command("fleet", "Runs on many machines: submit, workers, stop, verify; on PostgreSQL."),
-    "dashboard": Command("dashboard", "Open the pages of the server that runs, logged in."),
-    "attach": Command("attach", "The REPL on a running server: open a conversation there, or go on with one."),
-    "token": Command("token", "Make, list and revoke the tokens of the server's clients."),
-    "channel": Command("channel", "Chat systems that send messages through the server: list, secret, test."),
-    "acp": Command("acp", "Serve the Agent Client Protocol on stdin and stdout, for an editor."),
-    "validate": Command("agentfile", "Check an Agentfile and every file that it names."),
-    "inspect": Command("agentfile", "Show what a workflow would do: tree, JSON or graph."),
-    "fmt": Command("agentfile", "Bring an Agentfile into the usual form."),
+    "rpc": Command("rpc", "Serve JSON-RPC 2.0 on stdin and stdout for another program."),
+    "serve": Command("serve", "Serve HTTP on this machine: an API for programs and a dashboard for people."),
+    "service": Command("service", "Run the server in the background: install, start, stop, inspect."),
+    "fleet": Command("fleet", "Run work on many machines, coordinated by PostgreSQL: submit, work, stop, verify."),
+    "dashboard": Command("dashboard", "Open the dashboard of the running server in the browser, logged in."),
+    "attach": Command("attach", "Open the REPL on a running server: start a conversation there, or continue one."),
+    "token": Command("token", "Create, list and revoke access tokens for clients of the server."),
+    "channel": Command("channel", "Manage chat systems that send messages through the server: list, secret, test."),
+    "acp": Command("acp", "Serve the Agent Client Protocol on stdin and stdout for an editor."),
+    "validate": Command("agentfile", "Check an Agentfile and every file it names."),
+    "inspect": Command("agentfile", "Show what a workflow would do, as a tree, JSON or a graph."),
+    "fmt": Command("agentfile", "Format an Agentfile."),
     "tool": Command("tool", "List, run and explain tools."),
     "config": Command("config", "Validate, show, change and create configuration."),
-    "mcp": Command("mcp", "Configure, look at, approve and try MCP servers; and be one."),
+    "mcp": Command("mcp", "Add, list, approve and test MCP servers; or serve as one."),
     "provider": Command("provider", "List and test model providers."),
-    "models": Command("models", "The table of known models: list it, bring it up to date."),
+    "models": Command("models", "List the table of known models, or update it."),
     "login": Command("auth", "Log in to a provider: in the browser, by device code or by a pasted code."),
     "logout": Command("auth", "Forget a login, and revoke it where the provider can."),
-    "auth": Command("auth", "Which credentials can be used, and of which kind; never the credentials themselves."),
-    "memory": Command("memory", "Conversations and notes: list, search, show, edit, clear."),
-    "sdlc": Command("sdlc", "A conversation's way from plan to proof: its phase, its plan, its report."),
+    "auth": Command("auth", "Show which credentials are usable, and of which kind; never the credentials themselves."),
+    "memory": Command("memory", "List, search, show, edit and clear conversations and notes."),
+    "sdlc": Command("sdlc", "Take a conversation from plan to proof: its phase, its plan, its report."),
     "checkpoint": Command("checkpoint", "List, show and restore what tools changed on disk."),
-    "later": Command("later", "List, accept or set aside what commands changed of what other programs run later."),
+    "later": Command("later", "List, accept or set aside changes by commands to files that other programs run."),
     "receipt": Command("receipt", "List and verify the tamper-evident receipts."),
     "runs": Command("runs", "List runs and how they ended."),
     "replay": Command("replay", "Show a run again, prove it, or judge its calls under another policy."),
-    "usage": Command("usage", "What model calls took: tokens and cost by run, day, model or provider."),
+    "usage": Command("usage", "Show the tokens and cost of model calls by run, day, model or provider."),
     "policy": Command("policy", "Check a policy.toml and explain what it would decide."),
-    "approvals": Command(
-        "approvals", "List questions that wait for an answer, answer them, and see what you always allow."
-    ),
+    "approvals": Command("approvals", "List and answer pending questions, and see what you always allow."),
     "notices": Command(
-        "notices", "Where notices are sent when something needs you or is done; try them, see the last."
+        "notices", "List where notices are sent when something needs you or is done, test them, see the last ones."
     ),
-    "hooks": Command("hooks", "List hooks, and try an event's hooks by hand."),
-    "skills": Command("skills", "List skills, look at one, check one against the specification."),
-    "plugin": Command("plugin", "Install, look at, trust, enable, disable, verify, remove and begin plugins."),
-    "trust": Command("trust", "Trust what a project's configuration says, as it is now."),
-    "ci": Command("ci", "Hand over what a run of a CI job changed: a commit, a pull or merge request, a comment."),
-    "cache": Command("cache", "Show or remove what package managers have kept in the sandbox."),
-    "schedule": Command("schedule", "Work that begins by itself: at times, when files change, by a request."),
-    "estop": Command("estop", "Stop every tool, now and until it is cleared."),
-    "backup": Command("homes", "Keep the home in one file, while sessions run."),
-    "restore": Command("homes", "Make a home of a backup, once every byte and receipt is checked."),
-    "uninstall": Command("homes", "List and remove what this program made."),
-    "update": Command("update", "Say how to bring the next version, for the way that this one was installed."),
-    "doctor": Command("doctor", "Check this installation and say how to mend it."),
+    "hooks": Command("hooks", "List hooks, and run the hooks of an event by hand."),
+    "skills": Command("skills", "List skills, show one, check one against the specification."),
+    "plugin": Command("plugin", "Install, show, trust, enable, disable, verify, remove and create plugins."),
+    "trust": Command("trust", "Trust a project's configuration as it is now."),
+    "ci": Command("ci", "Deliver the changes of a CI run: as a commit, a pull or merge request, or a comment."),
+    "cache": Command("cache", "Show or remove the sandbox caches of package managers."),
+    "schedule": Command("schedule", "Schedule work: at set times, when files change, or on a request."),
+    "estop": Command("estop", "Stop every tool now, until the stop is cleared."),
+    "backup": Command("homes", "Back up the home to one file, even while sessions run."),
+    "restore": Command("homes", "Restore a home from a backup, after every byte and receipt is checked."),
+    "uninstall": Command("homes", "List and remove everything this program created."),
+    "update": Command("update", "Show how to update, for the way AdderClaw was installed."),
+    "doctor": Command("doctor", "Check this installation and say how to fix it."),
 }
 
 
 def main() -> None:
-    """Run the program; the exit code is the outcome's, and an error is one message, never a traceback."""
+    """Runs the program. The exit code tells the outcome; an error is one message, never a traceback."""
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
         try:
             print(f"adderclaw {__version__}", flush=True)
         except OSError as error:
-            _end(f"standard output: {error.strerror}", 1)
+            _exit_with_error(f"standard output: {error.strerror}", 1)
         return
-    # A step leaves some dozens of objects in cycles, and the way to the first request 40,000 that all stay: looking for
+    # A step leaves a few dozen objects in cycles, and start-up 40,000 that all stay: looking for
     # cycles every 700 objects is wasted.
     gc.set_threshold(50_000, 10, 10)
     try:
         _open_streams()
         _run(arguments)
     except KeyboardInterrupt:  # however early it comes
-        _end("interrupted", 130)
+        _exit_with_error("interrupted", 130)
 
 
 def _run(arguments: list[str]) -> None:
     from adderclaw.core.errors import AdderClawError
-    from adderclaw.terminal.commands.interrupts import never_ignored
+    from adderclaw.terminal.commands.interrupts import restore_sigint
 
     try:
-        never_ignored()
+        restore_sigint()
         try:
             _dispatch(arguments)
         finally:
             sys.stdout.flush()
     except AdderClawError as error:
-        _end(str(error), error.exit_code)
+        _exit_with_error(str(error), error.exit_code)
     except OSError as error:
-        # what no part had a better word for: a full disk under stdout, a reader that has gone, a home without rights
-        _end(f"{_place(error)}: {error.strerror or error}", AdderClawError.exit_code)
+        # errors that no part explains better: a full disk under stdout, a closed pipe, a home without permissions
+        _exit_with_error(f"{_error_subject(error)}: {error.strerror or error}", AdderClawError.exit_code)
 
 
-def _place(error: OSError) -> str:
-    """What an error of the system is about, where it does not say so itself."""
+def _error_subject(error: OSError) -> str:
+    """What an operating system error is about, for the message."""
     if error.filename:
         return str(error.filename)
     try:
-        sys.stdout.flush()  # what could not be printed still waits
+        sys.stdout.flush()  # fails again if stdout is the problem
     except OSError:
         return "standard output"
     return "the operating system refused a call"
 
 
 def _open_streams() -> None:
-    """A stream that was closed before we began swallows what is written to it, and stderr also one that nobody reads.
+    """Makes writing to a closed stream, or to a stderr that nobody reads, succeed silently.
 
-    What we say beside the work is no reason for the work to fail, or for another exit code.
+    A message that cannot be written must not fail the work or change its exit code.
     """
     import io
     import os
@@ -138,7 +136,7 @@ def _open_streams() -> None:
         def write(self, data: "ReadableBuffer", /) -> int:
             try:
                 return super().write(data)
-            except OSError:  # its reader has gone, or its disk is full
+            except OSError:  # the reader is gone, or the disk is full
                 return memoryview(data).nbytes
 
     for name in ("stdout", "stderr"):
@@ -155,8 +153,8 @@ def _open_streams() -> None:
         sys.stderr = io.TextIOWrapper(buffer, sys.stderr.encoding, "backslashreplace", line_buffering=True)
 
 
-def _end(message: str, code: int) -> Never:
-    """Say what is wrong in one message and end; what could not be written must not fail again at exit."""
+def _exit_with_error(message: str, code: int) -> Never:
+    """Prints one error message and exits. A message that could not be written must not fail again at exit."""
     import os
 
     from adderclaw.core.redaction import Secrets
@@ -171,7 +169,7 @@ def _end(message: str, code: int) -> Never:
 
 
 def _at_a_terminal() -> bool:
-    """Whether a person types and sees the answer: then no command is the REPL, else it is help (X-93)."""
+    """Whether stdin and stdout are a terminal: then no command opens the REPL, otherwise it prints help."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
 
 
@@ -185,7 +183,7 @@ def _dispatch(arguments: list[str]) -> None:
             sys.exit(run_print(arguments))
     arguments = _without_quiet(arguments)
     if arguments or _at_a_terminal():
-        arguments = _conversation(arguments)
+        arguments = _with_agent_command(arguments)
     name = arguments[0] if arguments else ""
     if name in COMMANDS:
         from adderclaw.terminal.commands.plain import run_command
@@ -197,9 +195,9 @@ def _dispatch(arguments: list[str]) -> None:
         run_root(arguments)
 
 
-LOOKS = ("--plain", "--no-motion")
-ALONE = (*LOOKS, "--bare", "--maintenance")
-VALUED = (
+DISPLAY_FLAGS = ("--plain", "--no-motion")
+AGENT_FLAGS = (*DISPLAY_FLAGS, "--bare", "--maintenance")
+AGENT_OPTIONS = (
     "--profile",
     "--permission-mode",
     "--provider",
@@ -210,27 +208,27 @@ VALUED = (
     "--plugin-dir",
     "--limit",
 )
-"""Options of `agent` without a value and with one: they may stand before what opens a conversation, or alone."""
+"""Options of `agent` with a value. They may come first on a command line that opens a conversation, or alone."""
 
 
-def _leading(arguments: list[str]) -> int:
-    """How many words at the beginning are such options; where nobody can be talked to only LOOKS are (X-93)."""
-    alone, valued = (ALONE, VALUED) if _at_a_terminal() else (LOOKS, ())
+def _leading_option_count(arguments: list[str]) -> int:
+    """How many leading words are options of `agent`. Without a terminal only the display flags count."""
+    alone, valued = (AGENT_FLAGS, AGENT_OPTIONS) if _at_a_terminal() else (DISPLAY_FLAGS, ())
     count = 0
     while count < len(arguments):
-        name, given, _ = arguments[count].partition("=")
+        name, equals, _ = arguments[count].partition("=")
         if name not in (*alone, *valued):
             break
-        count += 2 if name in valued and not given else 1
+        count += 2 if name in valued and not equals else 1
     return count
 
 
-def _conversation(arguments: list[str]) -> list[str]:
-    """A conversation that is opened without its command: `-c`, `-r [ID or words]`, or a message, which has a space."""
+def _with_agent_command(arguments: list[str]) -> list[str]:
+    """Adds the command `agent` where it was left out: for `-c`, `-r [ID|WORDS]`, or a message (it has a space)."""
     if not arguments:
         return ["agent"]
-    if count := _leading(arguments):  # what they stand before says what is opened
-        opened = _conversation(arguments[count:])
+    if count := _leading_option_count(arguments):  # the words after the options decide what is opened
+        opened = _with_agent_command(arguments[count:])
         if opened[0].startswith("-"):
             return ["agent", *arguments]
         if opened[0] == "agent":
@@ -245,7 +243,7 @@ def _conversation(arguments: list[str]) -> list[str]:
 
 
 def _without_quiet(arguments: list[str]) -> list[str]:
-    """`--quiet` belongs to every command; what stands behind `--` is another program's."""
+    """Removes `--quiet`, which every command takes, and applies it. Words after `--` belong to another program."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--quiet" not in ours:
         return arguments

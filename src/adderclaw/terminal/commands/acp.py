@@ -19,9 +19,9 @@ def acp(
     model: ModelName = None,
     effort: EffortGiven = None,
     config: ConfigFile = None,
-    setup: Annotated[bool, typer.Option("--setup", help="Set up the model with questions, then end.")] = False,
+    setup: Annotated[bool, typer.Option("--setup", help="Set up the model interactively, then exit.")] = False,
 ) -> None:
-    """Serve the Agent Client Protocol on stdin and stdout, for an editor; ends when stdin does.
+    """Serve the Agent Client Protocol on stdin and stdout for an editor, until stdin ends.
 
     Example: echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}' | adderclaw acp
     """

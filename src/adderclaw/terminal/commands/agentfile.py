@@ -1,4 +1,4 @@
-"""`adderclaw validate`, `inspect` and `fmt`: an Agentfile looked at without running it."""
+"""`adderclaw validate`, `inspect` and `fmt`: check, show and format an Agentfile without running it."""
 
 import os
 import sys
@@ -13,16 +13,16 @@ from adderclaw.flows.agentfile.load import load, read_agentfile
 from adderclaw.flows.agentfile.parse import MAX_BYTES, parse
 from adderclaw.flows.agentfile.workflow import InvalidAgentfile
 from adderclaw.terminal.commands.common import OutputFormat
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-File = Annotated[str, typer.Argument(metavar="AGENTFILE", help="The file, or the folder that it is in.")]
+File = Annotated[str, typer.Argument(metavar="AGENTFILE", help="The file, or the folder it is in.")]
 
 
 @app.command()
 def validate(file: File = "Agentfile", output_format: OutputFormat = "text") -> None:
-    """Check an Agentfile and every file that it names; all problems are said at once.
+    """Check an Agentfile and every file it names; all problems are reported at once.
 
     Example: adderclaw validate Agentfile
     """
@@ -31,7 +31,9 @@ def validate(file: File = "Agentfile", output_format: OutputFormat = "text") -> 
     except InvalidAgentfile as error:
         if output_format == "text":
             raise
-        wrong = [{"line": one.line, "column": one.column, "message": one.message} for one in error.problems]
+        wrong = [
+            {"line": problem.line, "column": problem.column, "message": problem.message} for problem in error.problems
+        ]
         print_json({"valid": False, "file": error.file, "problems": wrong})
         raise typer.Exit(EXIT_USAGE) from error
     if output_format == "json":
@@ -44,10 +46,10 @@ def validate(file: File = "Agentfile", output_format: OutputFormat = "text") -> 
 @app.command()
 def inspect(
     file: File = "Agentfile",
-    graph: Annotated[bool, typer.Option("--graph", help="As a Mermaid flowchart.")] = False,
+    graph: Annotated[bool, typer.Option("--graph", help="Print a Mermaid flowchart.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Show what a workflow would do: as a tree, as JSON, or as a graph.
+    """Show what a workflow would do, as a tree, JSON or a graph.
 
     Example: adderclaw inspect Agentfile --graph
     """
@@ -61,9 +63,11 @@ def inspect(
 @app.command()
 def fmt(
     file: File = "Agentfile",
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if it would.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if the file would change.")
+    ] = False,
 ) -> None:
-    """Bring an Agentfile into the usual form; `-` reads stdin and writes stdout.
+    """Format an Agentfile; `-` reads stdin and writes stdout.
 
     Example: adderclaw fmt Agentfile
     """
@@ -77,21 +81,21 @@ def fmt(
     parse(text, path)
     tidy = show.format_text(text)
     if tidy == text:
-        print(f"{visible(path)} has the usual form", file=sys.stderr)
+        print(f"{visible(path)} is already formatted", file=sys.stderr)
         return
     if check:
         print(f"{visible(path)} would be changed by `adderclaw fmt`", file=sys.stderr)
         raise typer.Exit(1)
     _replace(path, tidy)
-    print(f"{visible(path)} was brought into the usual form", file=sys.stderr)
+    print(f"{visible(path)} was formatted", file=sys.stderr)
 
 
 def _replace(path: str, text: str) -> None:
-    """Whole or not at all."""
+    """Replaces the file atomically."""
     import tempfile
 
     folder = os.path.dirname(os.path.realpath(path))
-    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8", newline="") as made:
-        made.write(text)
-    os.chmod(made.name, os.stat(path).st_mode & 0o7777)
-    os.replace(made.name, os.path.realpath(path))
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8", newline="") as file:
+        file.write(text)
+    os.chmod(file.name, os.stat(path).st_mode & 0o7777)
+    os.replace(file.name, os.path.realpath(path))

@@ -1,4 +1,4 @@
-"""`adderclaw approvals`: questions that wait for an answer, and the answer from another terminal."""
+"""`adderclaw approvals`: lists pending questions and answers them from another terminal."""
 
 import sys
 import time
@@ -15,41 +15,41 @@ from adderclaw.core.questions import Replies
 from adderclaw.core.redaction import visible
 from adderclaw.storage import Store
 from adderclaw.storage.approvals import Approval
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, said
-from adderclaw.terminal.commands.plain import print_json
-from adderclaw.terminal.operators import meant
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, print_result
+from adderclaw.terminal.operators import reply_values
+from adderclaw.terminal.output import print_json
 
-app = group("List questions that wait for an answer, answer them, and see what you always allow.")
+app = group("List and answer pending questions, and see what you always allow.")
 
 
 @app.command("list")
 def list_approvals(
-    everything: Annotated[bool, typer.Option("--all", help="Those that were answered, too.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The last so many.")] = 20,
+    everything: Annotated[bool, typer.Option("--all", help="Include answered questions.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many of the last ones.")] = 20,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List what is waiting for an answer: each tool call whole, as its own terminal shows it.
+    """List pending questions, with each tool call in full, as its own terminal shows it.
 
     Example: adderclaw approvals list
     """
-    found = questions.listed(questions.store_path(config), everything=everything, limit=limit)
+    rows = questions.listed(questions.store_path(config), everything=everything, limit=limit)
     if output_format == "json":
-        print_json([questions.as_json(approval) for approval in found])
+        print_json([questions.as_json(approval) for approval in rows])
         return
-    for approval in found:
+    for approval in rows:
         _print(approval, time.time())
-    if not found:
-        print("nothing is waiting for an answer")
+    if not rows:
+        print("no questions are pending")
 
 
 @app.command()
 def granted(
-    everywhere: Annotated[bool, typer.Option("--all", help="Of all projects.")] = False,
+    everywhere: Annotated[bool, typer.Option("--all", help="For all projects.")] = False,
     workspace: WorkspaceDir = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List what you always allow in a project: the rules that `p`, "always in this project", kept.
+    """List what you always allow in a project: the rules added by answering `p`, "always in this project".
 
     Example: adderclaw approvals granted
     """
@@ -62,7 +62,7 @@ def granted(
         for rule in rules:
             print(visible(f"{name}  {rule}", keep_newlines=False))
     if not any(shown.values()):
-        print("nothing is always allowed" if everywhere else visible(f"nothing is always allowed in {folder} alone"))
+        print("nothing is always allowed" if everywhere else visible(f"nothing is always allowed in {folder}"))
 
 
 @app.command()
@@ -71,16 +71,16 @@ def revoke(
     workspace: WorkspaceDir = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Allow something no longer that was always allowed in a project. A session that runs there keeps it to its end.
+    """Stop always allowing something in a project. A session already running there keeps the rule until it ends.
 
     Example: adderclaw approvals revoke "Bash(make test)"
     """
     folder = _folder(workspace)
     if not project_grants.remove(home(), folder, rule):
-        raise UsageError(f"{rule!r} is not always allowed in {folder}: `adderclaw approvals granted` lists what is")
-    said(
+        raise UsageError(f"{rule!r} is not always allowed in {folder}; `adderclaw approvals granted` lists the rules")
+    print_result(
         {"project": folder, "rule": rule, "revoked": True},
-        visible(f"asked about again in {folder}: {rule}", keep_newlines=False),
+        visible(f"no longer always allowed in {folder}: {rule}", keep_newlines=False),
         output_format,
     )
 
@@ -91,28 +91,28 @@ def _folder(workspace: str | None) -> str:
 
 @app.command()
 def answer(
-    id: Annotated[str, typer.Argument(metavar="ID", help="An approval's id, or the beginning of it.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="An approval's id or a prefix of it.")],
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="yes|no|REPLY…", help="The answer; to questions one reply each: a number, a label, words."
+            metavar="yes|no|REPLY…", help="The answer; for questions one reply each: a number, a label or text."
         ),
     ] = None,
-    comment: Annotated[str, typer.Option("--comment", help="A word to go with it: the model sees it with a no.")] = "",
-    plan: Annotated[str, typer.Option("--plan", help="Only if it is about the call with this hash.")] = "",
-    decline: Annotated[bool, typer.Option("--decline", help="Answer none of its questions.")] = False,
+    comment: Annotated[str, typer.Option("--comment", help="A comment; the model sees it with a no.")] = "",
+    plan: Annotated[str, typer.Option("--plan", help="Answer only if this is the call's hash.")] = "",
+    decline: Annotated[bool, typer.Option("--decline", help="Decline to answer the questions.")] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Answer a question in place of the terminal that asked. The first answer counts, once; the others are told so.
+    """Answer a question instead of the terminal that asked. Only the first answer counts; later ones are told so.
 
-    Where the process that asked has ended, the answer counts when its conversation is resumed. Exit code 1 when the
-    answer does not count: it was answered before, it has expired, or it is about another call than --plan says.
+    If the asking process has ended, the answer counts when its conversation is resumed. Exit code 1 when the
+    answer does not count: already answered, expired, or about another call than --plan says.
 
     Example: adderclaw approvals answer approval-3f2a yes --comment "go ahead"
     """
     path = questions.store_path(config)
-    approved, replies, was = _meant(path, id, words or [], decline=decline)
+    approved, replies, was = _replies(path, id, words or [], decline=decline)
     counts = questions.answered(
         path,
         id,
@@ -128,11 +128,11 @@ def answer(
         return
     print(f"{counts.id}: {'answered' if replies else counts.answer}")
     if was == "left":
-        print("the process that asked has ended: the answer counts when its conversation is resumed")
+        print("the asking process has ended; the answer counts when its conversation is resumed")
 
 
-def _meant(path: str, id: str, words: list[str], *, decline: bool) -> tuple[bool, Replies | None, str]:
-    """What the words on the command line answer, and the state that the question is in."""
+def _replies(path: str, id: str, words: list[str], *, decline: bool) -> tuple[bool, Replies | None, str]:
+    """Reads the answer from the command line; also returns the state of the question."""
     if not Store.exists(path):
         raise UsageError(f"no approval {id!r}: there is no database at {path}")
     store = Store.open(path, read_only=True)
@@ -143,16 +143,19 @@ def _meant(path: str, id: str, words: list[str], *, decline: bool) -> tuple[bool
     was = asked.state(time.time())
     if decline:
         if words:
-            raise UsageError("--decline answers no question: leave the words out")
+            raise UsageError("--decline answers no questions: omit the replies")
         return False, None, was
-    wanted = questions_of(asked)
-    if not wanted:
+    questions_asked = questions_of(asked)
+    if not questions_asked:
         if len(words) != 1 or words[0] not in ("yes", "no"):
-            raise UsageError(f"{asked.id} is answered with yes or no")
+            raise UsageError(f"{asked.id} takes yes or no")
         return words[0] == "yes", None, was
-    if len(words) != len(wanted):
-        raise UsageError(f"{asked.id} has {len(wanted)} questions: give one reply to each, in their order")
-    replies = {one.question: meant(one, word.strip()) for one, word in zip(wanted, words, strict=True)}
+    if len(words) != len(questions_asked):
+        raise UsageError(f"{asked.id} has {len(questions_asked)} questions: give one reply for each, in order")
+    replies = {
+        question.question: reply_values(question, word.strip())
+        for question, word in zip(questions_asked, words, strict=True)
+    }
     return True, replies, was
 
 
@@ -169,7 +172,7 @@ def _print(approval: Approval, now: float) -> None:
     else:
         print(f"  tool: {seen.tool}\n  risk: {approval.risk}\n  reason: {seen.reason}")
     if why := too_long_to_show(approval):
-        print(f"  args: not asked about: {why}")
+        print(f"  args: not shown: {why}")
     else:
         name = "questions" if approval.questions else "about" if seen.is_step else "args"
         print(f"  {name}: " + seen.text.replace("\n", "\n      | "))

@@ -20,42 +20,42 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def attach(
     conversation: Annotated[
-        str | None, typer.Argument(metavar="[CONVERSATION]", help="Its id, or the beginning of it; else a new one.")
+        str | None, typer.Argument(metavar="[CONVERSATION]", help="Its id or a prefix of it; default: a new one.")
     ] = None,
     message: Annotated[str | None, typer.Option("--message", "-m", help="The first message.")] = None,
     workspace: WorkspaceDir = None,
     profile: Profile = None,
     provider: ProviderName = None,
     model: ModelName = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Lines only, each printed once.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Print each line once; redraw nothing.")] = False,
     config: ConfigFile = None,
 ) -> None:
-    """Open a conversation on the server of this home, or go on with one: it goes on when you leave.
+    """Open a conversation on the server of this home, or continue one. It keeps running when you leave.
 
-    Without a terminal each line of stdin is a message, and answers go to stdout.
+    Without a terminal, each line of stdin is a message and answers go to stdout.
 
     Example: adderclaw attach
     """
     from adderclaw.terminal.legacy.attach import link
 
-    wanted: Json = {"workspace": workspace, "profile": profile, "provider": provider, "model": model}
-    asyncio.run(_attached(link.Link(config, "attach"), conversation, wanted, message, plain=plain))
+    settings: Json = {"workspace": workspace, "profile": profile, "provider": provider, "model": model}
+    asyncio.run(_attach(link.Link(config, "attach"), conversation, settings, message, plain=plain))
 
 
-async def _attached(link: "Link", conversation: str | None, wanted: Json, message: str | None, *, plain: bool) -> None:
+async def _attach(link: "Link", conversation: str | None, settings: Json, message: str | None, *, plain: bool) -> None:
     from adderclaw.terminal.legacy.attach.remote import Remote
 
     await link.connect()
     try:
-        id: str | None = await _found(link, conversation, wanted)
+        id: str | None = await _conversation_id(link, conversation, settings)
         while id is not None:
-            face = _face(plain=plain)
+            face = _channel(plain=plain)
             id, message = await face.converse(Remote(link, id, face), message), None
     finally:
         await link.close()
 
 
-def _face(*, plain: bool) -> "OnServer | InLines":
+def _channel(*, plain: bool) -> "OnServer | InLines":
     from adderclaw.terminal.repl import is_screen
 
     if plain or not is_screen():
@@ -63,24 +63,24 @@ def _face(*, plain: bool) -> "OnServer | InLines":
 
         return InLines()
     from adderclaw.terminal.legacy.attach.screen import OnServer
-    from adderclaw.terminal.repl.terminal_mode import manner
+    from adderclaw.terminal.repl.terminal_mode import detect_mode
 
-    return OnServer(manner())
+    return OnServer(detect_mode())
 
 
-async def _found(link: "Link", name: str | None, wanted: Json) -> str:
-    """The one that is meant, or a new one."""
-    given = {key: value for key, value in wanted.items() if value is not None}
+async def _conversation_id(link: "Link", name: str | None, settings: Json) -> str:
+    """The id of the conversation with this prefix, or of a new one."""
+    body = {key: value for key, value in settings.items() if value is not None}
     if name is None:
-        if "workspace" not in given:
+        if "workspace" not in body:
             from adderclaw.config import load
 
-            given["workspace"] = load(here=True).workspace
-        return str((await link.post("/conversations", given))["id"])
+            body["workspace"] = load(here=True).workspace
+        return str((await link.post("/conversations", body))["id"])
     rows = (await link.get("/conversations", limit=500))["conversations"]
-    found = [str(row["id"]) for row in rows if str(row["id"]).startswith(name)]
-    found = [name] if name in found else found
-    if len(found) != 1:
-        fix = "give more of its id" if found else "`adderclaw memory list` shows them"
-        raise UsageError(f"{'several conversations begin' if found else 'no conversation begins'} with {name!r}: {fix}")
-    return str((await link.post("/conversations", {**given, "resume": found[0]}))["id"])
+    ids = [str(row["id"]) for row in rows if str(row["id"]).startswith(name)]
+    ids = [name] if name in ids else ids
+    if len(ids) != 1:
+        fix = "give more of its id" if ids else "`adderclaw memory list` shows them"
+        raise UsageError(f"{'several conversations begin' if ids else 'no conversation begins'} with {name!r}: {fix}")
+    return str((await link.post("/conversations", {**body, "resume": ids[0]}))["id"])

@@ -11,15 +11,14 @@ from adderclaw.agent.run import Options, credentials
 from adderclaw.agent.run.start import with_operators_own
 from adderclaw.agent.session.clock import SystemClock
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets, visible
-from adderclaw.core.types import Json
-from adderclaw.models.credentials.login_flows import Method, Person, log_in
-from adderclaw.models.credentials.oauth import OAuthError
+from adderclaw.models.credentials.login_flows import Method
 from adderclaw.models.credentials.sources import Sources
 from adderclaw.models.credentials.status import credential_rows
+from adderclaw.terminal import provider_login
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = group("Log in and out, and see which credentials can be used.")
 auth_app = group("Which credentials can be used, and of which kind.")
@@ -52,20 +51,9 @@ def login(
     Example: adderclaw login claude_code_subscription --method device
     """
     now, sources = _opened(config)
-    name = chosen(provider, now)
-    place = asyncio.run(logged_in(sources, name, method))
-    print(f"logged in to {visible(name)}; kept in {place}")
-
-
-async def logged_in(sources: Sources, name: str, method: Method) -> str:
-    from adderclaw.terminal.operators import STDIN
-
-    def tell(text: str) -> None:
-        print(visible(text), file=sys.stderr, flush=True)
-
-    logins = sources.logins()
-    tokens = await log_in(logins.client(name), method, Person(tell, STDIN.read, sources.path()))
-    return await logins.keep(name, tokens)
+    name = provider_login.chosen_provider(provider, now)
+    storage = asyncio.run(provider_login.log_in_to(sources, name, method))
+    print(f"logged in to {visible(name)}; kept in {storage}")
 
 
 @app.command()
@@ -79,8 +67,8 @@ def logout(
     Example: adderclaw logout claude_code_subscription
     """
     now, sources = _opened(config)
-    names = list(now.auth.oauth) if everything else [chosen(provider, now)]
-    complaints = asyncio.run(logged_out(sources, names))
+    names = list(now.auth.oauth) if everything else [provider_login.chosen_provider(provider, now)]
+    complaints = asyncio.run(provider_login.log_out_of(sources, names))
     if everything:
         sources.logins().destroy_file()
         print("no login is kept any more")
@@ -88,37 +76,6 @@ def logout(
         print(f"{visible(name)}: {complaint}", file=sys.stderr)
     if any(complaints.values()) and not everything:
         raise typer.Exit(1)
-
-
-async def logged_out(sources: Sources, names: list[str]) -> dict[str, str]:
-    """Out of each; what went wrong by name. A login is forgotten even if it could not be revoked."""
-    wrong: dict[str, str] = {}
-    logins = sources.logins()
-    for name in names:
-        try:
-            tokens = await logins.stored(name)
-            found = await logins.forget(name)
-            print(f"logged out of {visible(name)}" if found else f"there was no login of {visible(name)}")
-            if tokens is not None:
-                await logins.client(name).revoke(tokens)
-        except OAuthError as error:
-            wrong[name] = f"the login is forgotten here, but was not revoked: {error}"
-        except AdderClawError as error:
-            wrong[name] = str(error)
-    return wrong
-
-
-def chosen(provider: str | None, now: Config) -> str:
-    """The named provider; else the default one, or the only one that has an authorization server."""
-    servers = now.auth.oauth
-    if provider is None:
-        only = next(iter(servers)) if len(servers) == 1 else None
-        provider = now.default_provider if now.default_provider in servers else only
-    if provider in servers:
-        return provider
-    known = ", ".join(sorted(servers)) or "none"
-    what = f"{provider!r} has no authorization server" if provider else "say which provider"
-    raise UsageError(f"{what}; [auth.oauth.NAME] in the configuration has: {known} (see docs/credentials.md)")
 
 
 # ------------------------------------------------------------------ status
@@ -147,27 +104,12 @@ def status(
     if provider is not None and provider not in models:
         raise UsageError(f"no provider has the name {provider!r}; known: {', '.join(sorted(models))}")
     names = [provider] if provider else list(models)
-    found = asyncio.run(credential_rows(sources, now, names))
+    rows = asyncio.run(credential_rows(sources, now, names))
     if output_format == "json":
-        print_json(found)
+        print_json(rows)
     else:
-        for row in found:
-            print(line(row))
+        for row in rows:
+            print(provider_login.credential_line(row))
     asked = provider or now.default_provider
-    if not next(row["usable"] for row in found if row["provider"] == asked):
+    if not next(row["usable"] for row in rows if row["provider"] == asked):
         raise typer.Exit(1)
-
-
-def line(row: Json) -> str:
-    mark = "*" if row["default"] else " "
-    source = f" {row['source']}" if row["source"] and row["class"] != "login" else ""
-    until = f", until {_time(row['expires_at'])}" if row["expires_at"] else ""
-    note = f" ({row['note']})" if row["note"] else ""
-    said = f"{'usable' if row['usable'] else 'not usable'}: {row['class']}{source}{until}{note}"
-    return visible(f"{mark} {row['provider']:<26} {said}", keep_newlines=False)
-
-
-def _time(seconds: float) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -7,29 +7,29 @@ import typer
 from adderclaw import config
 from adderclaw.sandbox import caches
 from adderclaw.terminal.commands.common import OutputFormat
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove what no session uses now.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove caches that no session is using.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Show what package managers have kept in the sandbox, or remove it.
+    """Show or remove the caches of package managers in the sandbox.
 
-    Each project has a cache of its own, for npm, yarn, pip, uv, cargo and go; nothing outside the sandbox uses it.
+    Each project has its own cache for npm, yarn, pip, uv, cargo and go; nothing outside the sandbox uses it.
 
     Example: adderclaw cache
     """
-    found = list(caches.project_caches(config.home()))
-    gone = {one.folder for one in found if clear and caches.remove_cache(one.folder)}
+    folders = list(caches.project_caches(config.home()))
+    gone = {row.folder for row in folders if clear and caches.remove_cache(row.folder)}
     if output_format == "json":
-        print_json({"caches": [{**one._asdict(), "cleared": one.folder in gone} for one in found]})
+        print_json({"caches": [{**row._asdict(), "cleared": row.folder in gone} for row in folders]})
         return
-    for one in found:
-        state = "cleared" if one.folder in gone else "in use by a session" if clear else ""
-        print(f"{one.size / (1 << 20):8.1f} MiB  {one.workspace}  {state}".rstrip())
-    if not found:
-        print("nothing is kept.")
+    for row in folders:
+        state = "cleared" if row.folder in gone else "in use by a session" if clear else ""
+        print(f"{row.size / (1 << 20):8.1f} MiB  {row.workspace}  {state}".rstrip())
+    if not folders:
+        print("no caches")

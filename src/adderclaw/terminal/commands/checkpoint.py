@@ -1,4 +1,4 @@
-"""`adderclaw checkpoint`: what tools changed on disk, and the way back."""
+"""`adderclaw checkpoint`: shows and restores what tools changed on disk."""
 
 import asyncio
 from typing import Annotated
@@ -13,61 +13,65 @@ from adderclaw.config import home, load
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import EXIT_CODES
 from adderclaw.storage import Store
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
-from adderclaw.terminal.commands.plain import print_json
-from adderclaw.terminal.operators import asker
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, print_result
+from adderclaw.terminal.operators import terminal_question
+from adderclaw.terminal.output import print_json
 
 app = group("List, show and restore what tools changed on disk.")
 
 Target = Annotated[
-    str, typer.Argument(metavar="CHECKPOINT", help="Its number; or a conversation's or session's id: its first one.")
+    str,
+    typer.Argument(
+        metavar="CHECKPOINT", help="A checkpoint's number; or the id of a conversation or session, for its first one."
+    ),
 ]
 
 
 @app.command("list")
 def list_checkpoints(
     conversation: Annotated[
-        str | None, typer.Option("--conversation", metavar="ID", help="Only of this one (or of one of its sessions).")
+        str | None,
+        typer.Option("--conversation", metavar="ID", help="Only of this conversation (or of one of its sessions)."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many, the newest.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most N, the newest.")] = 20,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List what tools changed, by the message that they worked for, oldest first.
+    """List what tools changed, by the message they worked on, oldest first.
 
     Example: adderclaw checkpoint list
     """
     options = _options(config)
-    found = facts.listing(options, conversation, limit)
+    rows = facts.listing(options, conversation, limit)
     if output_format == "json":
-        print_json(found)
+        print_json(rows)
         return
     workspace = loaded(options).workspace
-    for each in found:
-        state = "  UNFINISHED: restore again finishes it" if each["status"] == "pending" else ""
+    for each in rows:
+        state = "  UNFINISHED: restore it again to finish" if each["status"] == "pending" else ""
         files = f"{each['paths']} path{'' if each['paths'] == 1 else 's'}"
         what = each["text"] or ("a call by hand" if each["kind"] == "call" else "")
-        place = "" if each["root"] == workspace else f"  (in {each['root']})"
-        print(f"{each['id']:>6}  {each['created_at']}Z  {each['kind']:<7}  {files:<10}  {what}{place}{state}")
-    if not found:
+        folder = "" if each["root"] == workspace else f"  (in {each['root']})"
+        print(f"{each['id']:>6}  {each['created_at']}Z  {each['kind']:<7}  {files:<10}  {what}{folder}{state}")
+    if not rows:
         print("no checkpoints yet")
 
 
 @app.command()
 def show(checkpoint: Target, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Show what was changed from a checkpoint on, call by call.
+    """Show the changes since a checkpoint, call by call.
 
     Example: adderclaw checkpoint show 1
     """
-    found = facts.shown(Options(config_file=config), checkpoint)
+    points = facts.shown(Options(config_file=config), checkpoint)
     if output_format == "json":
-        print_json(found)
+        print_json(points)
         return
-    for point in found:
+    for point in points:
         note = f" ({point['note']})" if point["note"] else ""
         print(f"{point['id']:>6}  {point['created_at']}Z  {point['tool']} {point['tool_use_id']}{note}")
         for change in point["changes"]:
-            sure = "" if change["sure"] else "  (changed while it ran, may be yours)"
+            sure = "" if change["sure"] else "  (changed during the call, may be yours)"
             print(f"        {change['what']:<8}  {change['path']}{sure}")
 
 
@@ -75,46 +79,47 @@ def show(checkpoint: Target, config: ConfigFile = None, output_format: OutputFor
 def restore(
     checkpoint: Target,
     path: Annotated[
-        list[str] | None, typer.Option("--path", help="Only this path, or what is in this folder; may be given again.")
+        list[str] | None, typer.Option("--path", help="Only this path, or this folder's contents; repeatable.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also over what others changed since; with --path, also what may be yours.")
+        bool,
+        typer.Option("--force", help="Overwrite later changes by others; with --path, also changes that may be yours."),
     ] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Put files back as they were before a checkpoint. Your git is not touched; what others made stays.
+    """Restore files to their state before a checkpoint. Your git is not touched; changes by others stay.
 
     What changed while a command ran may be yours: at a terminal you are asked, else it stays (exit code 3).
 
     Example: adderclaw checkpoint restore 1 --dry-run
     """
     options, as_json = _options(config), output_format == "json"
-    ask = None if as_json else asker()
+    ask = None if as_json else terminal_question()
     only = frozenset(path or ())
-    found = asyncio.run(facts.restored(options, checkpoint, paths=only, force=force, dry_run=dry_run, ask=ask))
+    restored = asyncio.run(facts.restored(options, checkpoint, paths=only, force=force, dry_run=dry_run, ask=ask))
     if as_json:
-        print_json(facts.as_json(found, dry_run=dry_run))
+        print_json(facts.as_json(restored, dry_run=dry_run))
     else:
-        for root in {each.target.root for each in found.plans} - {loaded(options).workspace}:
+        for root in {each.target.root for each in restored.plans} - {loaded(options).workspace}:
             print(clean(f"in {root}, which is not the workspace here:"))
-        for line in found.lines():
+        for line in restored.lines():
             print(clean(line), flush=True)
     if not dry_run:
-        _end(found, quiet=as_json)
+        _exit_after_restore(restored, quiet=as_json)
 
 
 def _options(config: str | None) -> Options:
     return Options(config_file=config, here=True, looks=True)
 
 
-def _end(found: Restored, *, quiet: bool) -> None:
-    if found.refused and not quiet:
+def _exit_after_restore(restored: Restored, *, quiet: bool) -> None:
+    if restored.refused and not quiet:
         print("nothing was restored: others changed these since; `--force` restores over them", flush=True)
-    if found.refused or found.left:
+    if restored.refused or restored.left:
         raise typer.Exit(EXIT_CODES["denied"])
-    if any(why != KEPT for why in found.failed.values()):
+    if any(why != KEPT for why in restored.failed.values()):
         raise typer.Exit(EXIT_CODES["error"])
 
 
@@ -139,7 +144,7 @@ def prune(
     shop = rewind.workshop(store, home(), now)
     dropped, freed = rewind.pruned(shop, now.checkpoints.keep_days if days is None else days)
     store.close()
-    said(
+    print_result(
         {"checkpoints": dropped, "bytes": freed},
         f"forgot {dropped} checkpoint{'' if dropped == 1 else 's'}, freed {freed:,} bytes",
         output_format,

@@ -15,11 +15,11 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.terminal.commands.ci_repository import Repository, copy_of
-from adderclaw.terminal.commands.ci_service import Service, as_object, service
+from adderclaw.terminal.commands.ci_service import Service, json_object_of, service
 from adderclaw.terminal.commands.common import OutputFormat, group
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
-app = group("Hand over what a run of a CI job changed: a commit, a pull or merge request, a comment.")
+app = group("Deliver the changes of a CI run: as a commit, a pull or merge request, or a comment.")
 
 Finish = Literal["commit", "pull-request", "comment"]
 StateFolder = Annotated[str, typer.Option("--state", metavar="DIR", help="A folder outside the workspace.")]
@@ -36,12 +36,12 @@ RUN_BY_CI = (".github/", ".gitlab-ci.yml", ".gitlab/ci/", ".gitea/", ".forgejo/"
 def begin(
     finish: HowToFinish,
     state: StateFolder,
-    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="What the run works on.")],
-    workspace: Annotated[str, typer.Option("--workspace", metavar="DIR", help="Where the agent works.")] = ".",
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The title of the work.")],
+    workspace: Annotated[str, typer.Option("--workspace", metavar="DIR", help="The folder the agent works in.")] = ".",
     leave_out: Annotated[str, typer.Option("--leave-out", metavar="PATH", help="A path to leave out.")] = "",
     output_format: OutputFormat = "text",
 ) -> None:
-    """Check that a job can finish like this, and copy the repository. Run it before the agent.
+    """Check that a job can finish this way, and copy the repository. Run it before the agent.
 
     Example: adderclaw ci begin pull-request --state /tmp/state --title "Fix the failing test"
     """
@@ -66,10 +66,10 @@ def begin(
 def finish(
     finish: HowToFinish,
     state: StateFolder,
-    result: Annotated[str, typer.Option("--result", metavar="FILE", help="What the run printed as JSON.")],
+    result: Annotated[str, typer.Option("--result", metavar="FILE", help="The JSON that the run printed.")],
     output_format: OutputFormat = "text",
 ) -> None:
-    """Commit and push what the run changed, or comment with its answer. Prints the address of what was made.
+    """Commit and push what the run changed, or comment with its answer. Prints the URL of the result.
 
     The token is GITHUB_TOKEN or GITLAB_TOKEN in the environment.
 
@@ -80,7 +80,7 @@ def finish(
         raise UsageError(
             f"{state} has no state of a CI job: run `adderclaw ci begin {finish} --state {state}` before the run"
         )
-    url, why = _handed_over(finish, state, begun, _read(result))
+    url, why = _hand_over(finish, state, begun, _read(result))
     if output_format == "json":
         print_json({"finish": finish, "url": url, "reason": why})
     elif why:
@@ -89,7 +89,7 @@ def finish(
         print(url)
 
 
-def _handed_over(finish: Finish, state: str, begun: Json, run: Json) -> tuple[str, str]:
+def _hand_over(finish: Finish, state: str, begun: Json, run: Json) -> tuple[str, str]:
     """The address of what was made, or why nothing was."""
     there = service(os.environ)
     outcome = str(run.get("outcome", "error"))
@@ -119,7 +119,7 @@ def _read(path: str) -> Json:
     """The object in a file; an empty one where there is none, as where the run never began."""
     try:
         with open(path, encoding="utf-8") as file:
-            return as_object(json.load(file))
+            return json_object_of(json.load(file))
     except (OSError, ValueError):
         return {}
 

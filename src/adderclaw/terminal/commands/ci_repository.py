@@ -66,8 +66,8 @@ class Repository:
         words = ["ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--", "."]
         if leave_out:
             words.append(f":(exclude,top,literal){leave_out}")
-        found = self._run(words).split("\0")
-        return sorted({path for path in found if path and not path.endswith("/")} - submodules)
+        paths = self._run(words).split("\0")
+        return sorted({path for path in paths if path and not path.endswith("/")} - submodules)
 
     def commit(self, paths: Sequence[str], message: str) -> str:
         """Commit these paths as they are now, on top of what was checked out. Nothing of the copy's HEAD moves."""
@@ -77,16 +77,16 @@ class Repository:
     def push(self, commit: str, branch: str, options: Sequence[str]) -> None:
         self._run(["push", "--quiet", *options, self._remote, f"{commit}:refs/heads/{branch}"])
 
-    def _run(self, words: Sequence[str], given: str = "") -> str:
-        return _git(words, self._env, self._top, given)
+    def _run(self, words: Sequence[str], stdin: str = "") -> str:
+        return _git(words, self._env, self._top, stdin)
 
 
-def _git(words: Sequence[str], env: Mapping[str, str], at: str, given: str = "") -> str:
+def _git(words: Sequence[str], env: Mapping[str, str], at: str, stdin: str = "") -> str:
     if (git := resolve("git", (at,))) is None:
         raise AdderClawError("git is not installed, or only in a folder that commands can write to")
     try:
         done = subprocess.run(
-            [git, *words], cwd=at, env=env, input=given.encode("utf-8", "surrogateescape"), capture_output=True
+            [git, *words], cwd=at, env=env, input=stdin.encode("utf-8", "surrogateescape"), capture_output=True
         )
     except OSError as error:
         raise AdderClawError(f"git cannot be started in {at}: {error.strerror}") from error

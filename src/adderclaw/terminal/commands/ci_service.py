@@ -57,8 +57,8 @@ class GitHub:
     env: Mapping[str, str]
 
     def require_own_repository(self) -> None:
-        request = as_object(self._event().get("pull_request"))
-        head = as_object(as_object(request.get("head")).get("repo")).get("full_name", "")
+        request = json_object_of(self._event().get("pull_request"))
+        head = json_object_of(json_object_of(request.get("head")).get("repo")).get("full_name", "")
         if request and head != self.env["GITHUB_REPOSITORY"]:
             raise UsageError(FORK)
 
@@ -85,8 +85,8 @@ class GitHub:
         return f"{self.env['GITHUB_SERVER_URL']}/{self.env['GITHUB_REPOSITORY']}/commit/{commit}"
 
     def request_merge(self, branch: str, into: str, title: str, body: str) -> str:
-        made = self._post("pulls", {"title": title, "head": branch, "base": into, "body": body})
-        return str(made.get("html_url", ""))
+        pull_request = self._post("pulls", {"title": title, "head": branch, "base": into, "body": body})
+        return str(pull_request.get("html_url", ""))
 
     def comment(self, body: str) -> str:
         return str(self._post(f"issues/{self._number()}/comments", {"body": body}).get("html_url", ""))
@@ -95,11 +95,11 @@ class GitHub:
         address = f"{self.env['GITHUB_API_URL']}/repos/{self.env['GITHUB_REPOSITORY']}/{path}"
         headers = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
         headers["authorization"] = f"Bearer {_token(self.env, 'GITHUB_TOKEN')}"
-        return _posted(address, headers, body)
+        return _post_json(address, headers, body)
 
     def _number(self) -> int:
         event = self._event()
-        number = as_object(event.get("pull_request") or event.get("issue")).get("number")
+        number = json_object_of(event.get("pull_request") or event.get("issue")).get("number")
         if not isinstance(number, int):
             name = self.env.get("GITHUB_EVENT_NAME", "")
             raise UsageError(f"the event {name!r} has no pull request and no issue to comment on")
@@ -108,7 +108,7 @@ class GitHub:
     def _event(self) -> Json:
         try:
             with open(self.env.get("GITHUB_EVENT_PATH", ""), encoding="utf-8") as file:
-                return as_object(json.load(file))
+                return json_object_of(json.load(file))
         except (OSError, ValueError):
             return {}
 
@@ -131,10 +131,10 @@ class GitLab:
             raise UsageError("this pipeline has no merge request to comment on: let a merge request start it")
 
     def branch(self) -> str:
-        found = self.env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME") or self.env.get("CI_COMMIT_BRANCH")
-        if not found:
+        name = self.env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME") or self.env.get("CI_COMMIT_BRANCH")
+        if not name:
             raise UsageError("this pipeline runs on no branch, so nothing can be committed to one")
-        return found
+        return name
 
     def remote(self) -> str:
         return f"{self.env['CI_SERVER_URL']}/{self.env['CI_PROJECT_PATH']}.git"
@@ -161,10 +161,10 @@ class GitLab:
 
     def _post(self, path: str, body: Json) -> Json:
         address = f"{self.env['CI_API_V4_URL']}/projects/{self.env['CI_PROJECT_ID']}/{path}"
-        return _posted(address, {"private-token": _token(self.env, "GITLAB_TOKEN")}, body)
+        return _post_json(address, {"private-token": _token(self.env, "GITLAB_TOKEN")}, body)
 
 
-def as_object(value: object) -> Json:
+def json_object_of(value: object) -> Json:
     return cast(Json, value) if isinstance(value, dict) else {}
 
 
@@ -178,17 +178,17 @@ def _basic(user: str, token: str) -> str:
     return base64.b64encode(f"{user}:{token}".encode()).decode()
 
 
-def _posted(address: str, headers: Mapping[str, str], body: Json) -> Json:
+def _post_json(address: str, headers: Mapping[str, str], body: Json) -> Json:
     """The service that runs the job may be on this machine or in a private network."""
     import asyncio
 
     from adderclaw.models.http import client, urls
 
-    place = urls.parse(address, "POST")
-    given = {"content-type": "application/json", **headers}
-    hosts = urls.Hosts.named_by_operator(place)
+    url = urls.parse(address, "POST")
+    all_headers = {"content-type": "application/json", **headers}
+    hosts = urls.Hosts.named_by_operator(url)
     content = json.dumps(body).encode()
-    asking = client.request(place, headers=given, hosts=hosts, seconds=60.0, limit=MOST_ANSWER, content=content)
+    asking = client.request(url, headers=all_headers, hosts=hosts, seconds=60.0, limit=MOST_ANSWER, content=content)
     try:
         answer = asyncio.run(asking)
     except (client.Failed, PathRefused) as error:
@@ -196,6 +196,6 @@ def _posted(address: str, headers: Mapping[str, str], body: Json) -> Json:
     if answer.status >= 300:
         raise AdderClawError(f"{address} answered {answer.status}: {answer.body[:500].decode('utf-8', 'replace')}")
     try:
-        return as_object(json.loads(answer.body))
+        return json_object_of(json.loads(answer.body))
     except ValueError:  # it was accepted all the same
         return {}

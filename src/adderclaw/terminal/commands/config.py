@@ -1,4 +1,4 @@
-"""`adderclaw config`: validate, show and create configuration."""
+"""`adderclaw config`: validates, shows, changes and creates configuration."""
 
 import json
 import os
@@ -9,8 +9,8 @@ import typer
 from adderclaw.config import Loaded, load, places, snapshot
 from adderclaw.core import home_names
 from adderclaw.core.errors import ConfigError, Problem, StoreError, UsageError
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, say
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, print_line
+from adderclaw.terminal.output import print_json
 
 if TYPE_CHECKING:
     from adderclaw.config.setting_edits import Setting
@@ -21,11 +21,11 @@ app = group("Validate, show, change and create configuration.")
 @app.command()
 def validate(
     file: Annotated[
-        str | None, typer.Option("--file", metavar="FILE", help="This file alone, over the built-in defaults.")
+        str | None, typer.Option("--file", metavar="FILE", help="Use only this file, on top of the built-in defaults.")
     ] = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Check the configuration; every error is reported at once.
+    """Check the configuration and report every error at once.
 
     Example: adderclaw config validate --file agent.yaml
     """
@@ -47,25 +47,25 @@ def validate(
         print_json({"valid": True, "files": loaded.files, "warnings": warnings})
         return
     for warning in warnings:
-        say(f"warning: {warning}")
-    say(f"valid: {', '.join(loaded.files) or 'no file, so that the built-in defaults count'}")
+        print_line(f"warning: {warning}")
+    print_line(f"valid: {', '.join(loaded.files) or 'no file; the built-in defaults apply'}")
 
 
 def _missing_workspace(loaded: Loaded) -> list[Problem]:
     if os.path.isdir(loaded.workspace):
         return []
-    message = f"{loaded.workspace} does not exist; `adderclaw init` or mkdir makes it"
+    message = f"{loaded.workspace} does not exist; create it with `adderclaw init` or mkdir"
     return [Problem(loaded.origins["workspace_dir"], "workspace_dir", message)]
 
 
 @app.command()
 def show(
-    origin: Annotated[bool, typer.Option("--origin", help="Say where each value is from.")] = False,
+    origin: Annotated[bool, typer.Option("--origin", help="Show where each value comes from.")] = False,
     config: ConfigFile = None,
     workspace: WorkspaceDir = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Print the settings that count here. Secrets are never shown.
+    """Print the effective settings. Secrets are never shown.
 
     Example: adderclaw config show --origin
     """
@@ -84,17 +84,19 @@ def show(
 def _print_text(loaded: Loaded, shown: dict[str, Any], *, origin: bool) -> None:
     from adderclaw.config.leaves import leaves
 
-    say(f"# workspace: {loaded.workspace} ({loaded.workspace_reason})")
-    say(f"# files: {', '.join(loaded.files) or 'none'}{'' if loaded.trusted else ' (the project is not trusted)'}")
+    print_line(f"# workspace: {loaded.workspace} ({loaded.workspace_reason})")
+    print_line(
+        f"# files: {', '.join(loaded.files) or 'none'}{'' if loaded.trusted else ' (the project is not trusted)'}"
+    )
     for warning in loaded.warnings:
-        say(f"# warning: {warning}")
+        print_line(f"# warning: {warning}")
     for leaf in leaves(shown):
         key = ".".join(part if part.replace("-", "_").isidentifier() else json.dumps(part) for part in leaf.path)
         source = f"  # {loaded.origins.get(leaf.key, 'default')}" if origin else ""
         if leaf.value is None:
-            say(f"# {key} is not set{source}")
+            print_line(f"# {key} is not set{source}")
         else:
-            say(f"{key} = {json.dumps(leaf.value, ensure_ascii=False)}{source}")
+            print_line(f"{key} = {json.dumps(leaf.value, ensure_ascii=False)}{source}")
 
 
 def _complete_key(incomplete: str) -> list[str]:
@@ -113,31 +115,35 @@ def _complete_value(context: typer.Context, incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="As in `config show`.", autocompletion=_complete_key)]
+Key = Annotated[
+    str, typer.Argument(metavar="KEY", help="A key as shown by `config show`.", autocompletion=_complete_key)
+]
 Value = Annotated[
     list[str],
-    typer.Argument(metavar="VALUE…", help="Of a list: each item, or '[…]'.", autocompletion=_complete_value),
+    typer.Argument(metavar="VALUE…", help="The value; for a list each item, or '[…]'.", autocompletion=_complete_value),
 ]
-OfProject = Annotated[bool, typer.Option("--project", help="In the project's agent.toml, not in your own config.toml.")]
+OfProject = Annotated[
+    bool, typer.Option("--project", help="Edit the project's agent.toml instead of your own config.toml.")
+]
 
 
 @app.command("set")
 def set_value(key: Key, value: Value, project: OfProject = False, output_format: OutputFormat = "text") -> None:
-    """Set one key in your configuration file. Comments stay, and a file that would be wrong is not written.
+    """Set one key in your configuration file. Comments are kept, and an invalid file is not written.
 
     Example: adderclaw config set limits.tokens 2000000
     """
     from adderclaw.config import setting_edits
 
     of = setting_edits.setting(key)
-    wanted = setting_edits.parsed(of, value)
+    new_value = setting_edits.parsed(of, value)
     if of.path[-1] == "tools_allow":
         from adderclaw.agent.tool_lists import wrong
         from adderclaw.config.legacy.options import Options
 
-        for _, message in wrong(wanted, Options()):
+        for _, message in wrong(new_value, Options()):
             raise UsageError(f"{of.key}: {message}")
-    _edit(of, wanted, of_project=project, as_json=output_format == "json")
+    _edit(of, new_value, of_project=project, as_json=output_format == "json")
 
 
 @app.command()
@@ -152,32 +158,32 @@ def unset(key: Key, project: OfProject = False, output_format: OutputFormat = "t
 
 
 def _edit(of: "Setting", value: Any, *, of_project: bool, as_json: bool) -> None:
-    """Write, keep the project's trust, and say where another file decides all the same."""
+    """Writes the file, keeps the project's trust, and reports a file that overrules the value."""
     from adderclaw.config import setting_edits
 
     request = places.request(None, None, None, None, here=True, looks=True)
     path = setting_edits.file_to_edit(request, of_project=of_project)
     project = os.path.realpath(os.path.dirname(path))
-    trusted = _trusted_so_far(project) if of_project else None
+    trusted = _files_if_trusted(project) if of_project else None
     before = places.read(path) or b""
     if value is None:
         text = setting_edits.remove(request.home, path, of)
     else:
         text = setting_edits.put(request.home, path, of, value)
     if trusted is not None:
-        _trust_with(project, trusted, os.path.basename(path), text)
-    note, shown = _overruled(of, path, value), setting_edits.public(of, value)
+        _renew_trust(project, trusted, os.path.basename(path), text)
+    note, shown = _overruling_layer(of, path, value), setting_edits.public(of, value)
     if as_json:
-        said = {"key": of.key, "value": shown, "file": path, "changed": text.encode() != before}
-        print_json({**said, "applies": not note, "note": note})
+        report = {"key": of.key, "value": shown, "file": path, "changed": text.encode() != before}
+        print_json({**report, "applies": not note, "note": note})
         return
-    say(f"{of.key} is no longer set in {path}" if value is None else f"{of.key} = {json.dumps(shown)} in {path}")
+    print_line(f"{of.key} is no longer set in {path}" if value is None else f"{of.key} = {json.dumps(shown)} in {path}")
     if note:
-        say(f"note: {note}")
+        print_line(f"note: {note}")
 
 
-def _overruled(of: "Setting", path: str, value: Any) -> str:
-    """Why the value that was written does not count here; empty where it does."""
+def _overruling_layer(of: "Setting", path: str, value: Any) -> str:
+    """Why the written value has no effect here; empty if it has."""
     from adderclaw.agent.run.start import with_operators_own
     from adderclaw.config.leaves import get
     from adderclaw.core.decode import freeze
@@ -192,14 +198,14 @@ def _overruled(of: "Setting", path: str, value: Any) -> str:
     for warning in loaded.warnings:
         if warning.startswith(f"{path}: ") and of.key in warning:
             return warning
-    return f"{origin} decides here"
+    return f"{origin} overrules it here"
 
 
 @app.command()
 def init(
     path: Annotated[str, typer.Argument(metavar="[PATH]", help="The file to write.")] = "agent.yaml",
 ) -> None:
-    """Write a commented configuration for the project in this directory.
+    """Write a configuration with comments for the project in this directory.
 
     Example: adderclaw config init
     """
@@ -207,33 +213,37 @@ def init(
 
     text = of_project(path)
     project = os.path.realpath(os.path.dirname(path) or ".")
-    before = _trusted_so_far(project)
+    before = _files_if_trusted(project)
     try:
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{path} is there already and stays as it is; give another path") from None
+        raise UsageError(f"{path} already exists and was not changed; give another path") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-    if before is not None and _trust_with(project, before, os.path.basename(path), text):
-        say(f"wrote {path}, and trusts it as it is now: after you change it, run `adderclaw trust`")
+    if before is not None and _renew_trust(project, before, os.path.basename(path), text):
+        print_line(f"wrote {path} and trusted it as it is now; after you change it, run `adderclaw trust`")
     else:
-        say(f"wrote {path}; what it loosens counts after `adderclaw trust`")
+        print_line(f"wrote {path}; settings in it that loosen security apply after `adderclaw trust`")
 
 
-def _trusted_so_far(project: str) -> dict[str, str] | None:
-    """The files that a project brings, if all of them are trusted; None where one is not, or cannot be read."""
+def _files_if_trusted(project: str) -> dict[str, str] | None:
+    """The files of a project, if all of them are trusted; None if one is not, or cannot be read."""
     from adderclaw.config.trust import trust
 
     try:
-        found = trust.survey(project)
+        fingerprint = trust.survey(project)
     except ConfigError:
         return None
-    return found.files if not found.files or trust.trusts(trust.known(places.home()), project, found) else None
+    return (
+        fingerprint.files
+        if not fingerprint.files or trust.trusts(trust.known(places.home()), project, fingerprint)
+        else None
+    )
 
 
-def _trust_with(project: str, before: dict[str, str], name: str, text: str) -> bool:
-    """Trust what was trusted and the file that we wrote, and nothing that came with it."""
+def _renew_trust(project: str, before: dict[str, str], name: str, text: str) -> bool:
+    """Trusts the files trusted before and the file just written, and nothing else."""
     import hashlib
     import time
 
@@ -241,11 +251,11 @@ def _trust_with(project: str, before: dict[str, str], name: str, text: str) -> b
 
     home = places.home()
     try:
-        found = trust.survey(project)
-        if found.files != before | {name: hashlib.sha256(text.encode()).hexdigest()}:
+        fingerprint = trust.survey(project)
+        if fingerprint.files != before | {name: hashlib.sha256(text.encode()).hexdigest()}:
             return False
         hooks = trust.known(home).get(project, {}).get("hooks")
-        trust.record(home, project, found, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), hooks)
+        trust.record(home, project, fingerprint, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), hooks)
     except (ConfigError, OSError):
         return False
     return True
@@ -253,7 +263,7 @@ def _trust_with(project: str, before: dict[str, str], name: str, text: str) -> b
 
 @app.command()
 def reload(config: ConfigFile = None) -> None:
-    """Import the files again, in place of settings that somebody wrote into the database by hand.
+    """Import the files again, replacing settings changed by hand in the database.
 
     Example: adderclaw config reload
     """
@@ -262,14 +272,16 @@ def reload(config: ConfigFile = None) -> None:
     loaded = load(config_file=config)
     path = loaded.config.memory.path
     if not Store.exists(path):
-        raise StoreError(f"{path} does not exist, so that there is nothing to reload; `adderclaw init` makes it")
+        raise StoreError(f"{path} does not exist, so there is nothing to reload; create it with `adderclaw init`")
     store = Store.open(path)
     try:
         with store.write() as cursor:
             settings.import_effective(cursor, snapshot(loaded), replace_operators_own=True)
     finally:
         store.close()
-    say(f"the settings in {path} are those of {', '.join(loaded.files) or 'the built-in defaults'} again")
+    print_line(
+        f"the settings in {path} were reset to those of {', '.join(loaded.files) or 'the built-in defaults'} again"
+    )
 
 
 @app.command()
@@ -285,7 +297,7 @@ def reference() -> None:
 
 @app.command()
 def path() -> None:
-    """Print where your own configuration is.
+    """Print the path of your own configuration.
 
     Example: $EDITOR "$(adderclaw config path)"
     """

@@ -1,4 +1,4 @@
-"""`adderclaw dashboard`: the pages of the server that runs, opened in the browser and logged in."""
+"""`adderclaw dashboard`: opens the pages of the running server in the browser, logged in."""
 
 import asyncio
 import os
@@ -18,19 +18,19 @@ from adderclaw.terminal.commands.common import ConfigFile
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 HOURS = 12
-"""How long the login lasts: a day's work."""
+"""How long the login lasts: a working day."""
 
 
 @app.command()
 def dashboard(
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open it; otherwise its address is printed alone.")
+        bool, typer.Option("--browser/--no-browser", help="Open the browser; otherwise only print the address.")
     ] = True,
     config: ConfigFile = None,
 ) -> None:
-    """Open the dashboard of the server that runs, logged in for 12 hours.
+    """Open the dashboard of the running server, logged in for 12 hours.
 
-    The address that it prints holds the login: whoever has it can use the dashboard.
+    The printed address contains the login: anybody who has it can use the dashboard.
 
     Example: adderclaw dashboard --no-browser
     """
@@ -38,10 +38,10 @@ def dashboard(
 
     running = listening.running()
     if running is None or not running.address:
-        raise UsageError(f"no server of {configuration.home()} runs: `adderclaw serve` starts one")
-    plain = running.address.startswith("http:")  # a certificate has names of its own
+        raise UsageError(f"no server is running for {configuration.home()}: start one with `adderclaw serve`")
+    plain = running.address.startswith("http:")  # a certificate has its own names
     address = f"http://{listening.OWN_NAME}:{running.port}" if plain else running.address
-    # behind the #: no browser sends it, and the page takes it out of the address at once
+    # in the fragment: browsers do not send it, and the page removes it from the address at once
     url = f"{address}/login#{_token(config)}"
     print(url)
     if browser:
@@ -55,7 +55,9 @@ def _token(config: str | None) -> str:
     store = Store.open(questions.store_path(config))
     try:
         key = read_or_create_key(os.path.join(configuration.home(), home_names.RECEIPT_KEY))
-        made = clients.create(store, key, name="dashboard", scopes=("admin",), now=time.time(), seconds=HOURS * 3_600.0)
+        client = clients.create(
+            store, key, name="dashboard", scopes=("admin",), now=time.time(), seconds=HOURS * 3_600.0
+        )
     finally:
         store.close()
-    return made.token
+    return client.token

@@ -1,4 +1,4 @@
-"""`adderclaw run --detach`: a run that the server of this home goes on with, whatever becomes of this terminal."""
+"""`adderclaw run --detach`: hands a run to the server of this home, so that it outlives this terminal."""
 
 import asyncio
 import os
@@ -8,12 +8,12 @@ from adderclaw import config
 from adderclaw.agent.run.driver import Driver
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 
-def wanted(made: Driver, agentfile: str | None, resume: str | None, more: Json) -> Json:
-    """What the server is asked for: the same run, with paths that do not depend on where we stand."""
-    opening = made.opening
+def run_request(driver: Driver, agentfile: str | None, resume: str | None, more: Json) -> Json:
+    """The request to the server: the same run, with absolute paths."""
+    opening = driver.opening
     folder = config.load(workspace=opening.options.workspace, here=True).workspace
     body: Json = {"workspace": folder, **more}
     if body["skills_dir"] is not None:
@@ -29,8 +29,8 @@ def wanted(made: Driver, agentfile: str | None, resume: str | None, more: Json) 
     return {name: value for name, value in body.items() if value not in (None, {})}
 
 
-def begin(body: Json, output_format: str) -> None:
-    """Hand it over and say which run it is."""
+def hand_to_server(body: Json, output_format: str) -> None:
+    """Hands the run to the server and prints its id."""
     from adderclaw.terminal.legacy.attach.link import Link
 
     async def handed_over() -> tuple[Json, str]:
@@ -46,4 +46,4 @@ def begin(body: Json, output_format: str) -> None:
         print_json({"run_id": row["run_id"], "conversation_id": row["conversation_id"], "address": address})
         return
     print(visible(str(row["run_id"])))
-    print(f"adderclaw: it goes on in the server at {visible(address)}; `adderclaw runs show` shows it", file=sys.stderr)
+    print(f"adderclaw: it runs in the server at {visible(address)}; `adderclaw runs show` shows it", file=sys.stderr)

@@ -7,7 +7,7 @@ import typer
 from adderclaw.config.legacy.options import Options
 from adderclaw.flows.doctor import health
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -17,21 +17,21 @@ def doctor(
     config: ConfigFile = None,
     workspace: WorkspaceDir = None,
     connect: Annotated[
-        bool, typer.Option("--connect", help="Ask the model one word, wherever it is; that may cost a little.")
+        bool, typer.Option("--connect", help="Also ask the model for one word; this may cost a little.")
     ] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Check what a run would need, by trying it, and say how to mend it.
+    """Test everything a run needs, and say how to fix problems.
 
-    Changes nothing. Exit code 1 when something that is needed is broken.
+    Changes nothing. Exits with 1 if something needed is broken.
 
     Example: adderclaw doctor
     """
-    found = health.doctor(Options(config_file=config, workspace=workspace), connect=connect)
+    report = health.doctor(Options(config_file=config, workspace=workspace), connect=connect)
     if output_format == "json":
-        print_json(found)
+        print_json(report)
     else:
-        for check in found["checks"]:
+        for check in report["checks"]:
             detail = check["detail"].replace("\n", " ")
             print(f"{check['state']:8} {check['name']:13} {detail}{f'  → {check["fix"]}' if check['fix'] else ''}")
-    raise typer.Exit(0 if found["ok"] else 1)
+    raise typer.Exit(0 if report["ok"] else 1)

@@ -1,4 +1,4 @@
-"""`adderclaw estop`: the stop that stops."""
+"""`adderclaw estop`: the emergency stop."""
 
 import os
 import sys
@@ -11,20 +11,20 @@ from adderclaw import config
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError
 from adderclaw.terminal.commands.common import OutputFormat
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def estop(
-    clear: Annotated[bool, typer.Option("--clear", help="Lift the stop.")] = False,
-    status: Annotated[bool, typer.Option("--status", help="Say whether it is set, and change nothing.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Clear the stop.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show whether the stop is set; change nothing.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Stop every tool, now and until it is cleared.
+    """Stop every tool now, until the stop is cleared.
 
-    Running tools are killed within a second, runs in flight end as stopped, and the stop survives restarts.
+    Running tools are killed within a second, active runs end as stopped, and the stop survives restarts.
 
     Example: adderclaw estop
     """

@@ -1,4 +1,4 @@
-"""`adderclaw fleet list`, `show`, `logs`, `watch` …: what the fleet does, and how runs ended."""
+"""`adderclaw fleet list`, `show`, `logs`, `watch` …: what the fleet is doing, and how runs ended."""
 
 import os
 import time
@@ -13,13 +13,13 @@ from adderclaw.core.types import Json
 from adderclaw.fleet import queries
 from adderclaw.fleet.report import page
 from adderclaw.fleet.state import Folder
-from adderclaw.terminal.commands.common import OutputFormat, said
-from adderclaw.terminal.commands.fleet_common import DatabaseUrl, app, opened, whole_id
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.commands.common import OutputFormat, print_result
+from adderclaw.terminal.commands.fleet_common import DatabaseUrl, app, full_run_id, open_fleet
+from adderclaw.terminal.output import print_json
 
 clean = Secrets().clean
 
-Outcome = Annotated[str | None, typer.Option("--outcome", help="Only runs that ended so.")]
+Outcome = Annotated[str | None, typer.Option("--outcome", help="Only runs with this outcome.")]
 
 
 @app.command("list")
@@ -29,7 +29,7 @@ def list_runs(
     ] = None,
     outcome: Outcome = None,
     batch: Annotated[str | None, typer.Option("--batch", help="Only runs of this matrix.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="At most N.")] = 20,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
@@ -37,55 +37,55 @@ def list_runs(
 
     Example: adderclaw fleet list --state running
     """
-    found = queries.runs(opened(database).database, state=state, outcome=outcome, batch=batch, limit=limit)
+    rows = queries.runs(open_fleet(database).database, state=state, outcome=outcome, batch=batch, limit=limit)
     if output_format == "json":
-        print_json(clean(found))
+        print_json(clean(rows))
         return
-    for run in found:
+    for run in rows:
         how = run["outcome"] or ("asks" if run["asks"] else run["state"])
         print(clean(f"{run['run_id']}  {how:<11}  {run['units']:>3} units  {run['submitter']:<12}  {run['what'][:60]}"))
         if run["state"] == "held" and run["reason"]:
             print(clean(f"  {run['reason']}"))
-    if not found:
+    if not rows:
         print("no runs")
 
 
 @app.command()
 def show(
     run_id: Annotated[
-        str | None, typer.Argument(metavar="[RUN_ID]", help="A run; without one: queue, workers, stops.")
+        str | None, typer.Argument(metavar="[RUN_ID]", help="A run; default: the queue, workers and stops.")
     ] = None,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Show one run with its units and what is unknown of it; without an id the fleet itself.
+    """Show one run with its units and unknown results; without an id, the fleet itself.
 
     Example: adderclaw fleet show
     """
-    fleet = opened(database)
+    fleet = open_fleet(database)
     if run_id is None:
-        made = queries.overview(fleet.database)
+        overview = queries.overview(fleet.database)
     else:
-        made = queries.run(fleet.database, whole_id(fleet.database, run_id), fleet.key_here())
+        overview = queries.run(fleet.database, full_run_id(fleet.database, run_id), fleet.key_here())
     if output_format == "json":
-        print_json(clean(made))
+        print_json(clean(overview))
         return
-    _print(clean(made))
+    _print_table(clean(overview))
 
 
 @app.command()
 def logs(
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id, or the beginning of it.")],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it has ended.")] = False,
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id or a prefix of it.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until the run has ended.")] = False,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Print the events of a run, from whichever worker it was on.
+    """Print the events of a run from every worker it was on.
 
     Example: adderclaw fleet logs 20260512-140000-1f2e3d4c5b6a
     """
-    fleet = opened(database)
-    run, last = whole_id(fleet.database, run_id), 0
+    fleet = open_fleet(database)
+    run, last = full_run_id(fleet.database, run_id), 0
     while True:
         ended = queries.has_ended(fleet.database, run)
         for number, event in queries.events(fleet.database, run, last):
@@ -101,15 +101,15 @@ def logs(
 
 @app.command()
 def watch(
-    seconds: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="One line, and end.")] = False,
+    seconds: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two lines.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one line and exit.")] = False,
     database: DatabaseUrl = None,
 ) -> None:
-    """One line every few seconds: what is queued, runs, waits, has ended, and what it cost. Ctrl-C ends it.
+    """Print a line every few seconds: runs queued, running, waiting and ended, and the cost. Ctrl-C ends it.
 
     Example: adderclaw fleet watch --once
     """
-    fleet = opened(database)
+    fleet = open_fleet(database)
     while True:
         now = queries.overview(fleet.database)
         states = "  ".join(f"{name} {count}" for name, count in now["runs"].items())
@@ -124,16 +124,16 @@ def _event(event: Json) -> str:
     return f"{event.get('timestamp') or event.get('time') or ''} {event.get('event_type', '')} {rest}"[:1000].strip()
 
 
-def _print(made: Any, indent: str = "") -> None:
-    """A record for a person: names and values, lists with a row each."""
-    for name, value in made.items():
+def _print_table(table: Any, indent: str = "") -> None:
+    """Prints a record as text: names and values, lists with a row for each item."""
+    for name, value in table.items():
         if isinstance(value, dict):
             print(f"{indent}{name}:")
-            _print(value, f"{indent}  ")
+            _print_table(value, f"{indent}  ")
         elif isinstance(value, list):
             print(f"{indent}{name}:" + ("" if value else " none"))
-            for one in value:  # pyright: ignore[reportUnknownVariableType]
-                shown = "  ".join(f"{key} {said}" for key, said in one.items()) if isinstance(one, dict) else one  # pyright: ignore[reportUnknownVariableType]
+            for row in value:  # pyright: ignore[reportUnknownVariableType]
+                shown = "  ".join(f"{key} {cell}" for key, cell in row.items()) if isinstance(row, dict) else row  # pyright: ignore[reportUnknownVariableType]
                 print(visible(f"{indent}  - {shown}"))
         elif value is not None and value != "":
             print(visible(f"{indent}{name}: {value}"))
@@ -141,56 +141,56 @@ def _print(made: Any, indent: str = "") -> None:
 
 @app.command()
 def fetch(
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id, or the beginning of it.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id or a prefix of it.")],
     folder: Annotated[str, typer.Argument(metavar="DIR", help="A new folder for its workspace and its home.")],
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Bring a run's last state here: its files, and a home with its store and receipts.
+    """Fetch the last state of a run: its files, and a home with its store and receipts.
 
     Example: adderclaw fleet fetch 20260512-140000-1f2e3d4c5b6a ./result
     """
-    fleet = opened(database)
-    run = whole_id(fleet.database, run_id)
+    fleet = open_fleet(database)
+    run = full_run_id(fleet.database, run_id)
     row = queries.saved_state(fleet.database, run)
     if row.pruned is not None:
-        raise UsageError(f"run {run}: its state was pruned {row.pruned:%Y-%m-%d}; what was signed of it is left")
+        raise UsageError(f"run {run}: its state was pruned on {row.pruned:%Y-%m-%d}; only its signatures are left")
     if row.saved is None:
-        raise UsageError(f"run {run} has put nothing away yet")
-    place = os.path.abspath(os.path.expanduser(folder))
-    if os.path.lexists(place):
-        raise UsageError(f"{folder} is there already: name a new folder")
-    made = Folder(place)
-    made.fill(fleet.objects(), row._asdict(), fleet.key(), home())
-    said(
-        {"workspace": made.workspace, "home": made.home},
-        f"{made.workspace} has the files; ADDERCLAW_HOME={made.home} looks at its store and receipts",
+        raise UsageError(f"run {run} has not saved a state yet")
+    path = os.path.abspath(os.path.expanduser(folder))
+    if os.path.lexists(path):
+        raise UsageError(f"{folder} already exists: name a new folder")
+    copy = Folder(path)
+    copy.fill(fleet.objects(), row._asdict(), fleet.key(), home())
+    print_result(
+        {"workspace": copy.workspace, "home": copy.home},
+        f"the files are in {copy.workspace}; inspect the store and receipts with ADDERCLAW_HOME={copy.home}",
         output_format,
     )
 
 
 @app.command()
 def report(
-    batch: Annotated[str, typer.Argument(metavar="BATCH", help="As `fleet submit --matrix` prints it.")],
+    batch: Annotated[str, typer.Argument(metavar="BATCH", help="The batch printed by `fleet submit --matrix`.")],
     html: Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write a page.")] = None,
     database: DatabaseUrl = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Sum up the runs of a matrix: outcomes, cost, and a row for each; as a page with --html.
+    """Summarize the runs of a matrix: outcomes, cost, and a row for each; as an HTML page with --html.
 
     Example: adderclaw fleet report batch-1f2e3d4c5b6a --html report.html
     """
-    made = clean(queries.report(opened(database).database, batch))
+    figures = clean(queries.report(open_fleet(database).database, batch))
     if html is not None:
         try:
             with open(os.path.expanduser(html), "w", encoding="utf-8") as file:
-                file.write(page(made))
+                file.write(page(figures))
         except OSError as error:
             raise UsageError(f"{html} cannot be written: {error.strerror}") from error
     if output_format == "json":
-        print_json(made)
+        print_json(figures)
         return
-    for row in made["rows"]:
+    for row in figures["rows"]:
         print(visible(f"{row['run_id']}  {row['outcome'] or row['state']:<11}  {row['what'][:60]}"))
-    counts = ", ".join(f"{count} {how}" for how, count in made["outcomes"].items())
-    print(f"{made['runs']} runs: {counts}; ${made['cost']:.6f}")
+    counts = ", ".join(f"{count} {how}" for how, count in figures["outcomes"].items())
+    print(f"{figures['runs']} runs: {counts}; ${figures['cost']:.6f}")

@@ -9,34 +9,34 @@ import typer
 
 from adderclaw.agent.queries import clean
 from adderclaw.config import home
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, said
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, print_result
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-EVERY = 2.0
+PROGRESS_SECONDS = 2.0
 """Seconds between two lines that say how far it is."""
 
 
-class Said:
+class ProgressPrinter:
     """Says on stderr how far long work is; nothing of work that is short."""
 
     def __init__(self, what: str) -> None:
         self._what, self._last = what, time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
-        if total and time.monotonic() - self._last > EVERY:
+        if total and time.monotonic() - self._last > PROGRESS_SECONDS:
             self._last = time.monotonic()
             print(f"{self._what}: {100 * done // total} %", file=sys.stderr, flush=True)
 
 
-def tidy() -> None:
+def exit_on_signals() -> None:
     """Whoever ends the process lets it remove what is unfinished first."""
 
     def leave(number: int, _frame: object) -> None:
         sys.exit(128 + number)
 
-    for one in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(one, leave)
+    for signal_number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal_number, leave)
 
 
 @app.command()
@@ -59,9 +59,11 @@ def backup(
     """
     from adderclaw.storage.backup import backup as made
 
-    tidy()
-    done = made.backup(home(), target, config=config, secrets=with_secrets, replace=replace, progress=Said("backup"))
-    said(clean(done.as_json()), clean("\n".join(made.describe(done))), output_format)
+    exit_on_signals()
+    done = made.backup(
+        home(), target, config=config, secrets=with_secrets, replace=replace, progress=ProgressPrinter("backup")
+    )
+    print_result(clean(done.as_json()), clean("\n".join(made.describe(done))), output_format)
     raise typer.Exit(0 if done.good else 1)
 
 
@@ -85,11 +87,11 @@ def restore(
     """
     from adderclaw.storage.backup import restore as made
 
-    tidy()
+    exit_on_signals()
     done = made.restore(
-        file, to or home(), replace=replace, unverified=unverified, dry_run=dry_run, progress=Said("restore")
+        file, to or home(), replace=replace, unverified=unverified, dry_run=dry_run, progress=ProgressPrinter("restore")
     )
-    said(
+    print_result(
         clean({**done.as_json(), "dry_run": dry_run}),
         clean("\n".join(made.describe(done, dry_run=dry_run))),
         output_format,
@@ -111,5 +113,5 @@ def uninstall(
     from adderclaw.terminal import uninstall as made
 
     done = made.uninstall(home(), really=yes and not dry_run)
-    said(clean(done.as_json()), clean("\n".join(made.describe(done))), output_format)
+    print_result(clean(done.as_json()), clean("\n".join(made.describe(done))), output_format)
     raise typer.Exit(0 if done.complete else 1)

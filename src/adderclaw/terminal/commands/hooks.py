@@ -17,7 +17,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.storage.hooks import Invocation
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group, json_object
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 from adderclaw.tools.hooks import catalogue, matching, plane, settings
 
 app = group("List hooks, and try them.")
@@ -35,12 +35,12 @@ def list_hooks(
     Example: adderclaw hooks list
     """
     if event is not None:
-        _known(event)
-    found = parts.found_hooks(Options(config_file=config, workspace=workspace), event)
+        _require_event(event)
+    hooks = parts.found_hooks(Options(config_file=config, workspace=workspace), event)
     if output_format == "json":
-        print_json([parts.hook(hook) for hook in found])
+        print_json([parts.hook(hook) for hook in hooks])
         return
-    for hook in found:
+    for hook in hooks:
         words = (
             f"{hook.ordinal:>3}  {hook.event:<18} {hook.matcher or '*':<16} {parts.state_of(hook):<11}",
             hook.command,
@@ -49,7 +49,7 @@ def list_hooks(
         print(visible(f"{' '.join(words)}  ({whose})", keep_newlines=False))
         if why := matching.never_matches_reason(hook.event, hook.matcher):
             print(f"adderclaw: hook {hook.ordinal} never runs: {visible(why, keep_newlines=False)}", file=sys.stderr)
-    if not found:
+    if not hooks:
         print("no hooks are configured")
 
 
@@ -67,7 +67,7 @@ def try_hooks(
 
     Example: adderclaw hooks test Stop --json '{"stop_hook_active": false}'
     """
-    _known(event)
+    _require_event(event)
     fields = json_object(arguments, "--json")
     spec = catalogue.EVENTS[event].fields
     wrong = catalogue.field_problems(spec, fields)
@@ -76,8 +76,8 @@ def try_hooks(
         raise UsageError(
             f"--json: {'; '.join(wrong)}; {event} takes: {', '.join(spec) or 'nothing'} (? = may be left out)"
         )
-    runtime = _start(config, workspace)
-    merged, rows = asyncio.run(tried(runtime, event, fields))
+    runtime = _start_reading(config, workspace)
+    merged, rows = asyncio.run(call_hooks(runtime, event, fields))
     if output_format == "json":
         invocations = [{**row._asdict(), "input_json": None} for row in rows]
         print_json({"event": event, "invocations": invocations, "merged": dict(vars(merged))})
@@ -87,7 +87,7 @@ def try_hooks(
         raise typer.Exit(EXIT_CODES["denied"])
 
 
-async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[HookOutcome, list[Invocation]]:
+async def call_hooks(runtime: Runtime, event: str, fields: Json) -> tuple[HookOutcome, list[Invocation]]:
     """What the configured hooks say of an occasion that an operator describes."""
     rows: list[Invocation] = []
 
@@ -97,15 +97,17 @@ async def tried(runtime: Runtime, event: str, fields: Json) -> tuple[HookOutcome
     hooks = configured_hooks.read(runtime)
     settings.require_shells(hooks, configured_hooks.roots(runtime))
     chain = settings.hooks_by_event(hooks).get(event, ())
-    place = session_hooks.manual_place(tool_environment(runtime, None), runtime.config.memory.path, rows.append, warn)
-    return await plane.run_hooks(chain, event, fields, place), rows
+    environment = session_hooks.manual_place(
+        tool_environment(runtime, None), runtime.config.memory.path, rows.append, warn
+    )
+    return await plane.run_hooks(chain, event, fields, environment), rows
 
 
-def _start(config: str | None, workspace: str | None) -> Runtime:
+def _start_reading(config: str | None, workspace: str | None) -> Runtime:
     return start_reading(Options(config_file=config, workspace=workspace, log_level="warning", here=True, looks=True))
 
 
-def _known(event: str) -> None:
+def _require_event(event: str) -> None:
     if event not in catalogue.EVENTS:
         raise UsageError(f"there is no hook event {event!r}{unknown_key_hint(event, [*EVENTS, *NEWER])}")
 
@@ -119,7 +121,8 @@ def _show(merged: HookOutcome, rows: list[Invocation]) -> None:
                 print(f"    {name}: {visible(text.strip(), keep_newlines=False)[:500]}")
     if not rows:
         print("no hook matches")
-    said = {name: value for name, value in vars(merged).items() if value not in (None, False, "", (), {}, 0)}
+    effects = {name: value for name, value in vars(merged).items() if value not in (None, False, "", (), {}, 0)}
     print(
-        "merged: " + (", ".join(f"{name} = {visible(str(value), keep_newlines=False)}" for name, value in said.items()))
+        "merged: "
+        + (", ".join(f"{name} = {visible(str(value), keep_newlines=False)}" for name, value in effects.items()))
     )

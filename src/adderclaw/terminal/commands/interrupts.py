@@ -1,4 +1,4 @@
-"""SIGINT ends every command, however the program was started and whatever it was doing when the signal came."""
+"""Makes SIGINT end every command, no matter how the program was started or what it was doing."""
 
 import os
 import select
@@ -7,15 +7,15 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 
-def never_ignored() -> None:
-    """A shell without job control starts `adderclaw … &` with SIGINT ignored, and Python would leave it so."""
+def restore_sigint() -> None:
+    """A shell without job control starts `adderclaw … &` with SIGINT ignored, and Python leaves it ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
-def heard_in_pauses() -> Generator[Callable[[float], None]]:
-    """A `sleep` that SIGINT ends even when it came just before, or when its exception got lost in a destructor."""
+def interrupt_in_pauses() -> Generator[Callable[[float], None]]:
+    """A `sleep` that SIGINT ends even if it arrived just before, or if its exception was lost in a destructor."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)

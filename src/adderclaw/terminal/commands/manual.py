@@ -50,8 +50,8 @@ def _lines(program: Any) -> Iterator[str]:
     for code, outcome in sorted({(EXIT_USAGE, "usage"), *((code, outcome) for outcome, code in EXIT_CODES.items())}):
         yield from (".TP", rf"\fB{code}\fR", _roff(outcome.replace("_", " ")))
     yield ".SH FILES"
-    for place, what in FILES:
-        yield from (".TP", rf"\fI{_roff(place)}\fR", _roff(what))
+    for path, what in FILES:
+        yield from (".TP", rf"\fI{_roff(path)}\fR", _roff(what))
     yield from (
         ".SH SEE ALSO",
         r"\fBadderclaw doctor\fR checks the installation;",
@@ -88,5 +88,5 @@ def _first(text: str | None) -> str:
 
 def _roff(text: str) -> str:
     r"""As it is: a dot or an apostrophe that begins a line is a request, and `-` is a hyphen where `\-` is a minus."""
-    escaped = re.sub(r"[\\-]", lambda found: rf"\{found[0]}" if found[0] == "-" else r"\e", text)
+    escaped = re.sub(r"[\\-]", lambda match: rf"\{match[0]}" if match[0] == "-" else r"\e", text)
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped

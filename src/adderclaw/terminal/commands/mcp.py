@@ -1,7 +1,6 @@
-"""`adderclaw mcp`: configure, look at, approve and try MCP servers; and be one."""
+"""`adderclaw mcp`: adds, lists, approves and tests MCP servers; also serves as one."""
 
 import asyncio
-import sys
 import time
 from dataclasses import replace
 from typing import Annotated, Any
@@ -22,40 +21,40 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, said
-from adderclaw.terminal.commands.plain import print_json
-from adderclaw.terminal.operators import STDIN, OwnHand
+from adderclaw.terminal import mcp_login
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, print_result
+from adderclaw.terminal.operators import OperatorAtWork
+from adderclaw.terminal.output import print_json
 from adderclaw.tools.mcp import pins
 from adderclaw.tools.mcp.pins import Pin
 
-app = group("Configure, look at, approve and try MCP servers; and be one.")
+app = group("Add, list, approve and test MCP servers; or serve as one.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The server's name under mcp_servers.")]
 
 
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the server.")],
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[-- COMMAND [ARG…]]", help="The program to start.")
     ] = None,
     url: Annotated[str | None, typer.Option("--url", help="The address of a server that speaks HTTP.")] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", "-e", metavar="NAME=VALUE", help="A variable for it; ${NAME} is filled in."),
+        typer.Option("--env", "-e", metavar="NAME=VALUE", help="An environment variable; ${NAME} is expanded."),
     ] = None,
     header: Annotated[
-        list[str] | None,
-        typer.Option("--header", metavar="'NAME: VALUE'", help="An HTTP header; ${NAME} is filled in."),
+        list[str] | None, typer.Option("--header", metavar="'NAME: VALUE'", help="An HTTP header; ${NAME} is expanded.")
     ] = None,
     reads: Annotated[
-        list[str] | None, typer.Option("--reads", metavar="PATH", help="A place beside the workspace that it reads.")
+        list[str] | None, typer.Option("--reads", metavar="PATH", help="A path outside the workspace that it may read.")
     ] = None,
-    timeout: Annotated[int | None, typer.Option("--timeout", metavar="MS", help="Longest time of one call.")] = None,
-    sampling: Annotated[bool, typer.Option("--sampling", help="It may ask your model, at your cost.")] = False,
+    timeout: Annotated[int | None, typer.Option("--timeout", metavar="MS", help="Timeout of a call.")] = None,
+    sampling: Annotated[bool, typer.Option("--sampling", help="Let it use your model, at your cost.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Add a server to your own configuration, or change it; what was approved of it before counts no longer.
+    """Add a server to your own configuration, or change it. Earlier approvals of its tools are dropped.
 
     Example: adderclaw mcp add notes --env NOTES_TOKEN='${NOTES_TOKEN}' -- python notes_server.py
     """
@@ -71,10 +70,10 @@ def add(
         raise UsageError(
             f"mcp add {name}: {'; '.join(map(str, secret))}: write ${{NAME}} and set that variable instead"
         )
-    path = operator_file.edit(config.home(), lambda document: _put(document, name, entry))
+    path = operator_file.edit(config.home(), lambda document: _put_entry(document, name, entry))
     config.load()
     _forget(name)
-    said(
+    print_result(
         {"name": slug(name), "file": path, "entry": entry},
         f"{visible(name)} is in {path}; `adderclaw mcp test {slug(name)}` tries it",
         output_format,
@@ -91,30 +90,30 @@ def _entry(
     *,
     sampling: bool,
 ) -> Json:
-    made: Json = {}
+    entry: Json = {}
     if command:
-        made |= {"command": command[0]} | ({"args": command[1:]} if command[1:] else {})
+        entry |= {"command": command[0]} | ({"args": command[1:]} if command[1:] else {})
     if url is not None:
-        made["url"] = url
+        entry["url"] = url
     if env:
-        made["env"] = dict(_pair(text, "=", "--env", "NAME=VALUE") for text in env)
+        entry["env"] = dict(_split_pair(text, "=", "--env", "NAME=VALUE") for text in env)
     if headers:
-        made["headers"] = dict(_pair(text, ":", "--header", "NAME: VALUE") for text in headers)
+        entry["headers"] = dict(_split_pair(text, ":", "--header", "NAME: VALUE") for text in headers)
     if reads:
-        made["reads"] = reads
+        entry["reads"] = reads
     if timeout is not None:
-        made["timeout"] = timeout
-    return made | ({"sampling": True} if sampling else {})
+        entry["timeout"] = timeout
+    return entry | ({"sampling": True} if sampling else {})
 
 
-def _pair(text: str, mark: str, option: str, form: str) -> tuple[str, str]:
-    name, found, value = text.partition(mark)
-    if not found or not name.strip():
+def _split_pair(text: str, mark: str, option: str, form: str) -> tuple[str, str]:
+    name, separator, value = text.partition(mark)
+    if not separator or not name.strip():
         raise UsageError(f"{option}: {text!r} is not of the form {form}")
     return name.strip(), value.strip()
 
 
-def _put(document: Any, name: str, entry: Json) -> None:
+def _put_entry(document: Any, name: str, entry: Json) -> None:
     document.setdefault("mcp_servers" if "mcpServers" not in document else "mcpServers", {})[name] = entry
 
 
@@ -125,13 +124,13 @@ def list_servers(
     workspace: WorkspaceDir = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List the configured servers and what is approved of them; nothing is started.
+    """List the configured servers and their approved tools; nothing is started.
 
     Example: adderclaw mcp list
     """
     runtime = _runtime(config_file, workspace)
     known = configured(runtime)
-    chosen = known if name is None else [_named(known, name)]
+    chosen = known if name is None else [_require_server(known, name)]
     store = Store.open(runtime.config.memory.path)
     try:
         rows = [(entry, pins.read_pins(store, entry.scope, entry.name)) for entry in chosen]
@@ -141,27 +140,27 @@ def list_servers(
         print_json([parts.server(entry, tools) for entry, tools in rows])
         return
     for entry, tools in rows:
-        print(_line(entry, tools))
+        print(_server_line(entry, tools))
         for tool, pin in tools.items() if name is not None else ():
-            print(f"  {_word(tool):<28} {pin.state:<12} {_word(pin.shown.description)[:100]}")
+            print(f"  {_one_line(tool):<28} {pin.state:<12} {_one_line(pin.shown.description)[:100]}")
             if pin.state == "changed" and pin.offered is not None:
-                print(f"  {'':<28} {'now':<12} {_word(pin.offered.description)[:100]}")
+                print(f"  {'':<28} {'now':<12} {_one_line(pin.offered.description)[:100]}")
     if not rows:
         print("no MCP server is configured; `adderclaw mcp add NAME -- COMMAND` adds one")
 
 
-def _line(entry: Entry, tools: dict[str, Pin]) -> str:
+def _server_line(entry: Entry, tools: dict[str, Pin]) -> str:
     target = entry.server.url or " ".join((entry.server.command or "", *entry.server.args))
     off = sum(not pin.usable for pin in tools.values())
-    said = f"{len(tools)} tools" if tools else "never started"
-    said += f", {off} off until approved" if off else ""
+    tool_counts = f"{len(tools)} tools" if tools else "never started"
+    tool_counts += f", {off} off until approved" if off else ""
     of_plugin = entry.scope.startswith("plugin:")
-    whose = f"of the plugin {_word(entry.given.partition(':')[0])}" if of_plugin else "of this project"
+    whose = f"of the plugin {_one_line(entry.given.partition(':')[0])}" if of_plugin else "of this project"
     where = "" if entry.scope == "user" else f"  ({whose})"
-    return f"{entry.name:<16} {_word(target)[:80]}  [{said}]{where}"
+    return f"{entry.name:<16} {_one_line(target)[:80]}  [{tool_counts}]{where}"
 
 
-def _word(text: str) -> str:
+def _one_line(text: str) -> str:
     return visible(" ".join(text.split()), keep_newlines=False)
 
 
@@ -173,18 +172,18 @@ def try_one(
     profile: Profile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Start a server where the agent would, list its tools, and say how it went.
+    """Start a server as the agent does, and list its tools.
 
     Example: adderclaw mcp test notes
     """
 
     async def work(run: Run, entry: Entry) -> str:
-        return await _tested(run, entry, output_format)
+        return await _test_server(run, entry, output_format)
 
     raise typer.Exit(_with_server(config_file, workspace, profile, name, work))
 
 
-async def _tested(run: Run, entry: Entry, output_format: str) -> str:
+async def _test_server(run: Run, entry: Entry, output_format: str) -> str:
     known = run.runtime.servers
     assert known is not None
     began = time.monotonic()
@@ -200,7 +199,7 @@ async def _tested(run: Run, entry: Entry, output_format: str) -> str:
     elif not failure:
         print(f"{entry.name}: ready in {took} ms, protocol {connection.protocol}, {len(row.pins)} tools")
         for tool, pin in row.pins.items():
-            print(f"  {_word(tool):<28} {pin.state:<12} {_word(pin.shown.description)[:100]}")
+            print(f"  {_one_line(tool):<28} {pin.state:<12} {_one_line(pin.shown.description)[:100]}")
     await known.close()
     return failure
 
@@ -213,50 +212,52 @@ def approve(
     workspace: WorkspaceDir = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Approve what a server's tools say of themselves, as last seen. Its word that a tool only reads counts then.
+    """Approve the descriptions of a server's tools as last seen. Its claim that a tool is read-only then counts.
 
     Example: adderclaw mcp approve notes
     """
     runtime = _runtime(config_file, workspace)
-    entry = _named(configured(runtime), name)
+    entry = _require_server(configured(runtime), name)
     store = Store.open(runtime.config.memory.path)
     try:
         known = pins.read_pins(store, entry.scope, entry.name)
         if not known:
-            raise UsageError(f"nothing is known of {name!r} yet; `adderclaw mcp test {entry.name}` looks at it")
+            raise UsageError(f"the tools of {name!r} are not known yet; run `adderclaw mcp test {entry.name}`")
         unknown = [tool for tool in tools or () if tool not in known]
         if unknown:
-            raise UsageError(f"{name!r} has no tool {unknown[0]!r}; it has: {', '.join(map(_word, known))}")
+            raise UsageError(f"{name!r} has no tool {unknown[0]!r}; it has: {', '.join(map(_one_line, known))}")
         approved = pins.approve_pins(store, entry.scope, entry.name, tools or None)
     finally:
         store.close()
-    said(
+    print_result(
         {"name": entry.name, "approved": approved},
-        f"approved: {', '.join(map(_word, approved)) or 'nothing that was not approved already'}",
+        f"approved: {', '.join(map(_one_line, approved)) or 'nothing new; all tools were approved already'}",
         output_format,
     )
 
 
 @app.command()
 def remove(name: Name, output_format: OutputFormat = "text") -> None:
-    """Remove a server from your own configuration, and forget what was approved of it.
+    """Remove a server and its approvals from your own configuration.
 
     Example: adderclaw mcp remove notes
     """
-    found: list[str] = []
+    removed: list[str] = []
 
     def drop(document: Any) -> None:
         for key in ("mcp_servers", "mcpServers"):
             table: Any = document.get(key, {})
             for known in [known for known in table if slug(known) == slug(name)]:
                 del table[known]
-                found.append(known)
+                removed.append(known)
 
     path = operator_file.edit(config.home(), drop)
-    if not found:
-        raise UsageError(f"there is no server {name!r} in {path}; `adderclaw mcp list` shows them")
+    if not removed:
+        raise UsageError(f"there is no server {name!r} in {path}; list servers with `adderclaw mcp list`")
     _forget(name)
-    said({"name": slug(name), "removed": True, "file": path}, f"{visible(name)} is no longer in {path}", output_format)
+    print_result(
+        {"name": slug(name), "removed": True, "file": path}, f"{visible(name)} is no longer in {path}", output_format
+    )
 
 
 def _forget(name: str) -> None:
@@ -272,56 +273,20 @@ def _forget(name: str) -> None:
 
 @app.command()
 def login(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir = None) -> None:
-    """Log in to a server that wants it, in the browser or by a pasted address.
+    """Log in to a server that requires it, in the browser or with a pasted address.
 
     Example: adderclaw mcp login notes
     """
-    raise typer.Exit(_with_server(config_file, workspace, None, name, _logged_in))
+    raise typer.Exit(_with_server(config_file, workspace, None, name, _log_in))
 
 
-async def _logged_in(run: Run, entry: Entry) -> str:
-    failure = await logged_in(run.runtime, entry)
+async def _log_in(run: Run, entry: Entry) -> str:
+    failure = await mcp_login.log_in(run.runtime, entry)
     if run.runtime.servers is not None:
         await run.runtime.servers.close()
     if not failure:
         print(f"logged in to {entry.name}")
     return failure
-
-
-async def logged_in(runtime: Runtime, entry: Entry) -> str:
-    """Log in to a server and connect to it; why that failed, or nothing."""
-    from adderclaw.agent.run.start import helpers_path
-    from adderclaw.models.credentials.login_flows import has_browser, open_page
-    from adderclaw.models.credentials.loopback import listening
-    from adderclaw.tools.mcp.oauth import Person, StoredLogin, auth_for
-
-    known = runtime.servers
-    assert known is not None
-    if entry.server.url is None:
-        return f"{entry.given!r} is a program: it takes its keys from its env, not from a login"
-    if entry.server.oauth is not None and entry.server.oauth.grant == "client_credentials":
-        return f"{entry.given!r} needs no login: this program logs in with its own secret; try `mcp test {entry.name}`"
-    browser = has_browser()
-    async with listening(entry.server.oauth.callbackPort or 0 if entry.server.oauth else 0) as listener:
-
-        async def show(address: str) -> None:
-            wanted = "" if browser else ", then paste the whole address that the browser ends at"
-            print(f"Open this address and allow the access{wanted}:\n\n  {address}\n", file=sys.stderr)
-            if browser:
-                await open_page(address, helpers_path(runtime.loaded))
-
-        async def answer() -> str:
-            waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(listener.answer)]
-            waiting += [] if browser else [asyncio.ensure_future(STDIN.read())]
-            done, _ = await asyncio.wait(waiting, timeout=300, return_when=asyncio.FIRST_COMPLETED)
-            return str(next(iter(done)).result() or "") if done else ""
-
-        async def auth(wanted: Entry, url: str) -> Any:
-            kept = StoredLogin(wanted, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
-            kept.start_over()
-            return auth_for(wanted, url, kept, Person(listener.redirect_uri, show, answer))
-
-        return await known.log_in(entry.name, auth)
 
 
 @app.command()
@@ -331,21 +296,13 @@ def logout(name: Name, config_file: ConfigFile = None, workspace: WorkspaceDir =
     Example: adderclaw mcp logout notes
     """
     runtime = _runtime(config_file, workspace)
-    print(asyncio.run(logged_out(runtime, _named(configured(runtime), name))))
-
-
-async def logged_out(runtime: Runtime, entry: Entry) -> str:
-    """Forget a login; what came of it."""
-    from adderclaw.tools.mcp.oauth import login_name
-
-    forgotten = await runtime.credentials.logins().forget(login_name(entry))
-    return f"logged out of {entry.name}" if forgotten else f"there was no login to {entry.name}"
+    print(asyncio.run(mcp_login.log_out(runtime, _require_server(configured(runtime), name))))
 
 
 @app.command()
 def serve(
     http: Annotated[
-        str | None, typer.Option("--http", metavar="HOST:PORT", help="On this machine by HTTP; default: stdio.")
+        str | None, typer.Option("--http", metavar="HOST:PORT", help="Serve HTTP on this machine; default: stdio.")
     ] = None,
     config_file: ConfigFile = None,
     workspace: WorkspaceDir = None,
@@ -369,7 +326,7 @@ def _runtime(config_file: str | None, workspace: str | None, profile: str | None
     return start(replace(options, here=True, looks=True))
 
 
-def _named(known: list[Entry], name: str) -> Entry:
+def _require_server(known: list[Entry], name: str) -> Entry:
     for entry in known:
         if name in (entry.name, entry.given):
             return entry
@@ -378,10 +335,10 @@ def _named(known: list[Entry], name: str) -> Entry:
 
 
 def _with_server(config_file: str | None, workspace: str | None, profile: str | None, name: str, work: Any) -> int:
-    """Do something with one server in a session of its own; an error is one line."""
+    """Runs `work` on one server in its own session; an error is one line."""
     runtime = _runtime(config_file, workspace, profile)
-    entry = _named(configured(runtime), name)
-    with open_run(runtime, OwnHand(), kind="tool") as run:
+    entry = _require_server(configured(runtime), name)
+    with open_run(runtime, OperatorAtWork(), kind="tool") as run:
 
         async def live() -> TurnResult:
             failure = await work(run, entry)

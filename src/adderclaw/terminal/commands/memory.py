@@ -1,4 +1,4 @@
-"""`adderclaw memory`: conversations and notes, to be looked at, changed and deleted."""
+"""`adderclaw memory`: shows, changes and deletes conversations and notes."""
 
 import os
 from typing import Annotated
@@ -13,13 +13,13 @@ from adderclaw.core.types import Json
 from adderclaw.storage import Store, memory, transcript, turns
 from adderclaw.storage.transcript import Entry
 from adderclaw.storage.turns import Line
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, print_result
 from adderclaw.terminal.export import Format
+from adderclaw.terminal.output import print_json
 
-app = group("Conversations and notes: list, search, show, edit, clear.")
+app = group("List, search, show, edit and clear conversations and notes.")
 
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most N.")]
 Key = Annotated[str, typer.Argument(help="The note's key.")]
 Workspace = Annotated[str | None, typer.Option("--workspace", metavar="DIR", help="The project whose notes these are.")]
 clean = Secrets().clean
@@ -33,22 +33,22 @@ def list_conversations(limit: Limit = 20, config: ConfigFile = None, output_form
     Example: adderclaw memory list
     """
     store = Store.open(load(config_file=config).config.memory.path, read_only=True)
-    found = transcript.conversations(store, limit)
+    rows = transcript.conversations(store, limit)
     if output_format == "json":
-        print_json([clean(conversation._asdict()) for conversation in found])
+        print_json([clean(conversation._asdict()) for conversation in rows])
         return
-    for talk in found:
+    for talk in rows:
         print(clean(f"{talk.id}  {talk.last_active}Z  {talk.entries:>4} entries  {talk.title}"))
-    if not found:
+    if not rows:
         print("no conversations yet")
 
 
 @app.command()
 def search(
-    query: Annotated[str, typer.Argument(help="Words, or a part of a message.")],
+    query: Annotated[str, typer.Argument(help="Words or part of a message.")],
     limit: Limit = 10,
     workspace: Annotated[
-        str | None, typer.Option("--workspace", metavar="DIR", help="Only conversations that were held in this folder.")
+        str | None, typer.Option("--workspace", metavar="DIR", help="Only conversations held in this folder.")
     ] = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
@@ -72,7 +72,7 @@ def search(
 
 @app.command()
 def show(
-    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION_ID", help="Its id, or the beginning of it.")],
+    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION_ID", help="Its id or a prefix of it.")],
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
@@ -81,20 +81,22 @@ def show(
     Example: adderclaw memory show conversation-1f2e
     """
     store = Store.open(load(config_file=config).config.memory.path, read_only=True)
-    found = transcript.conversation_of(store, conversation)
-    if found is None:
+    conversation_id = transcript.conversation_of(store, conversation)
+    if conversation_id is None:
         raise UsageError(f"there is no conversation {conversation!r} in {store.path}: see `adderclaw memory list`")
-    sessions = {session: transcript.entries(store, session) for session in transcript.sessions_of(store, found)}
-    lines = turns.of_conversation(store, found)
+    sessions = {
+        session: transcript.entries(store, session) for session in transcript.sessions_of(store, conversation_id)
+    }
+    lines = turns.of_conversation(store, conversation_id)
     if output_format == "json":
         listed: list[Json] = [
             {"session_id": session, **entry._asdict(), **_about(lines.get(entry.id))}
             for session, entries in sessions.items()
             for entry in entries
         ]
-        print_json(clean({"conversation_id": found, "entries": listed}))
+        print_json(clean({"conversation_id": conversation_id, "entries": listed}))
         return
-    print(f"conversation {clean(found)}")
+    print(f"conversation {clean(conversation_id)}")
     for session, entries in sessions.items():
         print(f"session {clean(session)}")
         turn = None
@@ -102,100 +104,100 @@ def show(
             if (line := lines.get(entry.id)) and line.turn_id != turn:
                 turn = line.turn_id
                 print(clean(f"turn {turn}"))
-            print(clean(f"[{entry.sequence}] {entry.created_at}Z {_said(entry)}"))
+            print(clean(f"[{entry.sequence}] {entry.created_at}Z {_state_words(entry)}"))
 
 
 @app.command()
 def export(
-    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION_ID", help="Its id, or the beginning of it.")],
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="Where to; without it, standard output.")] = "",
+    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION_ID", help="Its id or a prefix of it.")],
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="The file to write; default: standard output.")] = "",
     form: Annotated[
-        Format | None, typer.Option("--format", help="markdown, html or json; by default as the file's name ends.")
+        Format | None, typer.Option("--format", help="markdown, html or json; default: by the file's extension.")
     ] = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write one conversation for others to read, with its calls, their verdicts and what they changed.
+    """Export one conversation for others to read, with its calls, their verdicts and their changes.
 
     Example: adderclaw memory export conversation-1f2e talk.html
     """
     from adderclaw.terminal import export
 
     store = Store.open(load(config_file=config).config.memory.path, read_only=True)
-    found = transcript.conversation_of(store, conversation)
-    if found is None:
+    conversation_id = transcript.conversation_of(store, conversation)
+    if conversation_id is None:
         raise UsageError(f"there is no conversation {conversation!r} in {store.path}: see `adderclaw memory list`")
-    text = export.conversation(store, found, form or export.form_of(file), clean)
+    text = export.render_conversation(store, conversation_id, form or export.form_of(file), clean)
     if file:
         export.write(file, text)
-        print(f"{clean(found)} is in {clean(file)}")
+        print(f"{clean(conversation_id)} is in {clean(file)}")
     else:
         print(text, end="")
 
 
 @app.command("notes")
 def list_notes(
-    everything: Annotated[bool, typer.Option("--all", help="Of every project.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="For every project.")] = False,
     limit: Limit = 200,
     workspace: Workspace = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List the notes of this project, the newest first, with those that nobody has confirmed yet.
+    """List the notes of this project, the newest first, including unconfirmed ones.
 
     Example: adderclaw memory notes
     """
     from adderclaw.terminal import notes
 
     store, project = _notes_of(config, workspace, read_only=True)
-    found = memory.listing(store, None if everything else project, limit)
+    notes_listed = memory.listing(store, None if everything else project, limit)
     if output_format == "json":
-        print_json([clean(note._asdict()) for note in found])
+        print_json([clean(note._asdict()) for note in notes_listed])
         return
-    for note in found:
-        print(clean(notes.line(note)))
-    if not found:
+    for note in notes_listed:
+        print(clean(notes.note_line(note)))
+    if not notes_listed:
         print("no notes yet")
 
 
 @app.command()
 def edit(
     key: Key,
-    value: Annotated[str | None, typer.Option("--value", help="The text; without it, your editor is opened.")] = None,
+    value: Annotated[str | None, typer.Option("--value", help="The text; default: open your editor.")] = None,
     everywhere: Annotated[bool, typer.Option("--everywhere", help="A note for all projects.")] = False,
     workspace: Workspace = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write or change a note; later conversations are told of it, as data.
+    """Write or change a note; later conversations see it, as data.
 
     Example: adderclaw memory edit build --value "make, with Python 3.12"
     """
     from adderclaw.terminal import notes
 
     store, project = _notes_of(config, workspace)
-    place = None if everywhere else project
-    before = memory.get(store, key, place)
-    where = before.project if before is not None else place
-    text = notes.edited(before.content if before is not None else "") if value is None else value
+    scope = None if everywhere else project
+    before = memory.get(store, key, scope)
+    where = before.project if before is not None else scope
+    text = notes.edit_text(before.content if before is not None else "") if value is None else value
     if text is None:
         print("unchanged")
         return
-    notes.keep(store, key, text, where)
+    notes.store_note(store, key, text, where)
     store.close()
     print(clean(f"kept {key}{'' if where is not None else ', for all projects'}"))
 
 
 @app.command()
 def confirm(key: Key, workspace: Workspace = None, config: ConfigFile = None) -> None:
-    """Let later conversations be told of a note that a model kept by itself.
+    """Confirm a note that a model wrote, so that later conversations see it.
 
     Example: adderclaw memory confirm build
     """
     from adderclaw.terminal import notes
 
     store, project = _notes_of(config, workspace)
-    note = notes.confirm(store, key, project)
+    note = notes.confirm_note(store, key, project)
     store.close()
-    print(clean(f"confirmed {notes.line(note._replace(confirmed=True))}"))
+    print(clean(f"confirmed {notes.note_line(note._replace(confirmed=True))}"))
 
 
 @app.command()
@@ -206,7 +208,7 @@ def forget(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Remove a note, or what was said in one conversation. Receipts, permissions, hook rows and costs stay.
+    """Remove a note, or the content of one conversation. Receipts, permissions, hook rows and costs stay.
 
     Example: adderclaw memory forget build
     """
@@ -214,15 +216,15 @@ def forget(
 
     store, project = _notes_of(config, workspace)
     word = "would forget" if dry_run else "forgot"
-    if memory.get(store, key, project) is None and (talk := notes.conversation(store, key)) is not None:
+    if memory.get(store, key, project) is None and (talk := notes.require_conversation(store, key)) is not None:
         if not dry_run:
             notes.forget_conversation(store, talk)
-        found, text = {"conversation": talk}, f"{word} the conversation {talk}; its receipts stay"
+        target, text = {"conversation": talk}, f"{word} the conversation {talk}; its receipts stay"
     else:
-        note = notes.one(store, key, project) if dry_run else notes.forget(store, key, project)
-        found, text = {"note": note.key}, f"{word} {notes.line(note)}"
+        note = notes.require_note(store, key, project) if dry_run else notes.forget_note(store, key, project)
+        target, text = {"note": note.key}, f"{word} {notes.note_line(note)}"
     store.close()
-    said({"dry_run": dry_run, **found}, clean(text), output_format)
+    print_result({"dry_run": dry_run, **target}, clean(text), output_format)
 
 
 def _notes_of(config: str | None, workspace: str | None, *, read_only: bool = False) -> tuple[Store, str]:
@@ -232,7 +234,7 @@ def _notes_of(config: str | None, workspace: str | None, *, read_only: bool = Fa
 
 @app.command()
 def clear(
-    yes: Annotated[bool, typer.Option("--yes", help="Really: there is no way back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm: this cannot be undone.")] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
@@ -242,22 +244,22 @@ def clear(
     """
     path = load(config_file=config).config.memory.path
     if not yes:
-        raise UsageError(f"this deletes every conversation and memory in {path}: say so with `memory clear --yes`")
-    Store.open(path, read_only=True).close()  # nothing is created only to be cleared
+        raise UsageError(f"this deletes every conversation and memory in {path}: confirm with `memory clear --yes`")
+    Store.open(path, read_only=True).close()  # do not create a database only to clear it
     store = Store.open(path)
     count = transcript.clear(store)
     store.close()
-    said(
+    print_result(
         {"cleared": count}, f"cleared {count} conversation{'' if count == 1 else 's'}; the receipts stay", output_format
     )
 
 
 def _about(line: Line | None) -> Json:
-    """What the memory's view has of an entry; calls and results have their turn by where they stand."""
+    """One line for an entry of a conversation."""
     return {} if line is None else {key: value for key, value in line._asdict().items() if key in ABOUT}
 
 
-def _said(entry: Entry) -> str:
+def _state_words(entry: Entry) -> str:
     payload = entry.payload
     if entry.entry_type == "tool_use":
         from adderclaw.storage.text import compact

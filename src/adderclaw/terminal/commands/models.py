@@ -1,4 +1,4 @@
-"""`adderclaw models`: the table of known models, and bringing it up to date."""
+"""`adderclaw models`: lists and updates the table of known models."""
 
 import asyncio
 import os
@@ -18,31 +18,31 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.terminal.commands.common import OutputFormat, group
-from adderclaw.terminal.commands.plain import Format, print_json
+from adderclaw.terminal.output import Format, print_json
 
 if TYPE_CHECKING:
     from adderclaw.agent.model_refresh import Fall
 
-app = group("The table of known models: list it, bring it up to date.")
+app = group("List the table of known models, or update it.")
 
 STALE_DAYS = 30
 
 
 @app.command("list")
 def list_models(
-    name: Annotated[str, typer.Argument(help="A part of the names to list; without it, all.")] = "",
+    name: Annotated[str, typer.Argument(help="List only names that contain this; default: all.")] = "",
     output_format: OutputFormat = "text",
 ) -> None:
-    """List the known models: window, price, what they take; and what the aliases stand for. Uses no network.
+    """List the known models: context window, price, inputs; and what the aliases stand for. Uses no network.
 
-    A name with * at its end is the beginning of several. Settings under `[models]` are not included.
+    A name that ends in * is a prefix. Settings under `[models]` are not included.
 
     Example: adderclaw models list sonnet
     """
     table = model_table.in_effect()
     unused = model_table.refreshed()
     problem = f"{unused.path} is not used: {unused.problem}" if unused is not None and unused.problem else ""
-    plain = Config()  # what the table says, without settings of the operator
+    plain = Config()  # the table without the operator's settings
     rows = [_described(model, plain) for model in sorted(table.models) if name.lower() in model]
     aliases = _aliases()
     if output_format == "json":
@@ -73,8 +73,8 @@ def _line(row: Json) -> str:
 
 
 def _aliases() -> dict[str, str]:
-    found = {alias: model_table.newest(kind, alias) for kind, names in ALIASES.items() for alias in names}
-    return {alias: model for alias, model in found.items() if model is not None}
+    newest = {alias: model_table.newest(kind, alias) for kind, names in ALIASES.items() for alias in names}
+    return {alias: model for alias, model in newest.items() if model is not None}
 
 
 def _about(table: Table) -> Json:
@@ -100,7 +100,7 @@ def _age(table: Table) -> str:
     return visible(f"The {where} table is from {table.fetched} ({old}, genai-prices {version}){hint}.")
 
 
-# ------------------------------------------------------------------ bringing it up to date
+# ------------------------------------------------------------------ update
 
 
 @app.command()
@@ -113,7 +113,7 @@ def refresh(
     ] = "https://pypi.org",
     output_format: OutputFormat = "text",
 ) -> None:
-    """Bring the table of models up to date from the newest `genai-prices` on the package index.
+    """Update the table of models from the newest `genai-prices` on the package index.
 
     The package is verified by its hash and read as data: none of its code runs. A price that falls by more than half
     is shown, and applies only once you confirm it: at a terminal, or with --accept-lower-prices.
@@ -128,7 +128,7 @@ def refresh(
     except AdderClawError as error:
         raise AdderClawError(f"{error}. Nothing was changed. {_age(current)}") from None
     fallen = model_refresh.falls(current, fetched)
-    accepted = accept or not fallen or _confirmed(fallen, output_format)
+    accepted = accept or not fallen or _confirm(fallen, output_format)
     if not accepted:
         fetched = model_refresh.without(fetched, current, fallen)
     table = model_refresh.merged(current, fetched)
@@ -137,16 +137,16 @@ def refresh(
     _report(current, model_table.in_effect(), fallen, accepted, output_format)
 
 
-def _confirmed(fallen: "list[Fall]", output_format: Format) -> bool:
-    """Whether the operator accepts the lower prices; where nobody can answer, they are not accepted."""
+def _confirm(fallen: "list[Fall]", output_format: Format) -> bool:
+    """Whether the operator accepts the lower prices; without a terminal they are not accepted."""
     for fall in fallen:
-        print(_fall(fall), file=sys.stderr)
+        print(_print_price_fall(fall), file=sys.stderr)
     if output_format == "json" or not sys.stdin.isatty():
         return False
     return bool(typer.confirm("Accept these lower prices?", default=False, err=True))
 
 
-def _fall(fall: "Fall") -> str:
+def _print_price_fall(fall: "Fall") -> str:
     kind = fall.price.removesuffix("_per_mtok").replace("_", " ")
     return visible(f"{fall.model}: {kind} falls from ${fall.before:g} to ${fall.after:g} per million tokens")
 

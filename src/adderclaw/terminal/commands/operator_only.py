@@ -1,4 +1,4 @@
-"""Which commands give an operator's consent: no tool of an agent may start them."""
+"""The commands that give an operator's consent. No tool of an agent may run them."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -9,11 +9,11 @@ from adderclaw.core.record import NamedTuple
 
 class Consent(NamedTuple):
     what: str
-    """What is decided."""
+    """What the operator consents to."""
     only_with: frozenset[str] = frozenset()
-    """It is only a decision with one of these options; empty: always."""
+    """The command is a consent only with one of these options; empty: always."""
     unless: frozenset[str] = frozenset()
-    """It only shows something with one of these."""
+    """With one of these options the command only shows something."""
 
 
 _LOOKS = frozenset({"--dry-run"})
@@ -54,27 +54,27 @@ CONSENTS: Mapping[tuple[str, ...], Consent] = {
     ("fleet", "budget"): Consent("Setting a budget of the fleet"),
     ("fleet", "pace"): Consent("Setting the pace of the fleet"),
 }
-"""What other channels offer of these is refused where it is carried out (`flows/sdlc/conversation_phase`,
+"""Other channels refuse these where they are carried out (`flows/sdlc/conversation_phase`,
 `flows/sdlc/coverage`, `agent/conversation/questions`)."""
 
 
-def guard(command: Any, path: tuple[str, ...] = ()) -> None:
-    """Lets a command of typer, and what is beneath it, raise DeniedError where it would give an operator's consent in
-    a process that a tool of an agent started. It decides by what typer has read, so that no spelling gets around it."""
-    for name, one in getattr(command, "commands", {}).items():
-        guard(one, (*path, name))
+def guard_command(command: Any, path: tuple[str, ...] = ()) -> None:
+    """Makes a typer command and its subcommands raise DeniedError when they would give an operator's consent in
+    a process started by an agent's tool. It checks what typer parsed, so that no spelling gets around it."""
+    for name, subcommand in getattr(command, "commands", {}).items():
+        guard_command(subcommand, (*path, name))
     if (consent := CONSENTS.get(path)) is not None:
-        command.invoke = functools.partial(_invoked, consent, command.invoke)
+        command.invoke = functools.partial(_guarded_invoke, consent, command.invoke)
 
 
-def _invoked(consent: Consent, invoke: Callable[[Any], Any], context: Any) -> Any:
-    given = {
+def _guarded_invoke(consent: Consent, invoke: Callable[[Any], Any], context: Any) -> Any:
+    options = {
         option
         for parameter in context.command.params
         if context.params.get(parameter.name) not in (None, False)
         for option in parameter.opts
     }
-    if not given & consent.unless and (not consent.only_with or given & consent.only_with):
+    if not options & consent.unless and (not consent.only_with or options & consent.only_with):
         from adderclaw.sandbox.operator_only import require_operator
 
         require_operator(consent.what)

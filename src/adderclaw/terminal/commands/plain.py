@@ -1,11 +1,10 @@
-"""Options as plain data, and a command whose options are such data run without typer where they are written plainly.
+"""Options as plain data, so that a plainly written command line runs without importing typer.
 
-Typer and what it brings take a tenth of the way to the first request. It still has the last word: help, completion,
-every error, and every spelling that is not read here.
+Importing typer takes a tenth of the time to the first request. Typer still handles help, completion,
+every error, and every spelling that this parser does not read.
 """
 
 import importlib
-import json
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -17,62 +16,51 @@ if TYPE_CHECKING:
     from adderclaw.config.model_facts.found_keys import Chooser, Found
 
 type Plain = Callable[..., int]
-"""A command that gives its exit code; each parameter is `Annotated[type, Option(…)]` and has a default."""
+"""A command that returns its exit code; each parameter is `Annotated[type, Option(…)]` and has a default."""
 
 
 @record
 class Option:
-    """One option of a command: its names, what help says of it, and what help calls its value."""
+    """One option of a command: its names, its help, and the name of its value."""
 
     names: tuple[str, ...]
     help: str
     metavar: str | None = None
 
 
-Format = Literal["text", "json"]
-StreamFormat = Literal["text", "json", "stream-json"]
 ProfileName = Literal["supervised", "sandboxed", "readonly", "permissive"]
 ModeName = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 EffortName = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
-CONFIG_FILE = Option(("--config",), "This file alone, over the built-in defaults.", "FILE")
-WORKSPACE_DIR = Option(("--workspace",), "Where the agent may work.", "DIR")
-PROFILE = Option(("--profile",), "How much may happen without asking; default: security.autonomy.")
-PERMISSION_MODE = Option(("--permission-mode",), "In place of the autonomy: what happens where no rule speaks.")
+CONFIG_FILE = Option(("--config",), "Use only this file, on top of the built-in defaults.", "FILE")
+WORKSPACE_DIR = Option(("--workspace",), "The folder the agent may work in.", "DIR")
+PROFILE = Option(("--profile",), "What may happen without asking; default: security.autonomy.")
+PERMISSION_MODE = Option(("--permission-mode",), "Instead of an autonomy: what happens when no rule matches.")
 PROVIDER_NAME = Option(("--provider",), "A name under providers.models.", "NAME")
 MODEL_NAME = Option(("--model",), "Another model of that provider.", "MODEL")
-EFFORT = Option(("--effort",), "How much the model thinks; default: what its vendor recommends.")
+EFFORT = Option(("--effort",), "How much the model thinks; default: the vendor's recommendation.")
 STREAM_OUTPUT = Option(("--output-format",), "text for people; json or stream-json for programs.")
-LIMIT = Option(("--limit",), "For this run: cost_usd, tokens, tool_calls, seconds or rounds.", "NAME=VALUE")
-
-LIMITS: dict[str, type[int] | type[float]] = {
-    "cost_usd": float,
-    "tokens": int,
-    "tool_calls": int,
-    "seconds": float,
-    "rounds": int,
-}
-"""What `--limit` takes: the keys of [limits], and the rounds of a turn or of a LOOP."""
+LIMIT = Option(("--limit",), "Limit this run: cost_usd, tokens, tool_calls, seconds or rounds.", "NAME=VALUE")
 
 
 def run_command(name: str, module: str, arguments: list[str]) -> None:
-    """Import one command's module and run it; ends the process with its exit code."""
+    """Imports the module of a command and runs it; exits the process with its exit code."""
     refuse_empty(arguments)
-    found = importlib.import_module(f"adderclaw.terminal.commands.{module}")
-    command: Plain | None = getattr(found, "command", None)
-    if command is not None and (given := parsed(command, arguments[1:])) is not None:
-        sys.exit(command(**given))
+    loaded = importlib.import_module(f"adderclaw.terminal.commands.{module}")
+    command: Plain | None = getattr(loaded, "command", None)
+    if command is not None and (values := parse_plain(command, arguments[1:])) is not None:
+        sys.exit(command(**values))
     from adderclaw.terminal.commands.common import run_typer
 
-    run_typer(name, found, arguments)
+    run_typer(name, loaded, arguments)
 
 
 MAY_BE_EMPTY = frozenset({"--comment", "--message", "-m", "--json"})
-"""Options whose command has its own word for an empty value, or takes one."""
+"""Options whose command accepts an empty value, or has its own message for it."""
 
 
 def refuse_empty(arguments: Sequence[str]) -> None:
-    """An option with an empty value is a variable that was not set: as if it were left out would be a surprise."""
+    """Refuses an option with an empty value: usually an unset shell variable, which must not count as "left out"."""
     before = ""
     for argument in arguments:
         if argument == "--":
@@ -80,18 +68,18 @@ def refuse_empty(arguments: Sequence[str]) -> None:
         joined = argument.startswith("--") and argument.find("=") == len(argument) - 1
         name = argument[:-1] if joined else before if not argument and before.startswith("-") else ""
         if name and name not in MAY_BE_EMPTY:
-            raise UsageError(f"{name}: its value is empty; give one, or leave the option out")
+            raise UsageError(f"{name}: the value is empty. Give a value, or omit the option.")
         before = argument
 
 
-def parsed(command: Plain, arguments: Sequence[str]) -> dict[str, Any] | None:
-    """What typer would hand to the command; None wherever that is not plain, so that typer decides.
+def parse_plain(command: Plain, arguments: Sequence[str]) -> dict[str, Any] | None:
+    """Parses what typer would pass to the command; None if the command line is not plain, so that typer decides.
 
     Plain is: each option by one of its names, once, its value as the next argument (or after `--name=`), the value of
     the option's type and not itself like an option.
     """
     options = {name: option for option in _options(command) for name in option[1]}
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     rest = iter(arguments)
     for argument in rest:
         name, joined, value = argument.partition("=") if argument.startswith("--") else (argument, "", "")
@@ -99,71 +87,39 @@ def parsed(command: Plain, arguments: Sequence[str]) -> dict[str, Any] | None:
             return None
         parameter, _, kinds = options[name]
         several = list[str] in kinds
-        if parameter in given and not several:
+        if parameter in values and not several:
             return None
         if bool in kinds:
             if joined:
                 return None
-            given[parameter] = True
+            values[parameter] = True
             continue
         value = value if joined else next(rest, "-")
         if value.startswith("-") or not (str in kinds or several or value in kinds):
             return None
-        given[parameter] = [*given.get(parameter, ()), value] if several else value
-    return given
+        values[parameter] = [*values.get(parameter, ()), value] if several else value
+    return values
 
 
 def _options(command: Plain) -> list[tuple[str, tuple[str, ...], tuple[object, ...]]]:
-    """Of each option: its parameter, its names, and the types or words that its value may be."""
-    found: list[tuple[str, tuple[str, ...], tuple[object, ...]]] = []
+    """For each option: its parameter, its names, and the types or words its value may have."""
+    rows: list[tuple[str, tuple[str, ...], tuple[object, ...]]] = []
     for parameter, hint in command.__annotations__.items():
         if parameter == "return":
             continue
         kind, option = get_args(hint)
         kinds = (kind,) if isinstance(kind, type) else get_args(kind)
         words = [word for inner in kinds for word in (get_args(inner) if not isinstance(inner, type) else ())]
-        found.append((parameter, option.names, (*kinds, *words)))
-    return found
+        rows.append((parameter, option.names, (*kinds, *words)))
+    return rows
 
 
-def limits(given: list[str] | None) -> dict[str, float]:
-    """`--limit tokens=1000`, each name once, as numbers."""
-    found: dict[str, float] = {}
-    for item in given or []:
-        name, _, value = item.partition("=")
-        if name not in LIMITS:
-            raise UsageError(f"--limit {item[:100]!r}: it takes NAME=VALUE, and NAME is one of {', '.join(LIMITS)}")
-        if name in found:
-            raise UsageError(f"--limit {name}: given twice")
-        try:
-            found[name] = LIMITS[name](value)
-        except ValueError:
-            kind = "a number" if LIMITS[name] is float else "a whole number"
-            raise UsageError(f"--limit {item[:100]!r}: {name} is {kind}") from None
-        if not 0 <= found[name] < float("inf"):
-            raise UsageError(f"--limit {item[:100]!r}: it is 0 or more")
-    return found
+def key_chooser(config_file: str | None) -> "Chooser | None":
+    """Asks a person which key to use; None without a terminal, or when --config replaces their own configuration."""
+    return _offer_keys if config_file is None and sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
-def print_json(value: object) -> None:
-    """One object on one line: what a program reads."""
-    print(json_line(value), flush=True)  # a stream is read while it goes on
+def _offer_keys(keys: "list[Found]") -> "Found | None":
+    from adderclaw.terminal.commands.offer_keys import offer  # few need it, and only once
 
-
-def json_line(value: object) -> str:
-    """Where it comes to a terminal after all, nothing in it steers that."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if not text.isprintable():  # the escapes are JSON's own: whoever reads them gets what was there
-        text = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
-    return text
-
-
-def chooser(config_file: str | None) -> "Chooser | None":
-    """How a person is asked which key to use; None without a terminal, or with a file in place of their own."""
-    return _offered if config_file is None and sys.stdin.isatty() and sys.stderr.isatty() else None
-
-
-def _offered(found: "list[Found]") -> "Found | None":
-    from adderclaw.terminal.commands.offer_keys import offer  # few need it, and once
-
-    return offer(found)
+    return offer(keys)

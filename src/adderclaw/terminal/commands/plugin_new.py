@@ -14,28 +14,28 @@ RUNS = frozenset(("run",))
 """Files that may be run."""
 
 
-def written(name: str, kind: str, into: str) -> tuple[str, list[str]]:
-    """Write a plugin; its folder and its files. Raises UsageError where there is something already."""
+def write_plugin(name: str, kind: str, into: str) -> tuple[str, list[str]]:
+    """Writes a plugin and returns its folder and files. Raises UsageError if something is there already."""
     if not NAME.fullmatch(name) or not name[0].isalpha():
         fix = "a letter first, then letters, digits, `.`, `_` and `-`"
-        raise UsageError(f"{visible(name, keep_newlines=False)[:80]!r} is no name of a plugin: {fix}")
+        raise UsageError(f"{visible(name, keep_newlines=False)[:80]!r} is not a valid plugin name: {fix}")
     folder = os.path.join(os.path.abspath(os.path.expanduser(into)), name)
     words = {"@name@": name, "@tool@": re.sub(r"[^A-Za-z0-9_-]", "_", name)}
     if kind == "tool" and (taken := name_clashes(_brings(words["@tool@"]), ())):
         raise UsageError(f"{taken[0]}: choose another name")
-    made: list[str] = []
+    paths: list[str] = []
     try:
         os.mkdir(folder)
         for path, text in _templates(kind):
             for mark, word in words.items():
                 text = text.replace(mark, word)
             _write(os.path.join(folder, path), text, runs=path in RUNS)
-            made.append(path)
+            paths.append(path)
     except FileExistsError:
-        raise UsageError(f"{folder} is there already: choose another name, or remove it") from None
+        raise UsageError(f"{folder} already exists: choose another name, or remove it") from None
     except OSError as error:
         raise AdderClawError(f"{folder} cannot be written: {error.strerror}") from None
-    return folder, made
+    return folder, paths
 
 
 def _brings(tool: str) -> Manifest:
@@ -44,14 +44,14 @@ def _brings(tool: str) -> Manifest:
 
 def _templates(kind: str) -> list[tuple[str, str]]:
     top = os.path.join(TEMPLATES, kind)
-    found: list[tuple[str, str]] = []
+    templates: list[tuple[str, str]] = []
     for here, _, names in os.walk(top):
         for name in names:
             if name.endswith(".in"):
                 path = os.path.join(here, name)
                 with open(path, encoding="utf-8") as file:
-                    found.append((os.path.relpath(path, top).removesuffix(".in"), file.read()))
-    return sorted(found)
+                    templates.append((os.path.relpath(path, top).removesuffix(".in"), file.read()))
+    return sorted(templates)
 
 
 def _write(path: str, text: str, *, runs: bool) -> None:

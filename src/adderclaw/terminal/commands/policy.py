@@ -14,7 +14,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, ToolCall
 from adderclaw.policy.policy_file import PolicyFile, opinion_of
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = group("Check a policy.toml and explain what it would decide.")
 
@@ -43,18 +43,18 @@ def check(
     """
     as_json = output_format == "json"
     try:
-        given = read(file)
+        document = read(file)
         options = Options(
             config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True, looks=True
         )
-        here = tool_environment(start_reading(options), None, policies=(given,))
+        here = tool_environment(start_reading(options), None, policies=(document,))
     except ConfigError as error:
         if not as_json:
             raise
         print_json({"valid": False, "problems": [problem._asdict() for problem in error.problems]})
         raise typer.Exit(error.exit_code) from None
     (compiled,) = here.policy.files
-    about = _about(given, compiled)
+    about = _about(document, compiled)
     explained = _explained(here, compiled, tool, json_object(arguments, "--json")) if tool is not None else {}
     if as_json:
         print_json({**about, **explained})
@@ -76,8 +76,8 @@ def _rest(compiled: PolicyFile) -> str:
     return "what it does not name is left to the mode"
 
 
-def _about(given: Json, compiled: PolicyFile) -> dict[str, Any]:
-    tables: list[Json] = [*given["sections"].values()]
+def _about(document: Json, compiled: PolicyFile) -> dict[str, Any]:
+    tables: list[Json] = [*document["sections"].values()]
     lists: list[list[Json]] = [table[key] or [] for table in tables for key in ("allow", "deny")]
     examples = sum(len(pattern["match"]) + len(pattern["not_match"]) for patterns in lists for pattern in patterns)
     sections = {section.name: section.tool for section in compiled.sections.values()}
@@ -95,11 +95,13 @@ def _explained(here: ToolEnvironment, compiled: PolicyFile, tool: str, arguments
     if prepared_call.error is not None or prepared_call.case is None:
         raise UsageError(f"--tool {tool}: {prepared_call.decision.reason}")
     opinion = opinion_of(compiled, replace(prepared_call.case, recent=0))
-    said = {"verdict": opinion.verdict, "reason": opinion.reason} if opinion else {"verdict": None, "reason": ""}
-    return {"policy": said, "decision": prepared_call.decision.as_json()}
+    opinion_fields = (
+        {"verdict": opinion.verdict, "reason": opinion.reason} if opinion else {"verdict": None, "reason": ""}
+    )
+    return {"policy": opinion_fields, "decision": prepared_call.decision.as_json()}
 
 
 def _print_explained(explained: dict[str, Any]) -> None:
-    said, decision = explained["policy"], explained["decision"]
-    print(f"policy: {said['verdict'] or 'no opinion'}  {visible(said['reason'])}".rstrip())
+    opinion, decision = explained["policy"], explained["decision"]
+    print(f"policy: {opinion['verdict'] or 'no opinion'}  {visible(opinion['reason'])}".rstrip())
     print(f"gate: {decision['verdict']}  (risk {decision['risk']}, by {decision['by']})  {visible(decision['reason'])}")

@@ -34,136 +34,136 @@ PLAIN = frozenset(
     }
 )
 """Flags that say nothing of the configuration."""
-PIPED = "{message}\n\nThis was piped in with it:\n{framed}"
+PIPED_TEMPLATE = "{message}\n\nThis was piped in with it:\n{framed}"
 
 
 def run_print(arguments: list[str]) -> int:
     """Read the command line and hold the conversation; the exit code."""
     try:
-        given, words = parsed(arguments)
-        if given.get("help"):
+        flags, words = parsed(arguments)
+        if flags.get("help"):
             print(help_text())
             return 0
-        prepared = _prepared(given, words)
+        prepared = _prepare(flags, words)
     except AdderClawError as error:
         if is_stream(arguments):  # the client of a stream reads stdout
-            from adderclaw.terminal.commands.plain import print_json
+            from adderclaw.terminal.output import print_json
             from adderclaw.terminal.print_mode.lines import failure
 
             print_json(failure(str(error), error.exit_code))
         raise
-    message, again, wanted = prepared
-    if given.get("output_format") == "stream-json":
+    message, again, request = prepared
+    if flags.get("output_format") == "stream-json":
         from adderclaw.terminal.print_mode import conversation
 
-        streams = given.get("input_format") == "stream-json"
-        return conversation.hold(_begun, again, wanted, given, None if streams else message)
-    options, wanted = _begun(given, wanted)
-    return hold(options, again, message, wanted, as_json=given.get("output_format") == "json")
+        streams = flags.get("input_format") == "stream-json"
+        return conversation.hold(_run_options, again, request, flags, None if streams else message)
+    options, request = _run_options(flags, request)
+    return hold(options, again, message, request, as_json=flags.get("output_format") == "json")
 
 
-def _prepared(given: Json, words: list[str]) -> tuple[str, Resume | None, PrintOptions]:
+def _prepare(flags: Json, words: list[str]) -> tuple[str, Resume | None, PrintOptions]:
     """The message, the conversation that is resumed, and what the flags ask of a session."""
-    streams = given.get("input_format") == "stream-json"
-    _fits(given, streams=streams)
+    streams = flags.get("input_format") == "stream-json"
+    _check_flags(flags, streams=streams)
     message = " ".join(words)
     if streams and message:
         raise UsageError("--input-format stream-json: the messages come on stdin; leave the text out")
-    reports = Reports(quiet=bool(given.get("quiet")))
-    _without_effect(given, reports, streams=streams)
-    wanted = PrintOptions(
-        _text(given, "system_prompt"),
-        _text(given, "append") or "",
-        _shape(given),
+    reports = Reports(quiet=bool(flags.get("quiet")))
+    _report_without_effect(flags, reports, streams=streams)
+    request = PrintOptions(
+        _text(flags, "system_prompt"),
+        _text(flags, "append") or "",
+        _shape(flags),
         by_name=streams or bool(message.strip()),
-        aloud=not (given.get("quiet") or given.get("debug")),
+        aloud=not (flags.get("quiet") or flags.get("debug")),
         reports=reports,
     )
-    again = _again(given)
+    again = _resume(flags)
     if not streams:
-        message = _with_piped(message, given)
-    return message, again, wanted
+        message = _with_piped(message, flags)
+    return message, again, request
 
 
-def _without_effect(given: Json, reports: Reports, *, streams: bool) -> None:
+def _report_without_effect(flags: Json, reports: Reports, *, streams: bool) -> None:
     """Report the flags, and the variables of an SDK, that change nothing."""
     for flag in UNUSED:
-        if flag.name in given:
+        if flag.name in flags:
             reports.add(flag.names[0], flag.no_effect)
-    _sources(given, reports)
+    _report_sources(flags, reports)
     if streams:
         from adderclaw.terminal.print_mode.no_effect import VARIABLES
 
         for name, reason in VARIABLES.items():
             if os.environ.get(name):
                 reports.add(name, reason)
-    if given.get("permission_mode") == "auto":
+    if flags.get("permission_mode") == "auto":
         from adderclaw.terminal.print_mode.no_effect import AUTO
 
-        given["permission_mode"] = "default"
+        flags["permission_mode"] = "default"
         reports.add("--permission-mode auto", AUTO)
-    if given.get("permission_prompt_tool", "stdio") != "stdio":
-        tool = str(given.pop("permission_prompt_tool"))
+    if flags.get("permission_prompt_tool", "stdio") != "stdio":
+        tool = str(flags.pop("permission_prompt_tool"))
         reports.add("--permission-prompt-tool", f"only stdio is asked, not {tool[:60]!r}: what needs a yes is denied")
 
 
-def _thinking(given: Json) -> Thinking:
+def _thinking(flags: Json) -> Thinking:
     """How much the model thinks, by `--effort`, `--thinking` and `--max-thinking-tokens`."""
-    tokens: str | None = given.get("thinking_tokens")
+    tokens: str | None = flags.get("thinking_tokens")
     if tokens is not None and not (tokens.isascii() and tokens.isdigit() and len(tokens) < 8):
         raise UsageError(f"--max-thinking-tokens: {tokens[:40]!r} is not a whole number")
-    mode = given.get("thinking", "enabled" if tokens and int(tokens) else None)
-    return Thinking(given.get("effort"), mode, int(tokens) if tokens is not None else None)
+    mode = flags.get("thinking", "enabled" if tokens and int(tokens) else None)
+    return Thinking(flags.get("effort"), mode, int(tokens) if tokens is not None else None)
 
 
-def _begun(given: Json, wanted: PrintOptions) -> tuple[Options, PrintOptions]:
+def _run_options(flags: Json, request: PrintOptions) -> tuple[Options, PrintOptions]:
     """The options of a run, and what is asked of its session, as a subagent has it where one is named."""
-    if "agent" in given:
+    if "agent" in flags:
         from adderclaw.terminal.legacy.print_options import as_agent
 
-        wanted = replace(wanted, system=as_agent(given, wanted.reports))
-    options = _options(given, wanted.reports)
-    return options, replace(wanted, max_turns=int(given.get("max_turns", 0)))
+        request = replace(request, system=as_agent(flags, request.reports))
+    options = _options(flags, request.reports)
+    return options, replace(request, max_turns=int(flags.get("max_turns", 0)))
 
 
-def _options(given: Json, reports: Reports) -> Options:
+def _options(flags: Json, reports: Reports) -> Options:
     """The options of the run that the flags stand for."""
     overrides, servers, agents = {}, {}, {}
-    if not given.keys() <= PLAIN:
+    if not flags.keys() <= PLAIN:
         from adderclaw.terminal.legacy.print_options import detailed
 
-        overrides, servers, agents = detailed(given, reports)
-    falls_back = "fallback_model" in given
-    alias = given.get("model") in ALIASES
+        overrides, servers, agents = detailed(flags, reports)
+    falls_back = "fallback_model" in flags
+    alias = flags.get("model") in ALIASES
     return Options(
-        config_file=given.get("config"),
-        workspace=given.get("workspace"),
-        provider=FALLBACK if falls_back else None if alias else given.get("provider"),
-        model=None if falls_back else given.get("model"),
-        profile=given.get("profile"),
-        log_level="info" if given.get("debug") or given.get("debug_file") else "off",
-        log_file=given.get("debug_file"),
-        thinking=_thinking(given),
-        bare=bool(given.get("bare")),
-        maintenance=bool(given.get("maintenance")),
+        config_file=flags.get("config"),
+        workspace=flags.get("workspace"),
+        provider=FALLBACK if falls_back else None if alias else flags.get("provider"),
+        model=None if falls_back else flags.get("model"),
+        profile=flags.get("profile"),
+        log_level="info" if flags.get("debug") or flags.get("debug_file") else "off",
+        log_file=flags.get("debug_file"),
+        thinking=_thinking(flags),
+        bare=bool(flags.get("bare")),
+        maintenance=bool(flags.get("maintenance")),
         asks="must",
-        session_id=_uuid(given["session_id"]) if "session_id" in given else None,
+        session_id=_uuid(flags["session_id"]) if "session_id" in flags else None,
         here=True,
         overrides=overrides,
         agents=agents,
-        skills=given.get("skills"),
-        strict_servers=bool(given.get("strict_mcp")),
-        plugin_dirs=(*given.get("plugin_dir", ()), *given.get("plugin_dir_no_mcp", ())),
-        plugin_dirs_without_servers=tuple(given.get("plugin_dir_no_mcp", ())),
-        amend=lambda loaded: _amended(loaded, given, servers, reports),
+        skills=flags.get("skills"),
+        strict_servers=bool(flags.get("strict_mcp")),
+        plugin_dirs=(*flags.get("plugin_dir", ()), *flags.get("plugin_dir_no_mcp", ())),
+        plugin_dirs_without_servers=tuple(flags.get("plugin_dir_no_mcp", ())),
+        amend=lambda loaded: _amend(loaded, flags, servers, reports),
     )
 
 
-def _sources(given: Json, reports: Reports) -> None:
+def _report_sources(flags: Json, reports: Reports) -> None:
     """Programs name the settings that they want; ours count all the same, and a client that names fewer is told so."""
-    if "sources" not in given:
+    if "sources" not in flags:
         return
-    named = {name.strip() for name in given["sources"].split(",")} - {""}
+    named = {name.strip() for name in flags["sources"].split(",")} - {""}
     if unknown := named - {"user", "project", "local"}:
         raise UsageError(f"--setting-sources: {min(unknown)[:40]!r} is not one of user, project, local")
     if missing := {"user", "project"} - named:
@@ -177,91 +177,91 @@ def _uuid(text: str) -> str:
     return text.lower()
 
 
-def _amended(loaded: Loaded, given: Json, servers: dict[str, Json], reports: Reports) -> Loaded:
+def _amend(loaded: Loaded, flags: Json, servers: dict[str, Json], reports: Reports) -> Loaded:
     loaded = unattended(loaded)
-    if given.keys() <= PLAIN and given.get("model") not in ALIASES:
+    if flags.keys() <= PLAIN and flags.get("model") not in ALIASES:
         return loaded
     from adderclaw.terminal.legacy.print_options import amended
 
-    return amended(loaded, given, servers, reports)
+    return amended(loaded, flags, servers, reports)
 
 
-def _text(given: Json, name: str) -> str | None:
+def _text(flags: Json, name: str) -> str | None:
     """The value of a flag that can also be given as a file."""
-    if f"{name}_file" not in given:
-        return given.get(name)
+    if f"{name}_file" not in flags:
+        return flags.get(name)
     from adderclaw.terminal.legacy.print_options import text_of
 
-    return text_of(given, name)
+    return text_of(flags, name)
 
 
-def _warned(text: str, given: Json) -> None:
+def _warn(text: str, flags: Json) -> None:
     """A word for the person, unless they want quiet."""
-    if not given.get("quiet"):
+    if not flags.get("quiet"):
         print(f"adderclaw: {text}", file=sys.stderr)
 
 
-def _fits(given: Json, *, streams: bool) -> None:
+def _check_flags(flags: Json, *, streams: bool) -> None:
     """Flags that need each other."""
-    if streams and given.get("output_format") != "stream-json":
+    if streams and flags.get("output_format") != "stream-json":
         raise UsageError("--input-format stream-json needs --output-format stream-json")
-    if given.get("skip_permissions") and given.get("permission_mode", "bypassPermissions") != "bypassPermissions":
+    if flags.get("skip_permissions") and flags.get("permission_mode", "bypassPermissions") != "bypassPermissions":
         raise UsageError("--dangerously-skip-permissions and --permission-mode: give one of them")
-    if "session_id" in given and (given.get("go_on") or "resume" in given) and not given.get("fork"):
+    if "session_id" in flags and (flags.get("go_on") or "resume" in flags) and not flags.get("fork"):
         raise UsageError("--session-id is for a new session: add --fork-session, or leave it out")
     names = {"partial": "--include-partial-messages", "replay": "--replay-user-messages"}
     for name, flag in {**names, "hook_events": "--include-hook-events"}.items():
-        if given.get(name) and given.get("output_format") != "stream-json":
+        if flags.get(name) and flags.get("output_format") != "stream-json":
             raise UsageError(f"{flag} needs --output-format stream-json")
-    if given.get("permission_prompt_tool") and not streams:
+    if flags.get("permission_prompt_tool") and not streams:
         raise UsageError("--permission-prompt-tool stdio needs --input-format stream-json")
-    if given.get("quiet") and given.get("debug"):
+    if flags.get("quiet") and flags.get("debug"):
         raise UsageError("--quiet and --debug: give one of them")
-    if given.get("fork") and not (given.get("go_on") or "resume" in given):
+    if flags.get("fork") and not (flags.get("go_on") or "resume" in flags):
         raise UsageError("--fork-session needs --resume ID or --continue: it copies a conversation")
-    if given.get("go_on") and "resume" in given:
+    if flags.get("go_on") and "resume" in flags:
         raise UsageError("--continue and --resume: give one of them")
 
 
-def _again(given: Json) -> Resume | None:
-    if "resume" in given and not given["resume"].strip():
+def _resume(flags: Json) -> Resume | None:
+    if "resume" in flags and not flags["resume"].strip():
         raise UsageError("--resume: the id is empty; `adderclaw memory list` shows them")
-    if not (given.get("go_on") or "resume" in given):
+    if not (flags.get("go_on") or "resume" in flags):
         return None
-    return Resume(given.get("resume"), go_on=False, fork=bool(given.get("fork")))
+    return Resume(flags.get("resume"), go_on=False, fork=bool(flags.get("fork")))
 
 
-def _shape(given: Json) -> "Shape | None":
-    if "json_schema" not in given:
+def _shape(flags: Json) -> "Shape | None":
+    if "json_schema" not in flags:
         return None
     from adderclaw.terminal.print_mode.structured import Shape
 
-    return Shape(given["json_schema"])
+    return Shape(flags["json_schema"])
 
 
-def _with_piped(message: str, given: Json) -> str:
+def _with_piped(message: str, flags: Json) -> str:
     """The message with what is piped in as its context; alone, that is the message."""
-    piped = _piped(given, waits=bool(message.strip()))
+    piped = _read_piped(flags, waits=bool(message.strip()))
     if piped.strip() and message.strip():
         from adderclaw.core.framing import framed
 
-        return PIPED.format(message=message, framed=framed(os.urandom(8).hex(), piped))
+        return PIPED_TEMPLATE.format(message=message, framed=framed(os.urandom(8).hex(), piped))
     message = message if message.strip() else piped
     if not message.strip():
         raise UsageError('-p: the message is empty; give one (`adderclaw -p "…"`) or pipe it in')
     return message
 
 
-def _piped(given: Json, *, waits: bool) -> str:
+def _read_piped(flags: Json, *, waits: bool) -> str:
     """What stdin holds, unless it is a terminal; with a message nobody waits for a pipe into which nothing comes."""
     if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
         return ""
     mode = os.fstat(0).st_mode
     if waits and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) and not select.select([0], [], [], FIRST_BYTE_SECONDS)[0]:
-        _warned(f"nothing came on standard input within {FIRST_BYTE_SECONDS:g} s: going on without it", given)
+        _warn(f"nothing came on standard input within {FIRST_BYTE_SECONDS:g} s: going on without it", flags)
         return ""
     data = sys.stdin.buffer.read(MOST_PIPED + 1)
     if len(data) > MOST_PIPED:
-        fix = "put it into a file of the workspace and name the file in the message"
+        fix = "put it into a file in the workspace and name that file in the message"
         raise UsageError(f"standard input: more than {MOST_PIPED:,} bytes are piped in; {fix}")
     return data.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""`adderclaw provider`: list the model providers, and try one."""
+"""`adderclaw provider`: lists the model providers, and tests one."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ from adderclaw.core.types import ChatRequest, ChatResponse, Clock, Delta, Json, 
 from adderclaw.models import providers
 from adderclaw.models.credentials.sources import Sources
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group
-from adderclaw.terminal.commands.plain import Format, print_json
+from adderclaw.terminal.output import Format, print_json
 
 if TYPE_CHECKING:
     from adderclaw.agent.run import Runtime
@@ -37,7 +37,7 @@ PROBE = ToolSpec(
 
 @app.command("list")
 def list_providers(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """List the configured providers: kind, model, whether there is a key, what the model can do, and its price.
+    """List the configured providers: kind, model, key, what the model can do, and its price.
 
     Example: adderclaw provider list
     """
@@ -53,7 +53,7 @@ def list_providers(config: ConfigFile = None, output_format: OutputFormat = "tex
         print(f"{mark} {row['name']:<20} {row['kind']:<18} {row['model']}")
         for line in _details(row):
             print(f"    {line}")
-    print("(* is the default; `adderclaw provider test NAME` tries one)")
+    print("(* is the default; test one with `adderclaw provider test NAME`)")
 
 
 async def _rows(loaded: configuration.Loaded) -> list[Json]:
@@ -67,10 +67,10 @@ async def _rows(loaded: configuration.Loaded) -> list[Json]:
         workspace=loaded.workspace,
         path=lambda: helpers_path(loaded),
     )
-    return [await _described(name, entry, now, sources) for name, entry in now.providers.models.items()]
+    return [await _provider_row(name, entry, now, sources) for name, entry in now.providers.models.items()]
 
 
-async def _described(name: str, entry: ProviderEntry, now: Config, sources: Sources) -> Json:
+async def _provider_row(name: str, entry: ProviderEntry, now: Config, sources: Sources) -> Json:
     from adderclaw.models.providers.openai import base_url_of, key_variable
 
     variable = key_variable(entry.kind, entry.api_key_env)
@@ -97,7 +97,7 @@ async def _described(name: str, entry: ProviderEntry, now: Config, sources: Sour
 
 
 async def _key(name: str, entry: ProviderEntry, sources: Sources) -> str | None:
-    """Where its key would come from; None when there is none."""
+    """Where its key comes from; None if there is no key."""
     if BY_NAME[entry.kind].has_no_server:
         return "not needed"
     status = await sources.status(name, entry)
@@ -105,12 +105,12 @@ async def _key(name: str, entry: ProviderEntry, sources: Sources) -> str | None:
 
 
 def _capabilities(name: str, now: Config, known: ModelFacts) -> Json:
-    """What the adapter can do and the model takes; an entry that cannot be used has none."""
+    """What the adapter and the model can do; for an unusable entry the problem."""
     try:
-        made = providers.make(name, now, secrets=Secrets(), tell=lambda _body: None, clock=SystemClock())
+        provider = providers.make(name, now, secrets=Secrets(), tell=lambda _body: None, clock=SystemClock())
     except ConfigError as error:
         return {"problem": str(error)}
-    can = made.capabilities()
+    can = provider.capabilities()
     return {
         "streaming": can.streaming,
         "tools": can.tools,
@@ -140,7 +140,7 @@ def _details(row: Json) -> list[str]:
     elif row["providers"]:
         lines.append("tries " + ", then ".join(row["providers"]))
     if not row["available"]:
-        lines.append("this kind is not available yet")
+        lines.append("this kind of provider is not available")
     return [
         *lines,
         *_abilities(row["capabilities"], assumed=row["assumed"]),
@@ -155,13 +155,13 @@ def _abilities(can: Json, *, assumed: bool) -> list[str]:
     if can["context_tokens"]:
         words.append(f"window {can['context_tokens']:,}")
     if assumed and words:
-        words.append("assumed from its family, since the model table does not list it")
+        words.append("assumed from its family: it is not in the model table")
     return [f"can: {', '.join(words)}"] if words else []
 
 
 def _price_line(price: Json | None, long_tokens: int | None) -> str:
     if price is None:
-        return "price: unknown; tokens are counted, cost is not"
+        return "price: unknown (tokens are counted, cost is not)"
     if not any(price.values()):
         return "price: free"
     cached = price["cache_read_per_mtok"]
@@ -172,7 +172,7 @@ def _price_line(price: Json | None, long_tokens: int | None) -> str:
     return f"{line}; in requests of more than {long_tokens:,} tokens ${price['long_input_per_mtok']:g} in"
 
 
-# ------------------------------------------------------------------ testing one
+# ------------------------------------------------------------------ test
 
 
 @app.command("test")
@@ -181,7 +181,7 @@ def try_provider(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Ask a provider's model for one word and for one tool call: shows latency, streaming and tools.
+    """Ask a provider's model for one word and one tool call; shows latency, streaming and tools.
 
     Example: adderclaw provider test local
     """
@@ -189,9 +189,9 @@ def try_provider(
 
     runtime = start(Options(config_file=config, log_level="warning"))
     if runtime.stopped():
-        raise Stopped("the emergency stop is set; `adderclaw estop --clear` removes it")
+        raise Stopped("the emergency stop is set; clear it with `adderclaw estop --clear`")
     try:
-        report = runtime.secrets.clean(asyncio.run(_tried(runtime, name)))
+        report = runtime.secrets.clean(asyncio.run(_test_provider(runtime, name)))
     except ProviderError as error:
         if output_format == "text":
             raise ProviderError(error.kind, f"{error.kind}: {error}") from error
@@ -200,7 +200,7 @@ def try_provider(
     _print_report(report, output_format)
 
 
-async def _tried(runtime: "Runtime", name: str) -> Json:
+async def _test_provider(runtime: "Runtime", name: str) -> Json:
     now, clock = runtime.config, runtime.clock
     provider = providers.make(
         name,
@@ -211,7 +211,7 @@ async def _tried(runtime: "Runtime", name: str) -> Json:
         credentials=runtime.credentials,
     )
     request = probe_request("Reply with the one word: ready", providers.model_of(name, now))
-    heard = _Heard(clock)
+    heard = _DeltaTimer(clock)
     try:
         response = await provider.chat(request, heard)
         total, first = heard.since_began(clock.monotonic()), heard.since_began(heard.first or clock.monotonic())
@@ -238,8 +238,8 @@ async def _tried(runtime: "Runtime", name: str) -> Json:
     }
 
 
-class _Heard:
-    """Counts the pieces of an answer, and when the first one came."""
+class _DeltaTimer:
+    """Counts the pieces of an answer and times the first one."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._began = clock, clock.monotonic()
@@ -255,7 +255,7 @@ class _Heard:
 
 
 async def _calls_tools(provider: Provider, plain: ChatRequest) -> tuple[bool, str]:
-    """Whether the model calls a tool when it is asked to. A server that refuses tools still answers without."""
+    """Whether the model calls a tool when asked to. A server that refuses tools can still answer without them."""
     asked = probe_request("Call the tool report_ready with the word ready.", plain.model)
     try:
         response: ChatResponse = await provider.chat(replace(asked, tools=(PROBE,)), lambda _delta: None)

@@ -16,15 +16,15 @@ from adderclaw.core.types import Json
 from adderclaw.storage import Store
 from adderclaw.storage.ledger import anchors, ledger, log_end, log_files, verify
 from adderclaw.storage.ledger.verify import Verification
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, print_result
+from adderclaw.terminal.output import print_json
 
 app = group("List and verify the tamper-evident receipts.")
 
 
 @app.command("list")
 def list_receipts(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The last so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many of the last ones.")] = 20,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
@@ -32,13 +32,13 @@ def list_receipts(
 
     Example: adderclaw receipt list -n 50
     """
-    found = log_end.last_receipts(load(config_file=config).config.receipts.path, limit)
+    receipts = log_end.last_receipts(load(config_file=config).config.receipts.path, limit)
     if output_format == "json":
-        print_json([clean(receipt) for receipt in found])
+        print_json([clean(receipt) for receipt in receipts])
         return
-    for receipt in found:
+    for receipt in receipts:
         print(clean(_line(receipt)))
-    if not found:
+    if not receipts:
         print("no receipts yet")
 
 
@@ -63,10 +63,10 @@ def verify_log(
     log = load(config_file=config).config.receipts.path
     if archive != os.path.basename(archive):
         raise UsageError(f"--archive {archive!r}: give the name of a file beside {log}, without its folder")
-    found = facts.verified(options, against, archive=archive)
-    said(clean(found.as_json()), clean(_report(found)), output_format)
-    complete = "unread" not in found.completeness and found.completeness.get("complete", True)
-    raise typer.Exit(0 if found.valid and complete else 1)
+    verification = facts.verified(options, against, archive=archive)
+    print_result(clean(verification.as_json()), clean(_verification_text(verification)), output_format)
+    complete = "unread" not in verification.completeness and verification.completeness.get("complete", True)
+    raise typer.Exit(0 if verification.valid and complete else 1)
 
 
 @app.command()
@@ -77,8 +77,8 @@ def head(config: ConfigFile = None, output_format: OutputFormat = "text") -> Non
 
     Example: adderclaw receipt head
     """
-    found = facts.head(Options(config_file=config))
-    said({"head": found}, found, output_format)
+    log_head = facts.head(Options(config_file=config))
+    print_result({"head": log_head}, log_head, output_format)
 
 
 @app.command()
@@ -94,20 +94,20 @@ def anchor(
     Example: adderclaw receipt anchor /media/usb/adderclaw.anchors
     """
     log, store, key_path = _places(config)
-    found = verify.head(log, store, key_path)
+    log_head = verify.head(log, store, key_path)
     key = log_files.read_key(key_path)
-    if found.startswith("0:") or key is None:
+    if log_head.startswith("0:") or key is None:
         raise UsageError(f"{log} has no receipt yet, so that there is nothing to anchor")
     if file != "-" and os.path.realpath(file) in (os.path.realpath(log), os.path.realpath(key_path)):
         raise UsageError(f"{file} is the ledger itself: name a file elsewhere")
-    line = anchors.signed_anchor(verify.log_id(log), found, key, now=time.time())
+    line = anchors.signed_anchor(verify.log_id(log), log_head, key, now=time.time())
     if file == "-":
         print(line)
         return
     anchors.append(file, line)
-    said(
-        {"file": os.path.abspath(file), "head": found},
-        clean(f"anchored receipt {found.partition(':')[0]} in {os.path.abspath(file)}"),
+    print_result(
+        {"file": os.path.abspath(file), "head": log_head},
+        clean(f"anchored receipt {log_head.partition(':')[0]} in {os.path.abspath(file)}"),
         output_format,
     )
 
@@ -127,7 +127,7 @@ def export(
     from adderclaw.storage.backup import audit
 
     done = audit.export(load(config_file=config), folder, os.path.join(home(), home_names.RECEIPT_KEY))
-    said(clean(done.as_json()), clean("\n".join(audit.describe(done))), output_format)
+    print_result(clean(done.as_json()), clean("\n".join(audit.describe(done))), output_format)
     raise typer.Exit(0 if done.receipts.valid else 1)
 
 
@@ -147,7 +147,7 @@ def archive(
     store = Store.open(settings.memory.path, replaces_lost=True)
     name = ledger.archive(settings.receipts.path, store, now=time.time())
     store.close()
-    said(
+    print_result(
         {"archive": name},
         f"archived as {name}: check it with `adderclaw receipt verify --archive {name}`",
         output_format,
@@ -173,40 +173,40 @@ def _line(receipt: Json) -> str:
     ).rstrip()
 
 
-def _report(found: Verification) -> str:
+def _verification_text(verification: Verification) -> str:
     lines = [
-        f"valid: {found.receipts} receipt{'' if found.receipts == 1 else 's'}"
-        if found.valid
-        else f"invalid chain at receipt {found.first_broken}: {found.reason}"
+        f"valid: {verification.receipts} receipt{'' if verification.receipts == 1 else 's'}"
+        if verification.valid
+        else f"invalid chain at receipt {verification.first_broken}: {verification.reason}"
     ]
-    lines += [f"note: {note}" for note in found.notes]
-    lines.append(_complete(found.completeness))
+    lines += [f"note: {note}" for note in verification.notes]
+    lines.append(_completeness_lines(verification.completeness))
     return "\n".join(lines)
 
 
-def _complete(figures: Json) -> str:
+def _completeness_lines(figures: Json) -> str:
     if "unread" in figures:
         alone = "only the log was verified: neither its mirror nor calls, results and answers could be compared"
         return f"completeness: unknown, the database cannot be read ({figures['unread']}); {alone}"
     if not figures["store"]:
         return "completeness: unknown, there is no store to compare with: only the log was looked at"
     calls, missing = figures["tool_calls"], figures["without_receipt"]
-    said = [f"{calls} tool calls in the transcript, {missing or 'none'} of them answered without a receipt"]
+    lines = [f"{calls} tool calls in the transcript, {missing or 'none'} of them answered without a receipt"]
     if figures["switched_off"]:
         off = "made while receipts were switched off (receipts.enabled = false), so that nothing proves them"
-        said.append(f"{figures['switched_off']} {off}")
+        lines.append(f"{figures['switched_off']} {off}")
     if figures["interrupted"]:
-        said.append(f"{figures['interrupted']} interrupted or still running")
+        lines.append(f"{figures['interrupted']} interrupted or still running")
     if figures["unmirrored"] and not figures["behind"]:
-        said.append("1 receipt not yet mirrored, as a crash leaves it")
+        lines.append("1 receipt not yet mirrored, as a crash leaves it")
     elif figures["unmirrored"]:
         why = (
             "more than a crash leaves: the database was put back to an older state, its -wal file was lost, or "
             "another one was in use"
         )
-        said.append(f"{figures['unmirrored']} receipts that the database does not know, {why}")
+        lines.append(f"{figures['unmirrored']} receipts that the database does not know, {why}")
     if figures["without_call"]:
-        said.append(f"{figures['without_call']} receipts of calls that the transcript no longer holds")
+        lines.append(f"{figures['without_call']} receipts of calls that the transcript no longer holds")
     if figures["archives"]:
-        said.append(f"archived: {', '.join(figures['archives'])}")
-    return f"{'complete' if figures['complete'] else 'incomplete'}: {'; '.join(said)}"
+        lines.append(f"archived: {', '.join(figures['archives'])}")
+    return f"{'complete' if figures['complete'] else 'incomplete'}: {'; '.join(lines)}"

@@ -16,7 +16,7 @@ from adderclaw.storage.queries.runs import calls
 from adderclaw.storage.runs import Run
 from adderclaw.terminal.commands import replay_stream as stream
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -25,7 +25,7 @@ clean = Secrets().clean
 
 @app.command()
 def replay(
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id, or the beginning of it.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id or a prefix of it.")],
     event_stream: Annotated[
         bool, typer.Option("--event-stream", help="Show its stored events again, with their timing.")
     ] = False,
@@ -65,7 +65,7 @@ def replay(
         raise UsageError(f"there is no run {run_id!r} in {store.path}: see `adderclaw runs list`")
     trace = stream.trace_of(store, run, loaded, home())
     if event_stream:
-        stream.show(trace, run.run_id, speed, as_json=as_json)
+        stream.play(trace, run.run_id, speed, as_json=as_json)
         return
     if verify:
         raise typer.Exit(_verify(loaded, store, run, trace, as_json=as_json))
@@ -95,9 +95,10 @@ def _verify(loaded: Loaded, store: Store, run: Run, trace: Trace, *, as_json: bo
         print(f"verified: {run.run_id}: {counts} replayed, nothing differs")
     else:
         print(f"differs: {run.run_id}: {len(proof.differences)} differences ({counts})")
-    for one in proof.differences[:20]:
-        note = f" ({one.note})" if one.note else ""
-        print(clean(f"  {one.where}: recorded {_value(one.recorded)}, replayed {_value(one.replayed)}{note}"))
+    for difference in proof.differences[:20]:
+        note = f" ({difference.note})" if difference.note else ""
+        values = f"recorded {_value(difference.recorded)}, replayed {_value(difference.replayed)}"
+        print(clean(f"  {difference.where}: {values}{note}"))
     if len(proof.differences) > 20:
         print(f"  … and {len(proof.differences) - 20} more: --output-format json lists all of them")
     for note in proof.notes:
@@ -115,14 +116,15 @@ def _policy(store: Store, run: Run, file: str, *, as_json: bool) -> int:
     from adderclaw.agent.replay.rejudging import rejudge
 
     judged = rejudge(store, run, file)
-    changed = [one for one in judged if one.changes]
+    changed = [verdict for verdict in judged if verdict.changes]
     if as_json:
         body: Json = {"run_id": run.run_id, "policy": file, "calls": len(judged), "changed": len(changed)}
-        print_json(clean({**body, "verdicts": [one.as_json() for one in judged]}))
+        print_json(clean({**body, "verdicts": [verdict.as_json() for verdict in judged]}))
         return 1 if changed else 0
     print(clean(f"{run.run_id} under {file}: {len(changed)} of {len(judged)} verdicts change"))
-    for one in changed:
-        print(clean(f"  {one.tool_use_id} {one.tool}: {one.before} → {one.after} by {one.after_by}: {one.reason}"))
+    for verdict in changed:
+        change = f"{verdict.before} → {verdict.after} by {verdict.after_by}"
+        print(clean(f"  {verdict.tool_use_id} {verdict.tool}: {change}: {verdict.reason}"))
     return 1 if changed else 0
 
 
@@ -141,10 +143,11 @@ def _summary(store: Store, run: Run, trace: Trace, *, as_json: bool) -> None:
     for call in asked:
         tokens = sum(count for name, count in call.usage.items() if name != "estimated")
         error = f"  {call.error}" if call.error else ""
-        said = f"{call.provider}/{call.model}  {call.status}  {tokens} tokens  {call.latency_ms:.0f} ms"
-        print(clean(f"  step {call.step:<3} {said}  request {call.request_hash[:12]}{error}"))
-    for one in used:
-        print(clean(f"  call {one['tool_use_id']}  {one['tool']}  {one['status']} by {one['by']}  {one['receipt_id']}"))
+        figures = f"{call.provider}/{call.model}  {call.status}  {tokens} tokens  {call.latency_ms:.0f} ms"
+        print(clean(f"  step {call.step:<3} {figures}  request {call.request_hash[:12]}{error}"))
+    for call_row in used:
+        outcome = f"{call_row['status']} by {call_row['by']}"
+        print(clean(f"  call {call_row['tool_use_id']}  {call_row['tool']}  {outcome}  {call_row['receipt_id']}"))
     for name, value in (("reason", run.reason), ("answer", run.answer)):
         if value:
             print(clean(f"  {name}: {value}"))
@@ -156,5 +159,5 @@ def _call(sequence: int, used: str, name: str, by: str | None, line: str | None)
 
     receipt: Json = json.loads(line) if line else {}
     decided = receipt.get("decision", {}).get("by") or by or "?"
-    told = {"sequence": sequence, "tool_use_id": used, "tool": name, "by": decided}
-    return {**told, "status": receipt.get("status", "no receipt"), "receipt_id": receipt.get("id", "")}
+    row = {"sequence": sequence, "tool_use_id": used, "tool": name, "by": decided}
+    return {**row, "status": receipt.get("status", "no receipt"), "receipt_id": receipt.get("id", "")}

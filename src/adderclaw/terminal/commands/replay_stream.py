@@ -13,7 +13,7 @@ from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
 from adderclaw.storage.runs import Run
-from adderclaw.terminal.commands.interrupts import heard_in_pauses
+from adderclaw.terminal.commands.interrupts import interrupt_in_pauses
 
 PAUSE = 3600.0
 """The longest pause that is kept."""
@@ -30,16 +30,16 @@ def lines_of(trace: Trace) -> list[Json] | None:
     """All events of a run; None where there is no file. A line that is no event stands as an empty one."""
     if trace.place is None or trace.state == "missing":
         return None
-    found = [line for line in read(trace.place) if line.number not in trace.left_out or trace.state == "differs"]
-    session = next((line.event.get("session_id") for line in found if not line.wrong), "")
+    lines = [line for line in read(trace.place) if line.number not in trace.left_out or trace.state == "differs"]
+    session = next((line.event.get("session_id") for line in lines if not line.wrong), "")
     broken = {"event_type": "turn_started", "session_id": session}
-    return [{**broken, "payload": {"broken": line.wrong}} if line.wrong else line.event for line in found]
+    return [{**broken, "payload": {"broken": line.wrong}} if line.wrong else line.event for line in lines]
 
 
 # ------------------------------------------------------------------ showing
 
 
-def show(trace: Trace, run_id: str, speed: float, *, as_json: bool) -> None:
+def play(trace: Trace, run_id: str, speed: float, *, as_json: bool) -> None:
     """Every event in its order. What is not as the run wrote it is named first, on stderr, and not shown: then the exit
     code is 1."""
     path = trace.place
@@ -50,7 +50,7 @@ def show(trace: Trace, run_id: str, speed: float, *, as_json: bool) -> None:
     tell = _json if as_json else _console() if sys.stdout.isatty() else _plain
     broken, shown = len(trace.differences), 0
     before: float | None = None
-    with heard_in_pauses() as pause:
+    with interrupt_in_pauses() as pause:
         for line in read(path):
             if line.number in trace.left_out:
                 continue

@@ -11,32 +11,32 @@ from typer.main import get_command
 
 from adderclaw import __version__
 from adderclaw.core.errors import UsageError
-from adderclaw.terminal.commands import ALONE, COMMANDS, VALUED, Command
+from adderclaw.terminal.commands import AGENT_FLAGS, AGENT_OPTIONS, COMMANDS, Command
 from adderclaw.terminal.commands.common import app_of, invoke
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 COMPLETIONS = ("--show-completion", "--install-completion")
-COMPLETES = "_ADDERCLAW_COMPLETE"
-"""The variable by which a shell asks what could come next."""
+COMPLETE_VARIABLE = "_ADDERCLAW_COMPLETE"
+"""The variable by which a shell asks for completions."""
 
-HELP = """A local-first agent runtime: every action passes one gate and is appended to one ledger.
+HELP = """A local-first agent runtime: every action passes one gate and is recorded in one ledger.
 
 \b
-adderclaw                 Open a conversation, at a terminal.
-adderclaw "SOME WORDS"    Open one with this message.
-adderclaw -c              Go on with the last conversation here.
-adderclaw -r [ID|WORDS]   Go on with this one; without ID, choose from a list.
+adderclaw                 Open a conversation at the terminal.
+adderclaw "SOME WORDS"    Open one that starts with this message.
+adderclaw -c              Continue the last conversation here.
+adderclaw -r [ID|WORDS]   Continue this one; without ID, choose from a list.
 adderclaw -p "MESSAGE"    Answer one message on stdout and exit, for scripts;
                           `adderclaw -p --help` lists its flags.
 
-The options of `adderclaw agent` may stand with the first four, as in `adderclaw --profile readonly`.
+The first four also take the options of `adderclaw agent`, as in `adderclaw --profile readonly`.
 
 Begin with `adderclaw init`, then `adderclaw agent -m "what is in this project?"`.
 """
 
 
 def run_root(arguments: list[str]) -> None:
-    """Help names every command, so here, and only here, all of them are imported; one call by hand needs none."""
+    """Help lists every command, so only here are all of them imported; `--eval` and `--transition` need none."""
     if len(arguments) == 2 and arguments[0] in COMPLETIONS:
         _completion(*arguments)
         return
@@ -44,19 +44,25 @@ def run_root(arguments: list[str]) -> None:
     assert isinstance(command, TyperGroup)
     alone = bool(arguments) and arguments[0] in ("--eval", "--transition", "--conversation")
     for name, entry in () if alone else COMMANDS.items():
-        found = get_command(_loaded(entry))
-        if isinstance(found, TyperGroup) and name in found.commands:
-            found = found.commands[name]
-        found.name, found.short_help = name, entry.help
-        command.commands[name] = found
-    if COMPLETES in os.environ:
-        opening = (one for one in command.commands["agent"].params if {*ALONE, *VALUED}.intersection(one.opts))
-        command.params = list({one.opts[0]: one for one in (*command.params, *opening, *print_options())}.values())
+        subcommand = get_command(_load_command(entry))
+        if isinstance(subcommand, TyperGroup) and name in subcommand.commands:
+            subcommand = subcommand.commands[name]
+        subcommand.name, subcommand.short_help = name, entry.help
+        command.commands[name] = subcommand
+    if COMPLETE_VARIABLE in os.environ:
+        opening = (
+            parameter
+            for parameter in command.commands["agent"].params
+            if {*AGENT_FLAGS, *AGENT_OPTIONS}.intersection(parameter.opts)
+        )
+        command.params = list(
+            {parameter.opts[0]: parameter for parameter in (*command.params, *opening, *print_options())}.values()
+        )
     invoke(command, arguments, "adderclaw")
 
 
 def print_options() -> list[Any]:
-    """The flags of print mode, which reads them itself, as options to be shown and completed."""
+    """The flags of print mode as typer options, for help and completion; print mode parses them itself."""
     from adderclaw.terminal.legacy.print_flags import FLAGS, UNUSED
 
     return [
@@ -65,22 +71,22 @@ def print_options() -> list[Any]:
             is_flag=flag.kind == "switch",
             metavar="|".join(flag.words) or flag.metavar or None,
             help=flag.help,
-            shell_complete=_one_of(flag.words),
+            shell_complete=_completes_one_of(flag.words),
         )
         for flag in FLAGS
         if flag.name != "help" and flag not in UNUSED
     ]
 
 
-def _one_of(words: tuple[str, ...]) -> Callable[..., list[str]]:
+def _completes_one_of(words: tuple[str, ...]) -> Callable[..., list[str]]:
     def begun(_context: object, _option: object, beginning: str) -> list[str]:
         return [word for word in words if word.startswith(beginning)]
 
     return begun
 
 
-def _loaded(entry: Command) -> typer.Typer:
-    """A command; one whose extra is not installed is named all the same, and says so when it is called."""
+def _load_command(entry: Command) -> typer.Typer:
+    """Loads a command. One whose extra is not installed is listed too, and says so when it is called."""
     try:
         return app_of(importlib.import_module(f"adderclaw.terminal.commands.{entry.module}"))
     except UsageError as error:
@@ -95,16 +101,16 @@ def _loaded(entry: Command) -> typer.Typer:
 
 
 def _completion(option: str, shell: str) -> None:
-    """For the shell that is named; without a name it is the one that we were started from."""
+    """Prints or installs the completion of a shell."""
     from typer import completion
 
     if shell not in SHELLS:
-        raise UsageError(f"{option} {shell!r}: there is completion for {', '.join(SHELLS)}")
+        raise UsageError(f"{option} {shell!r}: completion supports {', '.join(SHELLS)}")
     if option == "--install-completion":
-        _, where = completion.install(shell, prog_name="adderclaw", complete_var=COMPLETES)  # pyright: ignore[reportPrivateImportUsage] - typer has no other door
-        print(f"installed in {where}; a new {shell} completes")
+        _, where = completion.install(shell, prog_name="adderclaw", complete_var=COMPLETE_VARIABLE)  # pyright: ignore[reportPrivateImportUsage] - typer has no other door
+        print(f"installed in {where}; start a new {shell} to use it")
         return
-    print(completion.get_completion_script(prog_name="adderclaw", complete_var=COMPLETES, shell=shell))  # pyright: ignore[reportPrivateImportUsage]
+    print(completion.get_completion_script(prog_name="adderclaw", complete_var=COMPLETE_VARIABLE, shell=shell))  # pyright: ignore[reportPrivateImportUsage]
 
 
 def _app() -> typer.Typer:
@@ -121,13 +127,13 @@ def _root(
     ] = None,
     transition: Annotated[
         str | None,
-        typer.Option("--transition", metavar="PHASE", help="Bring a conversation into a phase, as `sdlc transition`."),
+        typer.Option("--transition", metavar="PHASE", help="Move a conversation to a phase, like `sdlc transition`."),
     ] = None,
     conversation: Annotated[
-        str | None, typer.Option("--conversation", metavar="ID", help="Which one, for --transition or --eval.")
+        str | None, typer.Option("--conversation", metavar="ID", help="The conversation for --transition or --eval.")
     ] = None,
     man: Annotated[
-        bool, typer.Option("--man", help="Print the manual page; `adderclaw --man | man -l -` shows it.")
+        bool, typer.Option("--man", help="Print the manual page; view it with `adderclaw --man | man -l -`.")
     ] = False,
     version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
 ) -> None:
@@ -140,17 +146,17 @@ def _root(
         print(f"adderclaw {__version__}")
         raise typer.Exit
     if evaluate is not None and transition is not None:
-        raise UsageError("--eval runs one tool and --transition changes the phase: give one of them")
+        raise UsageError("--eval and --transition cannot be combined: use only one")
     if evaluate is not None:
         from adderclaw.terminal.commands.tool import evaluate_one
 
         raise typer.Exit(evaluate_one(evaluate, conversation))
     if transition is not None and conversation is not None:
-        from adderclaw.terminal.commands.sdlc import move
+        from adderclaw.terminal.commands.sdlc import change_phase
 
-        move(transition, conversation, None, None, as_json=False)
+        change_phase(transition, conversation, None, None, as_json=False)
         raise typer.Exit
     if transition is not None or conversation is not None:
-        raise UsageError("--transition PHASE and --conversation ID belong together: give both, or --eval and an ID")
+        raise UsageError("--transition PHASE needs --conversation ID, and --conversation needs --transition or --eval")
     if context.invoked_subcommand is None:
         print(context.get_help())

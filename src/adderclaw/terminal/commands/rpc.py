@@ -20,7 +20,7 @@ def rpc(
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
 ) -> None:
-    """Serve JSON-RPC 2.0 on stdin and stdout, one message a line; ends when stdin does.
+    """Serve JSON-RPC 2.0 on stdin and stdout, one message per line, until stdin ends.
 
     Example: echo '{"jsonrpc":"2.0","id":1,"method":"initialize"}' | adderclaw rpc
     """

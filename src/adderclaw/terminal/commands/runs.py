@@ -13,9 +13,9 @@ from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, model_calls, runs, transcript
 from adderclaw.storage.runs import Run
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, print_result
 from adderclaw.terminal.commands.replay_stream import places_of
+from adderclaw.terminal.output import print_json
 
 app = group("List runs and how they ended; remove data of old runs.")
 
@@ -24,7 +24,7 @@ clean = Secrets().clean
 
 @app.command("list")
 def list_runs(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most N.")] = 20,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
@@ -35,22 +35,23 @@ def list_runs(
     loaded = load(config_file=config)
     store = Store.open(loaded.config.memory.path, read_only=True)
     places = places_of(loaded, home())
-    found = [(run, checked(store, run, places)) for run in runs.listing(store, limit)]
+    rows = [(run, checked(store, run, places)) for run in runs.listing(store, limit)]
     if output_format == "json":
-        print_json([clean(_as_json(run, trace)) for run, trace in found])
+        print_json([clean(_as_json(run, trace)) for run, trace in rows])
         return
-    for run, trace in found:
-        _warn(trace)
+    for run, trace in rows:
+        _warn_broken_traces(trace)
         print(clean(f"{run.run_id}  {run.started_at}Z  {run.kind:<6}  {run.status:<11}  {run.conversation_id}"))
-    if not found:
+    if not rows:
         print("no runs yet")
 
 
 @app.command()
 def show(
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id, or the beginning of it.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Its id or a prefix of it.")],
     report: Annotated[
-        str | None, typer.Option("--report", metavar="FILE", help="Write what it checked of a specification: HTML.")
+        str | None,
+        typer.Option("--report", metavar="FILE", help="Write an HTML report of what it checked of a specification."),
     ] = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
@@ -73,7 +74,7 @@ def show(
         return
     usage = ", ".join(f"{name} {count}" for name, count in run.usage.items() if name != "estimated")
     usage += " (estimated)" if run.usage.get("estimated") else ""
-    _warn(trace)
+    _warn_broken_traces(trace)
     shown = f"{trace.place.text} ({trace.state})" if trace.place is not None else ""
     for name, value in (_as_json(run, trace) | {"usage": usage, "trace": shown}).items():
         if value not in (None, ""):
@@ -109,23 +110,27 @@ def prune(
     from adderclaw.storage.retention import KINDS, OF_RUNS, Limit
 
     now = load(config_file=config).config
-    wanted: dict[str, Limit] = retention.limits(now.retention)
+    kind_limits: dict[str, Limit] = retention.limits(now.retention)
     if older_than is not None:
-        wanted = {kind: Limit(_days(older_than), 0) for kind in OF_RUNS}
-    elif not wanted:
+        kind_limits = {kind: Limit(_days(older_than), 0) for kind in OF_RUNS}
+    elif not kind_limits:
         raise UsageError("[retention] sets no limit: give --older-than, such as 30d, or set limits there")
     store = Store.open(now.memory.path, read_only=True)  # fails if there is no database
     if not dry_run:
         store.close()
         store = Store.open(now.memory.path, in_files=now.memory.backend == "file")
-    gone = retention.prune(store, wanted, dry_run=dry_run)
+    gone = retention.prune(store, kind_limits, dry_run=dry_run)
     store.close()
-    found = {kind: [one for one in gone if one.kind == kind] for kind in KINDS}
-    counts = {kind: {"count": len(of), "bytes": sum(one.bytes for one in of)} for kind, of in found.items()}
-    parts = [f"{len(of)} {NAMES[kind]} ({sum(one.bytes for one in of):,} bytes)" for kind, of in found.items() if of]
+    by_kind = {kind: [removed for removed in gone if removed.kind == kind] for kind in KINDS}
+    counts = {kind: {"count": len(of), "bytes": sum(removed.bytes for removed in of)} for kind, of in by_kind.items()}
+    parts = [
+        f"{len(of)} {NAMES[kind]} ({sum(removed.bytes for removed in of):,} bytes)"
+        for kind, of in by_kind.items()
+        if of
+    ]
     word = "would be removed" if dry_run else "removed"
     text = f"{word}: {', '.join(parts) or 'nothing'}"
-    said({"dry_run": dry_run, **counts}, clean(text), output_format)
+    print_result({"dry_run": dry_run, **counts}, clean(text), output_format)
 
 
 NAMES = {
@@ -138,16 +143,16 @@ NAMES = {
 
 def _days(text: str) -> float:
     units = {"h": 1 / 24, "d": 1, "w": 7}
-    if (given := re.fullmatch(r"([0-9]{1,5})([hdw])", text)) is None or not int(given[1]):
+    if (match := re.fullmatch(r"([0-9]{1,5})([hdw])", text)) is None or not int(match[1]):
         raise UsageError(f"--older-than {text!r} is not a time: write 12h, 30d or 8w")
-    return int(given[1]) * units[given[2]]
+    return int(match[1]) * units[match[2]]
 
 
 def _as_json(run: Run, trace: Trace) -> Json:
     return {**run._asdict(), "trace": trace.as_json()}
 
 
-def _warn(trace: Trace) -> None:
+def _warn_broken_traces(trace: Trace) -> None:
     for text in trace.warnings:
         print(clean(f"adderclaw: {text}"), file=sys.stderr)
 
@@ -159,5 +164,5 @@ def _write_page(store: Store, run: Run, trace: Trace, path: str) -> None:
     root = transcript.workspace_of(store, run.conversation_id)
     if trace.place is None:
         raise UsageError(f"nothing is kept beside run {run.run_id}: there is no folder of it")
-    made = pages.report(store, Rows(store, clean, root), run.run_id, trace.place.parent, f"{run.outcome}: {run.answer}")
-    print(clean(f"adderclaw: the report is in {pages.write(made, path, root)}"), file=sys.stderr)
+    html = pages.report(store, Rows(store, clean, root), run.run_id, trace.place.parent, f"{run.outcome}: {run.answer}")
+    print(clean(f"adderclaw: the report is in {pages.write(html, path, root)}"), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`adderclaw schedule`: work that begins by itself: at times, when files change, by a signed request."""
+"""`adderclaw schedule`: work that starts at set times, when files change, or on a signed request."""
 
 import os
 import time
@@ -26,43 +26,57 @@ from adderclaw.storage import Store
 from adderclaw.storage import schedules as rows
 from adderclaw.storage.ledger.log_files import read_or_create_key
 from adderclaw.storage.schedules import Schedule
-from adderclaw.terminal.commands.common import ConfigFile, LimitsGiven, OutputFormat, Profile, WorkspaceDir, group, said
-from adderclaw.terminal.commands.plain import limits, print_json
-from adderclaw.terminal.commands.run import InputFiles, InputsGiven, ProviderName, RunModel, inputs_given
+from adderclaw.terminal.commands.common import (
+    ConfigFile,
+    LimitsGiven,
+    OutputFormat,
+    Profile,
+    WorkspaceDir,
+    group,
+    print_result,
+)
+from adderclaw.terminal.commands.run import InputFiles, InputsGiven, ProviderName, RunModel, parse_inputs
 from adderclaw.terminal.commands.schedule_run import run_now, tick_once
+from adderclaw.terminal.limit_options import limits
+from adderclaw.terminal.output import print_json
 
-app = group("Work that begins by itself: add, list, show, run, pause, resume, approve, remove, history, tick.")
+app = group("Schedules: add, list, show, run, pause, resume, approve, remove, history, tick.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
-AddName = Annotated[str, typer.Argument(metavar="NAME", help="What it is called: letters, digits, dots, - and _.")]
+AddName = Annotated[str, typer.Argument(metavar="NAME", help="Its name: letters, digits, dots, - and _.")]
 Cron = Annotated[str | None, typer.Option("--cron", metavar="EXPR", help="Five fields in quotes, or @daily.")]
 Every = Annotated[str | None, typer.Option("--every", metavar="TIME", help="An interval of real time: 15m, 1h30m, 1d.")]
-At = Annotated[str | None, typer.Option("--at", metavar="WHEN", help="Once, such as 2026-12-01T09:00.")]
+At = Annotated[str | None, typer.Option("--at", metavar="WHEN", help="Once, at a time such as 2026-12-01T09:00.")]
 Changed = Annotated[
-    list[str] | None, typer.Option("--changed", metavar="GLOB", help="When files change; again for each pattern.")
+    list[str] | None,
+    typer.Option("--changed", metavar="GLOB", help="When files matching this pattern change; repeatable."),
 ]
 Webhook = Annotated[
-    Literal["standard", "github"] | None, typer.Option("--webhook", help="By a request to the server, signed so.")
+    Literal["standard", "github"] | None,
+    typer.Option("--webhook", help="On a request to the server, signed in this format."),
 ]
 Zone = Annotated[
     str | None, typer.Option("--zone", metavar="ZONE", help="Such as Europe/Berlin; default: this machine's.")
 ]
-From = Annotated[str | None, typer.Option("--from", metavar="WHEN", help="Of --every: the first time.")]
-Settle = Annotated[str, typer.Option("--settle", metavar="TIME", help="Of --changed: files left alone for so long.")]
-GivenAs = Annotated[
-    str, typer.Option("--given-as", metavar="INPUT", help="The input that gets the changed paths or the request.")
+From = Annotated[str | None, typer.Option("--from", metavar="WHEN", help="With --every: the first time.")]
+Settle = Annotated[
+    str, typer.Option("--settle", metavar="TIME", help="With --changed: wait until files are unchanged for so long.")
 ]
-Message = Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Begin a turn with this message.")]
-Task = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="Begin a task with skills.")]
-Agentfile = Annotated[str | None, typer.Option("--agentfile", metavar="FILE", help="Begin a workflow.")]
-SopGiven = Annotated[str | None, typer.Option("--sop", metavar="SOP", help="Begin a SOP, by name or path.")]
-Spec = Annotated[str | None, typer.Option("--spec", metavar="FILE", help="Work on a specification.")]
+GivenAs = Annotated[
+    str, typer.Option("--given-as", metavar="INPUT", help="The input that receives the changed paths or the request.")
+]
+Message = Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Run a turn with this message.")]
+Task = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="Run a task with skills.")]
+Agentfile = Annotated[str | None, typer.Option("--agentfile", metavar="FILE", help="Run a workflow.")]
+SopGiven = Annotated[str | None, typer.Option("--sop", metavar="SOP", help="Run a SOP, by name or path.")]
+Spec = Annotated[str | None, typer.Option("--spec", metavar="FILE", help="Run a specification.")]
 Missed = Annotated[
     Literal["skip", "once", "all"] | None,
-    typer.Option("--missed", help="What becomes of missed times; default: once for --at, else skip."),
+    typer.Option("--missed", help="What to do about missed times; default: once for --at, else skip."),
 ]
 Overlap = Annotated[
-    Literal["skip", "queue", "allow"], typer.Option("--overlap", help="When due while the run before is under way.")
+    Literal["skip", "queue", "allow"],
+    typer.Option("--overlap", help="What to do when due while the previous run is active."),
 ]
 Interrupted = Annotated[
     Literal["resume", "again", "leave"],
@@ -70,14 +84,17 @@ Interrupted = Annotated[
         "--interrupted", help="What to do with a run whose process was killed: resume it, begin it again, or leave it."
     ),
 ]
-Grace = Annotated[str, typer.Option("--grace", metavar="TIME", help="So late it is not missed yet.")]
-Jitter = Annotated[str, typer.Option("--jitter", metavar="TIME", help="Begin up to so much later than due.")]
-BudgetGiven = Annotated[
-    str | None, typer.Option("--budget", metavar="USD/PERIOD", help="For all its runs of a day, week or month: 5/day.")
+Grace = Annotated[
+    str, typer.Option("--grace", metavar="TIME", help="How late a start may be before it counts as missed.")
 ]
-Follow = Annotated[bool, typer.Option("--follow-changes", help="The Agentfile or SOP may change: do not pin it.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check it and show its next times; add nothing.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="At most so many.")]
+Jitter = Annotated[str, typer.Option("--jitter", metavar="TIME", help="Start up to this much later than due.")]
+BudgetGiven = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="USD/PERIOD", help="Limit for all its runs per day, week or month: 5/day."),
+]
+Follow = Annotated[bool, typer.Option("--follow-changes", help="Do not pin the Agentfile or SOP: it may change.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check it and show its next times without adding it.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="At most N.")]
 
 
 @app.command()
@@ -93,7 +110,7 @@ def add(
     agentfile: Agentfile = None,
     sop: SopGiven = None,
     spec: Spec = None,
-    given: InputsGiven = None,
+    input_values: InputsGiven = None,
     files: InputFiles = None,
     zone: Zone = None,
     start: From = None,
@@ -115,26 +132,26 @@ def add(
     dry_run: DryRun = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Add a schedule: when something begins, and what. The server, or `schedule tick`, begins it.
+    """Add a schedule: what to start, and when. The server, or `schedule tick`, starts it.
 
     Example: adderclaw schedule add nightly --cron "30 2 * * *" --zone Europe/Berlin --message "Look at the logs"
     """
-    found = configuration.load(config_file=config, workspace=workspace, here=True, looks=not changed)
+    loaded = configuration.load(config_file=config, workspace=workspace, here=True, looks=not changed)
     what = RunRequest(
         message=message,
         task=task,
-        agentfile=_full(agentfile),
+        agentfile=_absolute(agentfile),
         sop=os.path.abspath(sop) if sop is not None and os.path.isfile(sop) else sop,
-        spec=_full(spec),
-        inputs=inputs_given(given or [], files or []) or None,
-        workspace=found.workspace,
+        spec=_absolute(spec),
+        inputs=parse_inputs(input_values or [], files or []) or None,
+        workspace=loaded.workspace,
         profile=profile,
         provider=provider,
         model=model,
     )
     new = New(
         name=name,
-        what=_limited(what, limit),
+        what=_with_limits(what, limit),
         cron=cron,
         every=every,
         at=at,
@@ -155,22 +172,22 @@ def add(
     _add(new, config, output_format, dry_run=dry_run)
 
 
-def _full(path: str | None) -> str | None:
+def _absolute(path: str | None) -> str | None:
     return None if path is None else os.path.abspath(os.path.expanduser(path))
 
 
-def _limited(what: RunRequest, given: list[str] | None) -> RunRequest:
-    allowed: dict[Any, float] = {**limits(given)}
+def _with_limits(what: RunRequest, limit_options: list[str] | None) -> RunRequest:
+    allowed: dict[Any, float] = {**limits(limit_options)}
     rounds = allowed.pop("rounds", None)
     return replace(what, limits=allowed or None, rounds=None if rounds is None else int(rounds))
 
 
 def _add(new: New, config: str | None, output_format: str, *, dry_run: bool) -> None:
-    extra: Json = {"config": _full(config)} if config else {}
+    extra: Json = {"config": _absolute(config)} if config else {}
     schedule = adding.make_schedule(
         new, Options(config_file=config), _key(), time.time(), person_answering("cli"), extra
     )
-    with _opened(config) as store:
+    with _open_store(config) as store:
         if not dry_run:
             adding.add_schedule(store, schedule)
         row = shown.row(store, schedule, time.time())
@@ -181,8 +198,8 @@ def _add(new: New, config: str | None, output_format: str, *, dry_run: bool) -> 
     _print_row(row)
     if secret:
         print(f"secret: {secret}")
-        print(f"It is shown this once. Requests go to /triggers/{new.name} of `adderclaw serve`; see docs/channels.md.")
-    print("nothing was added (--dry-run)" if dry_run else _who_begins(config, by_request=new.webhook is not None))
+        print(f"It is shown only once. Requests go to /triggers/{new.name} of `adderclaw serve`; see docs/channels.md.")
+    print("nothing was added (--dry-run)" if dry_run else _added_text(config, by_request=new.webhook is not None))
 
 
 def _secret(schedule: Schedule) -> str:
@@ -191,91 +208,91 @@ def _secret(schedule: Schedule) -> str:
     return webhook_secrets.make(configuration.home(), f"trigger:{schedule.id}", time.time())
 
 
-def _who_begins(config: str | None, *, by_request: bool) -> str:
-    with _opened(config) as store:
+def _added_text(config: str | None, *, by_request: bool) -> str:
+    with _open_store(config) as store:
         server = ticking.server_that_ticks(store)
     if server:
-        return f"added: the server at {visible(server)} begins it"
+        return f"added: the server at {visible(server)} starts it"
     if by_request:
-        return "added. No request arrives until `adderclaw serve` runs"
-    return f"added. Nothing begins by itself until `adderclaw serve` runs, or your crontab has: {shown.crontab()}"
+        return "added. Requests need a running `adderclaw serve`"
+    return f"added. To start it on time, run `adderclaw serve`, or add to your crontab: {shown.crontab()}"
 
 
 @app.command("list")
 def list_schedules(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """List schedules: what begins when, and how the last run ended.
+    """List schedules: what starts when, and how the last run ended.
 
     Example: adderclaw schedule list
     """
-    with _opened(config) as store:
+    with _open_store(config) as store:
         key = _key()
-        found = [shown.row(store, one, time.time(), key) for one in rows.listing(store)]
+        schedule_rows = [shown.row(store, row, time.time(), key) for row in rows.listing(store)]
     if output_format == "json":
-        print_json([freeze(one) for one in found])
+        print_json([freeze(row) for row in schedule_rows])
         return
-    for one in found:
-        after = one.next_text[0] if one.next_text and one.state != "paused" else "–"
-        last = _shortened(_outcome(one.last)) if one.last is not None else "never ran"
-        print(visible(f"{one.name:<20}  {one.state:<8}  {one.when_text}  next {after}  {last}", keep_newlines=False))
-    if not found:
+    for row in schedule_rows:
+        after = row.next_text[0] if row.next_text and row.state != "paused" else "–"
+        last = _shorten(_outcome(row.last)) if row.last is not None else "never ran"
+        print(visible(f"{row.name:<20}  {row.state:<8}  {row.when_text}  next {after}  {last}", keep_newlines=False))
+    if not schedule_rows:
         print("no schedules")
 
 
 @app.command()
 def show(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Show a schedule: what it begins, on which terms, its next times and its last runs.
+    """Show a schedule: what it starts, its terms, its next times and its last runs.
 
     Example: adderclaw schedule show nightly
     """
-    with _opened(config) as store:
+    with _open_store(config) as store:
         schedule = rows.get(store, name)
         row = shown.row(store, schedule, time.time(), _key())
         history = shown.history(store, schedule, 5)
     if output_format == "json":
-        print_json({**freeze(row), "history": [freeze(one) for one in history]})
+        print_json({**freeze(row), "history": [freeze(fired) for fired in history]})
         return
     _print_row(row)
-    for one in history:
-        _print_fired(one, str(schedule.when["zone"]))
+    for fired in history:
+        _print_fired(fired, str(schedule.when["zone"]))
 
 
 @app.command()
 def history(name: Name, limit: Limit = 20, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Show what became of each due time, the latest first.
+    """Show the outcome of each due time, the latest first.
 
     Example: adderclaw schedule history nightly
     """
-    with _opened(config) as store:
+    with _open_store(config) as store:
         schedule = rows.get(store, name)
-        found = shown.history(store, schedule, limit)
+        fired_rows = shown.history(store, schedule, limit)
     if output_format == "json":
-        print_json([freeze(one) for one in found])
+        print_json([freeze(fired) for fired in fired_rows])
         return
-    for one in found:
-        _print_fired(one, str(schedule.when["zone"]))
-    if not found:
+    for fired in fired_rows:
+        _print_fired(fired, str(schedule.when["zone"]))
+    if not fired_rows:
         print("it was never due")
 
 
 @app.command()
 def remove(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Remove a schedule with its history. Runs that it began stay, and one that is under way goes on.
+    """Remove a schedule with its history. Its runs stay, and an active run continues.
 
     Example: adderclaw schedule remove nightly
     """
-    with _opened(config) as store:
+    with _open_store(config) as store:
         schedule = rows.get(store, name)
         rows.remove(store, schedule)
     if schedule.when["kind"] == "webhook":
         from adderclaw.models.credentials import webhook_secrets
 
         webhook_secrets.forget(configuration.home(), f"trigger:{schedule.id}")
-    said({"name": schedule.name, "removed": True}, f"{schedule.name}: removed", output_format)
+    print_result({"name": schedule.name, "removed": True}, f"{schedule.name}: removed", output_format)
 
 
 @app.command()
 def pause(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Begin nothing of it until `schedule resume`. A run that is under way goes on.
+    """Pause a schedule until `schedule resume`. An active run continues.
 
     Example: adderclaw schedule pause nightly
     """
@@ -284,7 +301,7 @@ def pause(name: Name, config: ConfigFile = None, output_format: OutputFormat = "
 
 @app.command()
 def resume(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Let a paused schedule go on. What came due meanwhile follows its --missed.
+    """Resume a paused schedule. Times that came due meanwhile follow its --missed.
 
     Example: adderclaw schedule resume nightly
     """
@@ -292,25 +309,25 @@ def resume(name: Name, config: ConfigFile = None, output_format: OutputFormat = 
 
 
 def _pause(name: str, config: str | None, output_format: str, at: float | None) -> None:
-    with _opened(config) as store:
+    with _open_store(config) as store:
         rows.pause(store, rows.get(store, name), at)
         row = shown.row(store, rows.get(store, name), time.time(), _key())
     after = f"; next {row.next_text[0]}" if at is None and row.next_text else ""
-    said(freeze(row), f"{row.name}: {row.state}{after}", output_format)
+    print_result(freeze(row), f"{row.name}: {row.state}{after}", output_format)
 
 
 @app.command()
 def approve(name: Name, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Approve the Agentfile or SOP that a schedule begins as it is now: it is pinned again.
+    """Approve the current content of a schedule's Agentfile or SOP: it is pinned again.
 
     Example: adderclaw schedule approve nightly
     """
-    with _opened(config) as store:
+    with _open_store(config) as store:
         before = rows.get(store, name)
         now = adding.approve_schedule(store, before, Options(config_file=config), _key())
         row = shown.row(store, now, time.time())
     changed = f"{before.pin[:12]} → {now.pin[:12]}" if before.pin != now.pin else f"{now.pin[:12]}, as before"
-    said(
+    print_result(
         freeze(row), visible(f"{row.name}: {row.what_text} is approved ({changed})", keep_newlines=False), output_format
     )
 
@@ -322,7 +339,7 @@ def run(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Begin a schedule's work now, by hand, also while it is paused; wait for the end. The exit code is the outcome's.
+    """Run a schedule now, even while it is paused, and wait for the end. The exit code is the outcome's.
 
     Example: adderclaw schedule run nightly
     """
@@ -334,9 +351,9 @@ def run(
 
 @app.command()
 def tick(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Begin all that is due, and wait for it: for your system's cron. Where the server runs, it does this itself.
+    """Start everything that is due and wait for it; for your system's cron. A running server does this itself.
 
-    Exit code 0: nothing was due, or every run completed; 1: one did not, or could not begin; 6: the emergency stop.
+    Exit code 0: nothing was due, or every run completed; 1: one did not, or could not start; 6: the emergency stop.
 
     Example: adderclaw schedule tick
     """
@@ -358,10 +375,10 @@ def _hand_over(name: str, config: str | None, output_format: str) -> None:
             await link.close()
 
     row = asyncio.run(handed_over())
-    said(row, str(row["run_id"] or row["state"]), output_format)
+    print_result(row, str(row["run_id"] or row["state"]), output_format)
 
 
-# ------------------------------------------------------------------ what they share
+# ------------------------------------------------------------------ shared
 
 
 def _key() -> bytes:
@@ -369,7 +386,7 @@ def _key() -> bytes:
 
 
 @contextmanager
-def _opened(config: str | None) -> Generator[Store]:
+def _open_store(config: str | None) -> Generator[Store]:
     store = Store.open(questions.store_path(config))
     try:
         yield store
@@ -386,10 +403,10 @@ def _print_row(row: ScheduleRow) -> None:
         ("when", row.when_text),
         ("what", row.what_text),
         ("workspace", row.workspace),
-        ("missed", f"{agreed['missed']}, after {_spelled(agreed['grace'])}"),
+        ("missed", f"{agreed['missed']}, after {_terms_text(agreed['grace'])}"),
         ("overlap", agreed["overlap"]),
         ("interrupted", agreed.get("interrupted", "resume")),
-        ("jitter", _spelled(agreed["jitter"]) if agreed["jitter"] else ""),
+        ("jitter", _terms_text(agreed["jitter"]) if agreed["jitter"] else ""),
         ("limits", ", ".join(f"{name} {value:g}" for name, value in bounds.items())),
         ("budget", f"${agreed['budget']:g} a {agreed['period']}, ${row.spent:g} used" if "budget" in agreed else ""),
         ("pinned", row.pinned[:12]),
@@ -397,27 +414,27 @@ def _print_row(row: ScheduleRow) -> None:
     for label, value in lines:
         if value:
             print(visible(f"{label:<10} {value}", keep_newlines=False))
-    for place, text in enumerate(row.next_text):
-        print(visible(f"{'next' if not place else '':<10} {text}", keep_newlines=False))
+    for position, text in enumerate(row.next_text):
+        print(visible(f"{'next' if not position else '':<10} {text}", keep_newlines=False))
 
 
-def _spelled(seconds: float) -> str:
+def _terms_text(seconds: float) -> str:
     from adderclaw.flows.schedules.when import spelled
 
     return spelled(seconds)
 
 
-def _print_fired(one: FiredRow, zone: str) -> None:
-    cost = f"  ${one.cost:g}" if one.cost else ""
-    run_id = f"  {one.run_id}" if one.run_id else ""
-    print(visible(f"{shown.due_text(one, zone):<40}  {_outcome(one)}{cost}{run_id}", keep_newlines=False))
+def _print_fired(fired: FiredRow, zone: str) -> None:
+    cost = f"  ${fired.cost:g}" if fired.cost else ""
+    run_id = f"  {fired.run_id}" if fired.run_id else ""
+    print(visible(f"{shown.due_text(fired, zone):<40}  {_outcome(fired)}{cost}{run_id}", keep_newlines=False))
 
 
-def _shortened(text: str) -> str:
-    """For a list: `schedule history` has it whole."""
+def _shorten(text: str) -> str:
+    """Shortens a text for a list; `schedule history` shows all of it."""
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _outcome(one: FiredRow) -> str:
-    word = one.outcome if one.state == "ended" and one.outcome else one.state
-    return f"{word}: {one.reason}" if one.reason and word != "completed" else word
+def _outcome(fired: FiredRow) -> str:
+    word = fired.outcome if fired.state == "ended" and fired.outcome else fired.state
+    return f"{word}: {fired.reason}" if fired.reason and word != "completed" else word

@@ -27,27 +27,27 @@ from adderclaw.flows.schedules.tick import Scheduler
 from adderclaw.storage import Store, runs
 from adderclaw.storage import schedules as rows
 from adderclaw.storage.schedules import ScheduleRun
-from adderclaw.terminal.commands.common import said
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.commands.common import print_result
+from adderclaw.terminal.output import print_json
 
-STOPPED = "the emergency stop is set: nothing begins; `adderclaw estop --clear` lifts it"
-SERVED = "the server at {address} ticks these schedules: nothing to do here"
-FINE = ("completed", "needs_input")
+STOPPED = "the emergency stop is set, so nothing starts; clear it with `adderclaw estop --clear`"
+SERVER_TICKS = "the server at {address} ticks these schedules: nothing to do here"
+SUCCESSFUL = ("completed", "needs_input")
 """Outcomes that a tick does not complain of: a question that waits is told by notices and lists."""
 
 
-def _nobody(runtime: Runtime) -> Operator:
+def _no_operator(runtime: Runtime) -> Operator:
     """Nobody sits here: what would be asked is denied, unless another process has time to answer."""
     return NoOperator(waits=runtime.config.security.approval_timeout_seconds > 0)
 
 
-class _Here:
+class _LocalScheduler:
     """A scheduler whose runs live in this process; a signal ends them at a safe point."""
 
     def __init__(self, config: str | None) -> None:
         self.options = Options(config_file=config)
         self.store = Store.open(questions.store_path(config))
-        self.runs = Runs("schedule", _nobody)
+        self.runs = Runs("schedule", _no_operator)
         self.scheduler = ticking.scheduler(self.store, SystemClock(), self.runs, self.options, "command")
         self.got = 0
 
@@ -70,36 +70,36 @@ class _Here:
             await asyncio.gather(*closing)
             await self.scheduler.close()
         ids = {row.id for row in first}
-        later = [row for one in self.runs.kept() if (row := self._row_of(one)) is not None and row.id not in ids]
+        later = [row for run in self.runs.kept() if (row := self._row_of(run)) is not None and row.id not in ids]
         return [rows.require_run(self.store, row.id) for row in (*first, *later)]
 
-    def _row_of(self, one: HostedRun) -> ScheduleRun | None:
-        return rows.last_row_of_run(self.store, one.id)
+    def _row_of(self, run: HostedRun) -> ScheduleRun | None:
+        return rows.last_row_of_run(self.store, run.id)
 
 
 def tick_once(config: str | None, output_format: str) -> int:
     """Begin what is due, wait for it, say what came of it; the exit code."""
-    here = _Here(config)
+    here = _LocalScheduler(config)
     try:
         if address := ticking.server_that_ticks(here.store):
-            said({"server": address, "due": []}, SERVED.format(address=address), output_format)
+            print_result({"server": address, "due": []}, SERVER_TICKS.format(address=address), output_format)
             return 0
         if os.path.lexists(os.path.join(configuration.home(), home_names.ESTOP)):
             raise Stopped(STOPPED)
-        found = asyncio.run(here.wait(lambda scheduler: scheduler.tick()))
-        names = {one.id: one for one in rows.listing(here.store)}
+        fired_rows = asyncio.run(here.wait(lambda scheduler: scheduler.tick()))
+        names = {known.id: known for known in rows.listing(here.store)}
         lines: list[Json] = []
-        for row in found:
+        for row in fired_rows:
             schedule = names.get(row.schedule_id)
-            told = shown.fired(row)
+            fired = shown.fired(row)
             name = schedule.name if schedule is not None else "sop"
-            lines.append({"schedule": name, **freeze(told)})
+            lines.append({"schedule": name, **freeze(fired)})
             if output_format != "json":
                 zone = str(schedule.when["zone"]) if schedule is not None else "UTC"
-                word = told.outcome if told.state == "ended" and told.outcome else told.state
-                why = f": {told.reason}" if told.reason and word != "completed" else ""
-                run_id = f"  {told.run_id}" if told.run_id else ""
-                print(visible(f"{name}  {shown.due_text(told, zone)}  {word}{why}{run_id}", keep_newlines=False))
+                word = fired.outcome if fired.state == "ended" and fired.outcome else fired.state
+                why = f": {fired.reason}" if fired.reason and word != "completed" else ""
+                run_id = f"  {fired.run_id}" if fired.run_id else ""
+                print(visible(f"{name}  {shown.due_text(fired, zone)}  {word}{why}{run_id}", keep_newlines=False))
         if output_format == "json":
             print_json({"server": None, "due": lines})
         elif not lines:
@@ -109,18 +109,18 @@ def tick_once(config: str | None, output_format: str) -> int:
         _deliver(config)
     if here.got:
         return 128 + here.got
-    return 0 if all(_is_fine(row) for row in found) else 1
+    return 0 if all(_is_fine(row) for row in fired_rows) else 1
 
 
 def _is_fine(row: ScheduleRun) -> bool:
     if row.state == "ended":
-        return row.outcome in FINE
+        return row.outcome in SUCCESSFUL
     return row.state in ("queued", "skipped", "missed", "running")
 
 
 def run_now(name: str, config: str | None, output_format: str) -> int:
     """Begin one now, wait for it, and print what it answered; the exit code is the outcome's."""
-    here = _Here(config)
+    here = _LocalScheduler(config)
     try:
         schedule = rows.get(here.store, name)
 
@@ -132,19 +132,19 @@ def run_now(name: str, config: str | None, output_format: str) -> int:
     finally:
         here.store.close()
         _deliver(config)
-    told = shown.fired(row)
+    fired = shown.fired(row)
     if output_format == "json":
         answer = queries.clean(run.answer or "") if run is not None else ""
-        print_json({"schedule": schedule.name, **freeze(told), "answer": answer})
+        print_json({"schedule": schedule.name, **freeze(fired), "answer": answer})
     else:
         if run is not None and run.answer:
             print(visible(queries.clean(run.answer)))
-        if told.outcome != "completed":
-            print(visible(f"adderclaw: {told.outcome or told.state}: {told.reason}"), file=sys.stderr)
+        if fired.outcome != "completed":
+            print(visible(f"adderclaw: {fired.outcome or fired.state}: {fired.reason}"), file=sys.stderr)
     if here.got:
         return 128 + here.got
     known: dict[str, int] = {**EXIT_CODES}
-    return known.get(told.outcome or "", 0 if told.state == "queued" else 1)
+    return known.get(fired.outcome or "", 0 if fired.state == "queued" else 1)
 
 
 def _deliver(config: str | None) -> None:

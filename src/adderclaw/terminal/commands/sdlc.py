@@ -1,4 +1,4 @@
-"""`adderclaw sdlc`: a conversation's way from plan to proof."""
+"""`adderclaw sdlc`: takes a conversation from plan to proof."""
 
 import asyncio
 import sys
@@ -15,10 +15,11 @@ from adderclaw.flows.sdlc.conversation_phase import Ask, Desk, Seen
 from adderclaw.storage.sdlc import phases
 from adderclaw.terminal.commands import sdlc_proof
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group
-from adderclaw.terminal.commands.plain import print_json
-from adderclaw.terminal.operators import asker
+from adderclaw.terminal.operators import terminal_question
+from adderclaw.terminal.output import print_json
+from adderclaw.terminal.sdlc_status import status_lines
 
-app = group("A conversation's way from plan to proof: its phase, its plan, its report.")
+app = group("Take a conversation from plan to proof: its phase, its plan, its report.")
 
 clean = Secrets().clean
 
@@ -29,7 +30,7 @@ def _phases(incomplete: str) -> list[str]:
 
 Conversation = Annotated[
     str | None,
-    typer.Option("--conversation", metavar="ID", help="Its id, or the beginning of it; default: the last one here."),
+    typer.Option("--conversation", metavar="ID", help="Its id or a prefix of it; default: the last one here."),
 ]
 PhaseName = Annotated[str, typer.Argument(metavar="PHASE", help=", ".join(PHASES), autocompletion=_phases)]
 
@@ -41,63 +42,43 @@ def status(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Show the phase, the plan with its success criteria, and what keeps the next phase closed.
+    """Show the phase, the plan with its success criteria, and what blocks the next phase.
 
     Example: adderclaw sdlc status
     """
     with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
-        found = conversation_phase.status(desk, conversation_phase.conversation(desk, conversation))
+        report = conversation_phase.status(desk, conversation_phase.conversation(desk, conversation))
     if output_format == "json":
-        print_json(clean(found))
+        print_json(clean(report))
         return
-    for line in status_lines(found):
+    for line in status_lines(report):
         print(clean(line))
-
-
-def status_lines(found: Json) -> list[str]:
-    """The same for people."""
-    lines = [f"conversation {found['conversation']}, phase {found['phase']}"]
-    if (plan := found["plan"]) is None:
-        lines.append("no plan yet")
-    else:
-        kept = "; the workspace before it is kept" if plan["baseline"] else ""
-        lines.append(f"plan {plan['id']} (version {plan['version']}): {plan['status']}{kept}")
-        for one in plan["criteria"]:
-            keeps = " (keeps)" if one["keeps"] else ""
-            lines.append(f"  {one['id']}{keeps}  {visible(one['text'].replace(chr(10), ' '))}")
-        if not plan["criteria"]:
-            lines.append("  no success criteria: nothing of it can be proved, and verify stays closed")
-    for step in found["next"]:
-        closed = step["closed"]
-        lines.append(f"next {step['phase']}: {'closed' if closed else 'open'} ({step['on']})")
-        lines += [f"  {visible(reason)}" for reason in closed]
-    return lines
 
 
 @app.command("plan")
 def plan_command(
     file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="A plan in Markdown, `-` for stdin; without: show the plans.")
+        str | None, typer.Argument(metavar="[FILE]", help="A plan in Markdown, `-` for stdin; default: show the plans.")
     ] = None,
-    new: Annotated[bool, typer.Option("--new", help="In a new conversation, not in the last one here.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Use a new conversation instead of the last one here.")] = False,
     conversation: Conversation = None,
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Draft a new version of the plan, or show the versions there are. Where no conversation was held, one begins.
+    """Draft a new version of the plan, or show its versions. Without a conversation here, a new one is started.
 
-    Its success criteria are the list items of its section "Success criteria". What was approved before no longer
-    counts, nor do tests that rest on it; the conversation plans from then on.
+    Its success criteria are the list items of its section "Success criteria". Earlier approvals no longer count,
+    nor do tests based on them; the conversation is then in the planning phase.
 
     Example: adderclaw sdlc plan plan.md --new
     """
     if new and (conversation is not None or file is None):
-        raise UsageError("--new begins a conversation with a plan: give its FILE, and no --conversation")
+        raise UsageError("--new starts a conversation with a plan: give FILE, and omit --conversation")
     if file is None:
         with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
-            found = conversation_phase.listed(desk, conversation_phase.conversation(desk, conversation))
-        _show_plans(found, as_json=output_format == "json")
+            plans = conversation_phase.listed(desk, conversation_phase.conversation(desk, conversation))
+        _show_plans(plans, as_json=output_format == "json")
         return
     text = _read(file)
     with conversation_phase.opened(config, workspace, "cli") as desk:
@@ -106,26 +87,26 @@ def plan_command(
             if conversation is not None
             else conversation_phase.last(desk)
         )
-        made = conversation_phase.plan(desk, None if new else chosen, text)
+        report = conversation_phase.plan(desk, None if new else chosen, text)
     if output_format == "json":
-        print_json(clean(made))
+        print_json(clean(report))
         return
-    drafted = made["plan"]
+    drafted = report["plan"]
     count = len(drafted["criteria"])
     print(f"plan {drafted['id']} (version {drafted['version']}) is a draft with {count} success criteria")
-    print(f"conversation {made['conversation']}: `adderclaw sdlc approve` lets the work begin")
-    if made["notice"]:
-        print(f"note: {made['notice']}", file=sys.stderr)
+    print(f"conversation {report['conversation']}: approve it with `adderclaw sdlc approve` to start the work")
+    if report["notice"]:
+        print(f"note: {report['notice']}", file=sys.stderr)
 
 
-def _show_plans(found: list[Json], *, as_json: bool) -> None:
+def _show_plans(plans: list[Json], *, as_json: bool) -> None:
     if as_json:
-        print_json([clean(one) for one in found])
+        print_json([clean(plan) for plan in plans])
         return
-    for one in found:
-        print(clean(f"plan {one['id']} (version {one['version']}), {one['status']}, of {one['created_at']}Z:"))
-        print(clean(visible(one["content"])))
-    if not found:
+    for plan in plans:
+        print(clean(f"plan {plan['id']} (version {plan['version']}), {plan['status']}, of {plan['created_at']}Z:"))
+        print(clean(visible(plan["content"])))
+    if not plans:
         print("no plan yet")
 
 
@@ -143,9 +124,9 @@ def _read(file: str) -> str:
 
 @app.command()
 def approve(
-    yes: Annotated[bool, typer.Option("--yes", help="Approve without being asked: you have read it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve without being asked, because you have read it.")] = False,
     new_baseline: Annotated[
-        bool, typer.Option("--new-baseline", help="Prove a new version of the plan against the workspace as it is.")
+        bool, typer.Option("--new-baseline", help="Prove a new version of the plan against the current workspace.")
     ] = False,
     conversation: Conversation = None,
     workspace: WorkspaceDir = None,
@@ -154,7 +135,7 @@ def approve(
 ) -> None:
     """Approve the drafted plan; in verify, approve the report, which completes the plan.
 
-    It is shown, and you are asked. Where nobody is at a terminal, it is refused (exit code 5) without --yes.
+    It is shown, and you are asked. Without a terminal, it is refused (exit code 5) unless --yes is given.
 
     Example: adderclaw sdlc approve
     """
@@ -165,11 +146,11 @@ def approve(
         if not yes:
             _ask(desk, chosen, seen)
         moved = conversation_phase.approve(desk, chosen, seen, new_baseline=new_baseline)
-    _tell(moved, as_json=output_format == "json")
+    _print_move(moved, as_json=output_format == "json")
 
 
 def _ask(desk: Desk, chosen: str, seen: Seen) -> None:
-    ask = asker()
+    ask = terminal_question()
     if ask is None:
         fix = "run this at a terminal, or give --yes if you have read it"
         raise NeedsInput(f"the {seen.what} of {chosen} has to be approved by the operator: {fix}")
@@ -192,23 +173,27 @@ def transition(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Bring the conversation into a phase; refused with its reason (exit code 3) where that is not its next one.
+    """Move the conversation to a phase. Refused with a reason (exit code 3) if that is not its next phase.
 
     Example: adderclaw sdlc transition planning
     """
-    move(phase, conversation, workspace, config, as_json=output_format == "json")
+    change_phase(phase, conversation, workspace, config, as_json=output_format == "json")
 
 
-def move(phase: str, conversation: str | None, workspace: str | None, config: str | None, *, as_json: bool) -> None:
+def change_phase(
+    phase: str, conversation: str | None, workspace: str | None, config: str | None, *, as_json: bool
+) -> None:
     to = phases.phase_named(phase)
     with conversation_phase.opened(config, workspace, "cli") as desk:
         moved = conversation_phase.transition(desk, conversation_phase.conversation(desk, conversation), to)
-    _tell(moved, as_json=as_json)
+    _print_move(moved, as_json=as_json)
     if to == "test":
-        sdlc_proof.entered(Options(config_file=config, workspace=workspace, here=True), moved["conversation"])
+        sdlc_proof.run_tests_on_entry(
+            Options(config_file=config, workspace=workspace, here=True), moved["conversation"]
+        )
 
 
-def _tell(moved: Json, *, as_json: bool) -> None:
+def _print_move(moved: Json, *, as_json: bool) -> None:
     if as_json:
         print_json(clean(moved))
         return
@@ -224,26 +209,26 @@ def history(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List every change of phase and every approval, with who made it.
+    """List every phase change and every approval, with who made it.
 
     Example: adderclaw sdlc history
     """
     with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
-        found = conversation_phase.history(desk, conversation_phase.conversation(desk, conversation))
+        entries = conversation_phase.history(desk, conversation_phase.conversation(desk, conversation))
     if output_format == "json":
-        print_json([clean(one) for one in found])
+        print_json([clean(entry) for entry in entries])
         return
-    for one in found:
-        print(clean(visible(f"{one['timestamp']}Z  {history_line(one)}", keep_newlines=False)))
-    if not found:
-        print("no phase was changed yet")
+    for entry in entries:
+        print(clean(visible(f"{entry['timestamp']}Z  {history_line(entry)}", keep_newlines=False)))
+    if not entries:
+        print("no phase changes yet")
 
 
-def history_line(one: Json) -> str:
-    if one["event"] == "phase_changed":
-        return f"{one['from']} → {one['to']}  by {one.get('by', 'unknown')}: {one['why']}"
-    what = str(one["event"]).replace("_", " ")
-    return f"{what}: plan {one.get('plan')}  by {one.get('by', 'unknown')}"
+def history_line(entry: Json) -> str:
+    if entry["event"] == "phase_changed":
+        return f"{entry['from']} → {entry['to']}  by {entry.get('by', 'unknown')}: {entry['why']}"
+    what = str(entry["event"]).replace("_", " ")
+    return f"{what}: plan {entry.get('plan')}  by {entry.get('by', 'unknown')}"
 
 
 app.command("test")(sdlc_proof.run_tests)

@@ -1,4 +1,4 @@
-"""`adderclaw sdlc test` and `sdlc report`: the tests of a plan, and what came of them."""
+"""`adderclaw sdlc test` and `sdlc report`: runs the tests of a plan and reports the results."""
 
 import asyncio
 import sys
@@ -11,7 +11,6 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.flows.sdlc import conversation_phase, coverage
 from adderclaw.flows.sdlc.coverage import Form
-from adderclaw.terminal.commands.agent import show_outcome, stream
 from adderclaw.terminal.commands.common import (
     ConfigFile,
     LimitsGiven,
@@ -20,7 +19,10 @@ from adderclaw.terminal.commands.common import (
     StreamOutput,
     WorkspaceDir,
 )
-from adderclaw.terminal.commands.plain import StreamFormat, chooser, json_line, limits
+from adderclaw.terminal.commands.plain import key_chooser
+from adderclaw.terminal.limit_options import limits
+from adderclaw.terminal.one_shot import print_event, show_outcome
+from adderclaw.terminal.output import StreamFormat, json_line
 
 if TYPE_CHECKING:
     from adderclaw.agent.run.drive import Report
@@ -28,12 +30,12 @@ if TYPE_CHECKING:
 
 Conversation = Annotated[
     str | None,
-    typer.Option("--conversation", metavar="ID", help="Its id, or the beginning of it; default: the last one here."),
+    typer.Option("--conversation", metavar="ID", help="Its id or a prefix of it; default: the last one here."),
 ]
 Withdrawn = Annotated[
-    int | None, typer.Option("--withdraw", metavar="N", help="First withdraw this test: another is generated.")
+    int | None, typer.Option("--withdraw", metavar="N", help="First withdraw this test; another is generated.")
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for whoever writes the next one.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the author of the next test.")]
 ReportFormat = Annotated[
     Form, typer.Option("--output-format", help="text for a terminal, markdown, html: one page, json for programs.")
 ]
@@ -52,21 +54,21 @@ def run_tests(
     limit: LimitsGiven = None,
     output_format: StreamOutput = "text",
 ) -> None:
-    """Generate the tests that criteria of the plan lack, prove each, and run all of them on the workspace as it is.
+    """Generate tests for criteria that have none, prove each, and run all of them on the current workspace.
 
-    Exit code 0 only if every criterion is proved and every test passes. It may be run again: after a change, after a
-    failure, after a kill.
+    Exit code 0 only if every criterion is proved and every test passes. It can be repeated after a change, a
+    failure or a kill.
 
     Example: adderclaw sdlc test
     """
     if reason and withdraw is None:
-        raise UsageError("--reason says why a test is withdrawn: give --withdraw N with it")
+        raise UsageError("--reason says why a test is withdrawn: it needs --withdraw N")
     options = Options(
         config_file=config,
         workspace=workspace,
         provider=provider,
         model=model,
-        choose=chooser(config),
+        choose=key_chooser(config),
         here=True,
         overrides=overrides(None, None, None, limits(limit)),
     )
@@ -74,34 +76,34 @@ def run_tests(
         chosen = conversation_phase.conversation(desk, conversation)
         if withdraw is not None:
             coverage.withdraw(desk, chosen, withdraw, reason)
-    raise typer.Exit(proved(options, chosen, output_format))
+    raise typer.Exit(prove_plan(options, chosen, output_format))
 
 
-def proved(options: Options, conversation_id: str, output_format: StreamFormat) -> int:
-    """Run the proof of a conversation's plan, and print what came of it."""
+def prove_plan(options: Options, conversation_id: str, output_format: StreamFormat) -> int:
+    """Runs the proof of a conversation's plan and prints the outcome."""
     from adderclaw.flows.sdlc.begin_proof import prove
 
     with conversation_phase.opened(options.config_file, options.workspace, "cli") as desk:
-        made = coverage.ready(desk, options, conversation_id)
-    hear = ("stream", stream) if output_format == "stream-json" else None
-    return asyncio.run(prove(made, hear=hear, show=lambda report: _show(report, output_format))).exit_code
+        proof = coverage.ready(desk, options, conversation_id)
+    hear = ("stream", print_event) if output_format == "stream-json" else None
+    return asyncio.run(prove(proof, hear=hear, show=lambda report: _show(report, output_format))).exit_code
 
 
-def entered(options: Options, conversation_id: str) -> None:
+def run_tests_on_entry(options: Options, conversation_id: str) -> None:
     """The conversation is in `test` now: its tests are generated and run. It stays there, whatever comes of them."""
     from adderclaw.flows.sdlc.begin_proof import prove
 
     with conversation_phase.opened(options.config_file, options.workspace, "cli") as desk:
         if not coverage.has_criteria(desk, conversation_id):
             return
-        made = coverage.ready(desk, options, conversation_id)
+        proof = coverage.ready(desk, options, conversation_id)
     try:
-        asyncio.run(prove(made, show=lambda report: _note(report.result)))
+        asyncio.run(prove(proof, show=lambda report: _print_note(report.result)))
     except UsageError as error:  # no model is chosen, for one: the phase is entered all the same
         print(f"note: no test is generated yet: {visible(str(error))}; then `adderclaw sdlc test`", file=sys.stderr)
 
 
-def _note(result: "TurnResult") -> None:
+def _print_note(result: "TurnResult") -> None:
     reason = f": {result.reason}" if result.reason else ""
     print(visible(f"note: tests {result.outcome}: {result.answer}{reason}"), file=sys.stderr)
 
@@ -125,11 +127,11 @@ def report(
     """
     with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
         chosen = conversation_phase.conversation(desk, conversation)
-        found = coverage.coverage(desk, chosen)
+        coverage_report = coverage.coverage(desk, chosen)
     if output_format == "json":
-        text = f"{json_line(clean(found.as_json()))}\n"
+        text = f"{json_line(clean(coverage_report.as_json()))}\n"
     else:
-        text = clean(coverage.drawn(found, output_format))
+        text = clean(coverage.drawn(coverage_report, output_format))
     if file is None:
         sys.stdout.write(text)
         return

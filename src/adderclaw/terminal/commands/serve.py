@@ -16,24 +16,23 @@ PORT = 8423
 @app.command()
 def serve(
     host: Annotated[
-        str, typer.Option("--host", help="The address to listen on; another than loopback needs TLS and a token.")
+        str, typer.Option("--host", help="The address to listen on; any other than loopback needs TLS and a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0: any that is free.")] = PORT,
+    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="The port; 0: any free one.")] = PORT,
     socket: Annotated[
-        str | None, typer.Option("--socket", metavar="PATH", help="A Unix socket, too; it lies in the home.")
+        str | None,
+        typer.Option("--socket", metavar="PATH", help="Also listen on a Unix socket; it must be in the home."),
     ] = None,
     workspace: Annotated[
         list[str] | None,
         typer.Option(
-            "--workspace",
-            metavar="DIR",
-            help="A folder that clients may open, again for each; by default this project.",
+            "--workspace", metavar="DIR", help="A folder that clients may open; repeatable. Default: this project."
         ),
     ] = None,
     tls_cert: Annotated[str | None, typer.Option("--tls-cert", metavar="FILE", help="The certificate, PEM.")] = None,
     tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
     openai: Annotated[
-        bool, typer.Option("--openai", help="An agent behind /v1/chat/completions and /v1/responses, too.")
+        bool, typer.Option("--openai", help="Also serve an agent at /v1/chat/completions and /v1/responses.")
     ] = False,
     profile: Profile = None,
     provider: ProviderName = None,
@@ -41,7 +40,7 @@ def serve(
     effort: EffortGiven = None,
     config: ConfigFile = None,
 ) -> None:
-    """Serve the API and the dashboard until SIGTERM or Ctrl-C comes; what runs then ends at a safe point.
+    """Serve the API and the dashboard until SIGTERM or Ctrl-C; active runs then end at a safe point.
 
     Every client needs a token: `adderclaw token create NAME --scope …`.
 

@@ -16,16 +16,16 @@ from adderclaw.core.types import Json
 from adderclaw.server.service import backend
 from adderclaw.server.service.backend import NOT_INSTALLED, Backend, BackendName, Status
 from adderclaw.terminal.commands.common import OutputFormat, group
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
-app = group("Run the server in the background: install, start, stop, look at it.")
+app = group("Run the server in the background: install, start, stop, inspect.")
 
 NOT_RUNNING = 3
 """The exit code of `systemctl status` for a unit that does not run."""
 
-By = Annotated[
+Manager = Annotated[
     BackendName | None,
-    typer.Option("--backend", help="systemd or launchd; by default the installed one, else the one that works here."),
+    typer.Option("--backend", help="systemd or launchd; default: the installed one, else the one that works here."),
 ]
 
 
@@ -47,9 +47,9 @@ def serve_options(arguments: Sequence[str]) -> dict[str, Any]:
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def install(
     context: typer.Context,
-    by: By = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written, and write nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also over a file that `install` did not write.")] = False,
+    by: Manager = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also replace a file that `install` did not write.")] = False,
 ) -> None:
     """Write the unit that runs `adderclaw serve` in the background. Every option of `serve` can follow.
 
@@ -65,7 +65,7 @@ def install(
         return
     _refuse_second(chosen)
     if os.path.lexists(chosen.unit) and not force and not backend.is_ours(chosen.unit):
-        raise UsageError(f"{chosen.unit} was not written by `adderclaw service install`: `--force` replaces it")
+        raise UsageError(f"{chosen.unit} was not written by `adderclaw service install`: replace it with `--force`")
     backend.write(chosen.unit, text)
     print(f"written: {chosen.unit} ({chosen.name})")
     print("".join(f"  {line}\n" for line in text.splitlines()), end="")
@@ -76,7 +76,7 @@ def install(
 
 
 def _refuse_second(chosen: Backend) -> None:
-    """One service for each home."""
+    """Refuses a second service for the same home."""
     for name, make in backend.BACKENDS.items():
         if name != chosen.name and os.path.lexists((other := make()).unit):
             fix = f"`adderclaw service uninstall --backend {name}` removes it"
@@ -84,7 +84,7 @@ def _refuse_second(chosen: Backend) -> None:
 
 
 @app.command()
-def uninstall(by: By = None) -> None:
+def uninstall(by: Manager = None) -> None:
     """End the server and remove what `install` wrote. Logs stay.
 
     Example: adderclaw service uninstall
@@ -98,56 +98,56 @@ def uninstall(by: By = None) -> None:
 
 
 @app.command()
-def start(by: By = None) -> None:
+def start(by: Manager = None) -> None:
     """Start the server in the background, and wait until it listens.
 
     Example: adderclaw service start
     """
-    chosen = _installed(by)
+    chosen = _installed_service(by)
     if (before := chosen.status()).state == "running":
-        print(visible(f"runs already: {_where(before)}", keep_newlines=False))
+        print(visible(f"runs already: {_process_text(before)}", keep_newlines=False))
         return
     chosen.start()
-    print(visible(f"started: {_where(chosen.status())}", keep_newlines=False))
+    print(visible(f"started: {_process_text(chosen.status())}", keep_newlines=False))
 
 
 @app.command()
-def stop(by: By = None) -> None:
+def stop(by: Manager = None) -> None:
     """End the server at a safe point, and wait for that.
 
     Example: adderclaw service stop
     """
-    chosen = _installed(by)
+    chosen = _installed_service(by)
     before = chosen.status()
     chosen.stop()
-    print("stopped" if before.state in ("running", "starting", "stopping") else "it did not run")
+    print("stopped" if before.state in ("running", "starting", "stopping") else "it was not running")
 
 
 @app.command()
-def restart(by: By = None) -> None:
-    """End the server and start it anew.
+def restart(by: Manager = None) -> None:
+    """Restart the server.
 
     Example: adderclaw service restart
     """
-    chosen = _installed(by)
+    chosen = _installed_service(by)
     chosen.stop()
     chosen.start()
-    print(visible(f"started: {_where(chosen.status())}", keep_newlines=False))
+    print(visible(f"started: {_process_text(chosen.status())}", keep_newlines=False))
 
 
 @app.command()
-def status(by: By = None, output_format: OutputFormat = "text") -> None:
-    """Say how the service is doing. The exit code is 0 while it runs, else 3.
+def status(by: Manager = None, output_format: OutputFormat = "text") -> None:
+    """Show the state of the service. The exit code is 0 while it runs, else 3.
 
     Example: adderclaw service status
     """
     chosen = backend.installed(by)
-    found = chosen.status() if chosen is not None else _without_service()
+    service_status = chosen.status() if chosen is not None else _status_without_service()
     about: Json = {
         "backend": chosen.name if chosen is not None else "",
         "installed": chosen is not None,
-        **found._asdict(),
-        "address": _address(found),
+        **service_status._asdict(),
+        "address": _address(service_status),
         "schedules": _schedules(),
         "unit": chosen.unit if chosen is not None else "",
         "estop": os.path.lexists(os.path.join(config.home(), home_names.ESTOP)),
@@ -156,31 +156,31 @@ def status(by: By = None, output_format: OutputFormat = "text") -> None:
         print_json(about)
     else:
         _print(about)
-    raise typer.Exit(0 if found.state == "running" else NOT_RUNNING)
+    raise typer.Exit(0 if service_status.state == "running" else NOT_RUNNING)
 
 
 @app.command()
 def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=100_000, help="How many of the last lines.")] = 50,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
-    by: By = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until Ctrl-C.")] = False,
+    by: Manager = None,
 ) -> None:
-    """Print what the server said.
+    """Print the log of the server.
 
     Example: adderclaw service logs -n 20
     """
-    _installed(by).logs(lines, follow=follow)
+    _installed_service(by).logs(lines, follow=follow)
 
 
-def _installed(by: BackendName | None) -> Backend:
+def _installed_service(by: BackendName | None) -> Backend:
     chosen = backend.installed(by)
     if chosen is None:
         raise UsageError(NOT_INSTALLED)
     return chosen
 
 
-def _without_service() -> Status:
-    """A server may run in a terminal, or under a supervisor of the operator's."""
+def _status_without_service() -> Status:
+    """The status without a service: a server may run in a terminal, or under the operator's own supervisor."""
     from adderclaw.server import listening
 
     running = listening.running()
@@ -189,34 +189,34 @@ def _without_service() -> Status:
     return Status("running", "not installed as a service: it was started in another way", pid=running.pid)
 
 
-def _address(found: Status) -> str:
+def _address(status: Status) -> str:
     """Where the server of this service listens."""
     from adderclaw.server import listening
 
-    running = listening.running() if found.pid else None
-    return running.address if running is not None and running.pid == found.pid else ""
+    running = listening.running() if status.pid else None
+    return running.address if running is not None and running.pid == status.pid else ""
 
 
 def _schedules() -> Json:
-    """How many schedules wait for their time, and when the next one is due."""
+    """The number of waiting schedules, and when the next one is due."""
     from adderclaw.agent.conversation.questions import store_path
     from adderclaw.storage import Store, schedules
 
     try:
         store = Store.open(store_path(None), read_only=True)
-    except AdderClawError:  # there is none yet, one of another version, or a configuration that makes no sense
+    except AdderClawError:  # no database yet, one of another version, or an invalid configuration
         return {"waiting": 0, "next": ""}
     try:
-        waiting = [one for one in schedules.listing(store) if one.paused_at is None]
+        waiting = [schedule for schedule in schedules.listing(store) if schedule.paused_at is None]
         at = schedules.next_time(store)
     finally:
         store.close()
     return {"waiting": len(waiting), "next": strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(at)) if at is not None else ""}
 
 
-def _where(found: Status) -> str:
-    pid = f"process {found.pid}" if found.pid else found.state
-    return f"{pid} at {address}" if (address := _address(found)) else pid
+def _process_text(status: Status) -> str:
+    pid = f"process {status.pid}" if status.pid else status.state
+    return f"{pid} at {address}" if (address := _address(status)) else pid
 
 
 def _print(about: Json) -> None:

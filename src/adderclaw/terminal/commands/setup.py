@@ -12,12 +12,12 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.terminal.commands import offer_claude
 from adderclaw.terminal.commands import onboard as asked
 from adderclaw.terminal.commands.common import OutputFormat, group
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = group("Set AdderClaw up.")
 
 
-class Done(NamedTuple):
+class InitResult(NamedTuple):
     """What `init` found and made."""
 
     config_file: str
@@ -42,17 +42,17 @@ def init(output_format: OutputFormat = "text") -> None:
         print('ready: adderclaw agent -m "hello"')
 
 
-def _print(done: Done) -> None:
+def _print(done: InitResult) -> None:
     for path in done.created:
         print(f"created {path}")
     for path in done.kept:
-        print(f"was there: {path}")
+        print(f"already there: {path}")
 
 
-def _initialise() -> Done:
+def _initialise() -> InitResult:
     own = home()
     try:
-        done = Done(operator_file.file_of(own), [], [])
+        done = InitResult(operator_file.file_of(own), [], [])
         _private_folder(own, done)
         new = not os.path.lexists(done.config_file)
         if new:
@@ -68,12 +68,12 @@ def _initialise() -> Done:
     except OSError as error:
         where = error.filename or own
         raise AdderClawError(
-            f"{where} cannot be made: {error.strerror}; make its folder writable, or set ADDERCLAW_HOME to another"
+            f"{where} cannot be created: {error.strerror}. Make its folder writable, or set ADDERCLAW_HOME to another."
         ) from None
     return done
 
 
-def _private_folder(own: str, done: Done) -> None:
+def _private_folder(own: str, done: InitResult) -> None:
     new = not os.path.isdir(own)
     os.makedirs(own, mode=0o700, exist_ok=True)
     if stat.S_IMODE(os.stat(own).st_mode) & 0o077:
@@ -81,21 +81,21 @@ def _private_folder(own: str, done: Done) -> None:
     done.note(own, new=new)
 
 
-def _database_and_receipts(config: Config, own: str, done: Done) -> None:
+def _database_and_receipts(config: Config, own: str, done: InitResult) -> None:
     from adderclaw.agent.session.clock import SystemClock, random_ids
     from adderclaw.storage import Store
     from adderclaw.storage.ledger.ledger import Ledger
 
     key = os.path.join(own, home_names.RECEIPT_KEY)
-    made = [config.memory.path, *([key, config.receipts.path] if config.receipts.enabled else [])]
-    there = {path: os.path.lexists(path) for path in made}
+    paths = [config.memory.path, *([key, config.receipts.path] if config.receipts.enabled else [])]
+    there = {path: os.path.lexists(path) for path in paths}
     store = Store.open(config.memory.path)
     try:
         if config.receipts.enabled:
             Ledger.open(config.receipts.path, store, key, clock=SystemClock(), ids=random_ids).close()
     finally:
         store.close()
-    for path in made:
+    for path in paths:
         done.note(path, new=not there[path])
 
 
@@ -112,17 +112,17 @@ def onboard(
     autonomy: asked.Autonomy = None,
     test: asked.Test = None,
     claude: Annotated[
-        bool | None, typer.Option("--claude/--no-claude", help="Let your ~/.claude count here, too, or not.")
+        bool | None, typer.Option("--claude/--no-claude", help="Also use your ~/.claude, or not.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the suggestions; ask nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept the suggestions without asking.")] = False,
 ) -> None:
-    """Set up with questions; flags answer them where there is no terminal.
+    """Set up interactively; without a terminal, answer the questions with flags.
 
     Example: adderclaw onboard --provider anthropic --api-key-env ANTHROPIC_API_KEY --yes
     """
-    given = asked.Given(provider, model, base_url, api_key_env, autonomy)
-    answers = asked.chosen(asked.Asker(yes), given, test=test, key_on_stdin=api_key_stdin)
+    flags = asked.Flags(provider, model, base_url, api_key_env, autonomy)
+    answers = asked.choose_answers(asked.Asker(yes), flags, test=test, key_on_stdin=api_key_stdin)
     done = _initialise()
     _print(done)
-    asked.written(answers, done.config_file, by_flag=autonomy is not None)
+    asked.write_answers(answers, done.config_file, by_flag=autonomy is not None)
     offer_claude.offer(False if claude is None and yes else claude)

@@ -14,7 +14,7 @@ from adderclaw.core.errors import EXIT_CODES, PathRefused, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, WorkspaceDir, group
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 from adderclaw.tools.skills import catalogue, scripts
 from adderclaw.tools.skills.catalogue import Catalogue, Skill
 from adderclaw.tools.skills.disclosure import Disclosure
@@ -38,24 +38,24 @@ def list_skills(
 
     Example: adderclaw skills list --skills-dir ./skills
     """
-    found = _loaded(skills_dir, config, workspace)
+    known = _load_catalogue(skills_dir, config, workspace)
     if output_format == "json":
-        print_json(parts.of_catalogue(found))
+        print_json(parts.of_catalogue(known))
         return
-    for skill in found.skills:
+    for skill in known.skills:
         print(f"{skill.name:<28} {skill.scope:<8} {skill.description[:200]}")
         for text in (*skill.diagnosis, *skill.repairs):
             print(f"    note: {text}")
-    for skill in found.invalid:
+    for skill in known.invalid:
         print(f"{skill.name:<28} invalid  {_plain(skill.folder)}")
         for text in skill.diagnosis:
             print(f"    {text}")
-    for one in found.duplicates:
-        print(f"{one.name} appears twice: {_plain(one.used)} counts, {_plain(one.ignored)} does not")
-    for note in found.notes:
+    for duplicate in known.duplicates:
+        print(f"{duplicate.name} appears twice: {_plain(duplicate.used)} counts, {_plain(duplicate.ignored)} does not")
+    for note in known.notes:
         print(_plain(note))
-    if not found.skills and not found.invalid:
-        looked = ", ".join(map(_plain, found.directories)) or "none of its folders is there"
+    if not known.skills and not known.invalid:
+        looked = ", ".join(map(_plain, known.directories)) or "none of its folders is there"
         print(f"there are no skills ({looked})")
 
 
@@ -73,7 +73,7 @@ def inspect_skill(
 
     Example: adderclaw skills inspect workspace-inventory --show-frontmatter --show-sections
     """
-    skill = _named(_loaded(skills_dir, config, workspace), name)
+    skill = _require_skill(_load_catalogue(skills_dir, config, workspace), name)
     shown = {**parts.skill(skill)} | _files(skill)
     if show_frontmatter:
         shown["frontmatter"] = skill.fields
@@ -94,18 +94,18 @@ def validate_skill(
 
     Example: adderclaw skills validate ./skills/workspace-inventory
     """
-    found = _at(path)
-    bad = [skill for skill in found if skill.diagnosis]
+    skills = _skills_at(path)
+    bad = [skill for skill in skills if skill.diagnosis]
     if output_format == "json":
-        print_json({"valid": not bad, "skills": [parts.skill(skill) for skill in found]})
+        print_json({"valid": not bad, "skills": [parts.skill(skill) for skill in skills]})
     else:
-        for skill in found:
+        for skill in skills:
             print(f"{'invalid' if skill.diagnosis else 'valid'}: {_plain(skill.folder)}")
             for text in skill.diagnosis:
                 print(f"    {text}")
             for text in skill.repairs:
                 print(f"    repaired: {text}")
-            for text in _outward(skill):
+            for text in _skill_json(skill):
                 print(f"    blocked: {text} lies outside of the skill's folder")
     if bad:
         raise typer.Exit(EXIT_CODES["error"])
@@ -114,7 +114,7 @@ def validate_skill(
 # ------------------------------------------------------------------ finding
 
 
-def _loaded(skills_dir: str | None, config: str | None, workspace: str | None) -> Catalogue:
+def _load_catalogue(skills_dir: str | None, config: str | None, workspace: str | None) -> Catalogue:
     if skills_dir is not None and not os.path.isdir(os.path.expanduser(skills_dir)):
         raise UsageError(f"--skills-dir: {skills_dir!r} is not a folder")
     overrides: Json = {"skills": {"dir": os.path.abspath(os.path.expanduser(skills_dir))}} if skills_dir else {}
@@ -123,17 +123,17 @@ def _loaded(skills_dir: str | None, config: str | None, workspace: str | None) -
     return catalogue.load_skills(located(runtime))
 
 
-def _named(found: Catalogue, name: str) -> Skill:
-    skill = found.find(name) or next((one for one in found.invalid if one.name == name), None)
+def _require_skill(known: Catalogue, name: str) -> Skill:
+    skill = known.find(name) or next((candidate for candidate in known.invalid if candidate.name == name), None)
     if skill is None:
         from adderclaw.core.decode import unknown_key_hint
 
-        hint = unknown_key_hint(name, [one.name for one in (*found.skills, *found.invalid)])
+        hint = unknown_key_hint(name, [candidate.name for candidate in (*known.skills, *known.invalid)])
         raise UsageError(f"there is no skill {name[:100]!r}{hint}; `adderclaw skills list` shows all")
     return skill
 
 
-def _at(path: str) -> list[Skill]:
+def _skills_at(path: str) -> list[Skill]:
     """The skill at a path, or those in a folder of skills."""
     whole = followed(os.path.expanduser(path))
     if os.path.basename(whole) in catalogue.NAMES and os.path.isfile(whole):
@@ -142,8 +142,8 @@ def _at(path: str) -> list[Skill]:
         raise UsageError(f"{path!r} is neither a skill's folder nor its SKILL.md")
     if any(os.path.lexists(os.path.join(whole, name)) for name in catalogue.NAMES):
         return [catalogue.inspect_skill(whole)]
-    found = catalogue.load_skills([catalogue.SkillFolder(whole, "project", whole)])
-    several = sorted((*found.skills, *found.invalid), key=lambda skill: skill.folder)
+    loaded = catalogue.load_skills([catalogue.SkillFolder(whole, "project", whole)])
+    several = sorted((*loaded.skills, *loaded.invalid), key=lambda skill: skill.folder)
     return several or [catalogue.inspect_skill(whole)]
 
 
@@ -151,15 +151,18 @@ def _at(path: str) -> list[Skill]:
 
 
 def _files(skill: Skill) -> Json:
-    found = scripts.list_scripts(skill.folder) if skill.usable else []
+    skill_scripts = scripts.list_scripts(skill.folder) if skill.usable else []
     return {
         "references_index": [_plain(way) for way in skill.references_index],
-        "scripts": [{"path": one.way, "interpreter": one.interpreter, "summary": one.summary} for one in found],
-        "outside": list(_outward(skill)),
+        "scripts": [
+            {"path": script.way, "interpreter": script.interpreter, "summary": script.summary}
+            for script in skill_scripts
+        ],
+        "outside": list(_skill_json(skill)),
     }
 
 
-def _outward(skill: Skill) -> tuple[str, ...]:
+def _skill_json(skill: Skill) -> tuple[str, ...]:
     try:
         return scripts.outside_scripts(Disclosure(skill, max_bytes=0, max_tokens=0).body())
     except PathRefused:
@@ -172,9 +175,9 @@ def _sections(skill: Skill) -> list[Json]:
     except PathRefused:
         return []
     return [
-        {"level": one.level, "title": _plain(one.title), "characters": len(one.own)}
-        for one in sections(body)
-        if one.level
+        {"level": section.level, "title": _plain(section.title), "characters": len(section.own)}
+        for section in sections(body)
+        if section.level
     ]
 
 
@@ -187,14 +190,14 @@ def _print(skill: Skill, shown: Json) -> None:
     for name in ("tags", "keywords", "allowed_tools", "references_index", "diagnosis", "repairs", "outside"):
         if shown[name]:
             print(f"{name.replace('_', ' ')}: {', '.join(shown[name])}")
-    for one in shown["scripts"]:
-        print(f"script {_plain(one['path'])} ({one['interpreter']}): {one['summary']}")
+    for row in shown["scripts"]:
+        print(f"script {_plain(row['path'])} ({row['interpreter']}): {row['summary']}")
     if "frontmatter" in shown:
         print("frontmatter:")
         for key, value in skill.fields.items():
             print(f"    {_plain(f'{key}: {value}')}")
-    for one in shown.get("sections", ()):
-        print(f"{'#' * one['level']} {one['title']} ({one['characters']:,} characters)")
+    for row in shown.get("sections", ()):
+        print(f"{'#' * row['level']} {row['title']} ({row['characters']:,} characters)")
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`adderclaw sop`: procedures of steps in a SOP.toml, run, stopped at their approvals, answered and gone on with."""
+"""`adderclaw sop`: runs procedures made of steps (SOP.toml), which stop at approvals and can be resumed."""
 
 import sys
 from typing import Annotated, NamedTuple
@@ -28,9 +28,9 @@ from adderclaw.terminal.commands.common import (
     StreamOutput,
     WorkspaceDir,
     group,
-    said,
+    print_result,
 )
-from adderclaw.terminal.commands.plain import StreamFormat, chooser, limits, print_json
+from adderclaw.terminal.commands.plain import key_chooser
 from adderclaw.terminal.commands.run import (
     DebugLlm,
     Detached,
@@ -39,27 +39,31 @@ from adderclaw.terminal.commands.run import (
     RunModel,
     RunProfile,
     WaitForQuota,
-    execute,
+    execute_driver,
     hand_over,
-    inputs_given,
-    show_again,
+    parse_inputs,
+    print_completed,
 )
+from adderclaw.terminal.limit_options import limits
+from adderclaw.terminal.output import StreamFormat, print_json
 
-app = group("Procedures of steps: list, validate, run, show, resume and approve SOPs.")
+app = group("List, validate, run, show, resume and approve SOPs: procedures made of steps.")
 
-SopName = Annotated[str, typer.Argument(metavar="SOP", help="Its name, as `sop list` has it, or the path of its file.")]
-RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="The id of a run, or the beginning of it.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the steps; run nothing.")]
-Comment = Annotated[str, typer.Option("--comment", metavar="TEXT", help="A word to go with the answer.")]
+SopName = Annotated[
+    str, typer.Argument(metavar="SOP", help="Its name, as `sop list` shows it, or the path of its file.")
+]
+RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="The id of a run or a prefix of it.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the steps without running them.")]
+Comment = Annotated[str, typer.Option("--comment", metavar="TEXT", help="A comment with the answer.")]
 
 
 @app.command("list")
 def list_sops(workspace: WorkspaceDir = None, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """List the SOPs of the workspace and your own, with what is wrong with them.
+    """List the SOPs of the workspace and your own, with their problems.
 
     Example: adderclaw sop list
     """
-    rows = sops.listed(_looking(config, workspace))
+    rows = sops.listed(_read_options(config, workspace))
     if output_format == "json":
         print_json(rows)
         return
@@ -69,31 +73,31 @@ def list_sops(workspace: WorkspaceDir = None, config: ConfigFile = None, output_
         about = f"  {row['description']}" if row["description"] else ""
         print(visible(f"{row['name']:<20}  {row['scope']:<9}  {what}{hidden}{about}", keep_newlines=False))
     if not rows:
-        folders = " or ".join(folder.text for _, folder in find.sop_folders(_looking(config, workspace)).folders)
-        print(visible(f"no SOPs: write one as NAME/SOP.toml in {folders}"))
+        folders = " or ".join(folder.text for _, folder in find.sop_folders(_read_options(config, workspace)).folders)
+        print(visible(f"no SOPs. Write one as NAME/SOP.toml in {folders}"))
 
 
 @app.command()
 def validate(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[SOP]…", help="Names or paths; none: all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[SOP]…", help="Names or paths; default: all.")] = None,
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Check SOPs: every problem at once, with its step and line. Exit code 2 where there is one.
+    """Check SOPs and report every problem with its step and line. Exits with 2 if there is one.
 
     Example: adderclaw sop validate daily-check
     """
-    options = _looking(config, workspace)
-    place, known = find.sop_folders(options), tool_check.known_tools(options)
-    found = [find.find(name, place) for name in names] if names else find.list_sops(place)
+    options = _read_options(config, workspace)
+    folders, known = find.sop_folders(options), tool_check.known_tools(options)
+    sop_files = [find.find(name, folders) for name in names] if names else find.list_sops(folders)
     problems: dict[str, list[str]] = {}
-    for one in found:
-        problems[one.file] = []
+    for sop_file in sop_files:
+        problems[sop_file.file] = []
         try:
-            find.load(one, known)
+            find.load(sop_file, known)
         except InvalidSop as error:
-            problems[one.file] = [wrong.format(one.file) for wrong in error.problems]
+            problems[sop_file.file] = [wrong.format(sop_file.file) for wrong in error.problems]
     if output_format == "json":
         rows = [{"file": file, "valid": not wrong, "problems": wrong} for file, wrong in problems.items()]
         print_json(queries.clean(rows))
@@ -112,7 +116,7 @@ def validate(
 @app.command()
 def run(
     sop: SopName,
-    given: InputsGiven = None,
+    input_values: InputsGiven = None,
     files: InputFiles = None,
     dry_run: DryRun = False,
     debug_llm: DebugLlm = None,
@@ -126,50 +130,53 @@ def run(
     detach: Detached = False,
     output_format: StreamOutput = "text",
 ) -> None:
-    """Run a SOP. At an approval it asks, or where nobody is there ends with exit code 5: `sop approve` goes on.
+    """Run a SOP. At an approval it asks; without a terminal it exits with 5, and `sop approve` continues it.
 
     Example: adderclaw sop run daily-check
     """
     allowed = _limits(limit)
     over = overrides(None, None, debug_llm, allowed, wait_for_quota=wait_for_quota)
     options = _options(config, workspace, provider, model, profile, over)
-    inputs = inputs_given(given or [], files or [])
-    made = driver.prepare(options, sop, inputs)
+    inputs = parse_inputs(input_values or [], files or [])
+    task_driver = driver.prepare(options, sop, inputs)
     if dry_run:
         if output_format == "text":
-            print(visible(made.plan_text()))
+            print(visible(task_driver.plan_text()))
         else:
-            print_json(made.plan())
+            print_json(task_driver.plan())
         return
     if detach:
-        said = {"profile": profile, "provider": provider, "model": model, "inputs": inputs, "limits": allowed}
-        hand_over(made, sop, None, {**said, "skills_dir": None}, output_format)
+        settings = {"profile": profile, "provider": provider, "model": model, "inputs": inputs, "limits": allowed}
+        hand_over(task_driver, sop, None, {**settings, "skills_dir": None}, output_format)
         return
-    raise typer.Exit(execute(made, output_format))
+    raise typer.Exit(execute_driver(task_driver, output_format))
 
 
 @app.command()
 def show(
-    what: Annotated[str, typer.Argument(metavar="SOP|RUN_ID", help="A SOP, or a run of one.")],
+    what: Annotated[str, typer.Argument(metavar="SOP|RUN_ID", help="A SOP, or a run of a SOP.")],
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Show the steps of a SOP, or how far a run of it has come and what it waits for.
+    """Show the steps of a SOP, or the progress of a run and what it waits for.
 
     Example: adderclaw sop show daily-check
     """
-    options = _looking(config, workspace)
-    state = _state(options, what)
+    options = _read_options(config, workspace)
+    state = _run_state(options, what)
     if state is not None:
-        said(state, _run_text(state), output_format)
+        print_result(state, _run_text(state), output_format)
         return
-    found = find.find(what, find.sop_folders(options))
-    shown = sops.described(find.load(found, tool_check.known_tools(options)), found)
+    sop_file = find.find(what, find.sop_folders(options))
+    shown = sops.described(find.load(sop_file, tool_check.known_tools(options)), sop_file)
     if output_format == "json":
         print_json(shown)
         return
-    inputs = {one["name"]: one["default"] if not one["required"] else "(required)" for one in shown["inputs"]}
+    inputs = {
+        declared["name"]: declared["default"] if not declared["required"] else "(required)"
+        for declared in shown["inputs"]
+    }
     print(visible(driver.plan_text({**shown, "sop": shown["name"], "inputs": inputs})))
 
 
@@ -183,30 +190,30 @@ def resume(
     limit: LimitsGiven = None,
     output_format: StreamOutput = "text",
 ) -> None:
-    """Go on with a run that did not end: finished steps are not repeated, and what may have run is asked about.
+    """Resume an unfinished run: finished steps are not repeated, and you are asked about steps that may have run.
 
     Example: adderclaw sop resume 20260512-140000-1f2e3d4c
     """
     options = _options(config, None, provider, model, profile, overrides(None, None, None, _limits(limit)))
-    _go_on(options, run_id, output_format)
+    _continue_run(options, run_id, output_format)
 
 
 @app.command()
 def approve(
     run_id: RunId,
-    deny: Annotated[bool, typer.Option("--deny", help="Say no: the run ends denied.")] = False,
+    deny: Annotated[bool, typer.Option("--deny", help="Answer no: the run ends as denied.")] = False,
     comment: Comment = "",
-    plan: Annotated[str, typer.Option("--plan", help="Only if it is the question with this hash.")] = "",
-    no_resume: Annotated[bool, typer.Option("--no-resume", help="Only answer; somebody else goes on.")] = False,
+    plan: Annotated[str, typer.Option("--plan", help="Answer only if the question has this hash.")] = "",
+    no_resume: Annotated[bool, typer.Option("--no-resume", help="Only answer; do not continue the run.")] = False,
     config: ConfigFile = None,
     output_format: StreamOutput = "text",
 ) -> None:
-    """Answer what a run waits for, and go on with it. The answer is signed, as that of `approvals answer` is.
+    """Answer the question of a run and continue the run. The answer is signed, like that of `approvals answer`.
 
     Example: adderclaw sop approve 20260512-140000-1f2e3d4c
     """
     options = _options(config, None, None, None, None, {})
-    path, run = _waits(options, run_id)
+    path, run = _waiting_run(options, run_id)
     for line in run.shown.split("\n"):
         print(f"  | {line}", file=sys.stderr)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
@@ -221,20 +228,20 @@ def approve(
         return
     print(f"adderclaw: {answered.id}: {answered.answer}", file=sys.stderr)
     try:
-        _go_on(options, run.run_id, output_format)
+        _continue_run(options, run.run_id, output_format)
     except SessionInUse:
-        print(f"adderclaw: run {run.run_id} goes on in another process", file=sys.stderr)
+        print(f"adderclaw: run {run.run_id} continues in another process", file=sys.stderr)
 
 
-def _go_on(options: Options, run_id: str, output_format: StreamFormat) -> None:
+def _continue_run(options: Options, run_id: str, output_format: StreamFormat) -> None:
     try:
-        made: Driver = resume_driver(options, run_id)
+        task_driver: Driver = resume_driver(options, run_id)
     except AlreadyCompleted as ended:
-        show_again(ended, output_format)
+        print_completed(ended, output_format)
         return
-    if made.opening.kind != "sop":
-        raise UsageError(f"run {made.opening.again} is none of a SOP: `adderclaw run --resume` goes on with it")
-    raise typer.Exit(execute(made, output_format))
+    if task_driver.opening.kind != "sop":
+        raise UsageError(f"run {task_driver.opening.again} is not a SOP run: resume it with `adderclaw run --resume`")
+    raise typer.Exit(execute_driver(task_driver, output_format))
 
 
 def _options(
@@ -252,25 +259,25 @@ def _options(
         model=model,
         profile=profile,
         headless=True,
-        asks="maybe",  # as for `agent`: the built-in provider answers where no other is chosen
-        choose=chooser(config),
+        asks="maybe",  # like `agent`: the built-in provider answers if no other is configured
+        choose=key_chooser(config),
         overrides=over,
     )
 
 
-def _limits(given: list[str] | None) -> dict[str, float]:
-    found = limits(given)
-    if "rounds" in found:
-        raise UsageError("--limit rounds is for the LOOPs of an Agentfile; a SOP has none")
-    return found
+def _limits(limit_options: list[str] | None) -> dict[str, float]:
+    allowed = limits(limit_options)
+    if "rounds" in allowed:
+        raise UsageError("--limit rounds is only for the LOOPs of an Agentfile; a SOP has no LOOPs")
+    return allowed
 
 
-def _looking(config: str | None, workspace: str | None) -> Options:
+def _read_options(config: str | None, workspace: str | None) -> Options:
     return Options(config_file=config, workspace=workspace)
 
 
-def _state(options: Options, run_id: str) -> SopState | None:
-    """How far a run has come; None where there is no run of that id."""
+def _run_state(options: Options, run_id: str) -> SopState | None:
+    """The progress of a run; None if there is no SOP run with that id."""
     if find.is_path(run_id):
         return None
     path = load(config_file=options.config_file).config.memory.path
@@ -288,11 +295,11 @@ class _Waiting(NamedTuple):
     run_id: str
     question: str
     shown: str
-    """What is answered, whole."""
+    """The whole question."""
 
 
-def _waits(options: Options, run_id: str) -> tuple[str, _Waiting]:
-    """The database, and the question that a run waits with."""
+def _waiting_run(options: Options, run_id: str) -> tuple[str, _Waiting]:
+    """The database, and the question that a run waits for."""
     path = load(config_file=options.config_file).config.memory.path
     store = Store.open(path, read_only=True)
     try:
@@ -303,28 +310,30 @@ def _waits(options: Options, run_id: str) -> tuple[str, _Waiting]:
     if run is None or run.kind != "sop":
         raise UsageError(f"there is no run {run_id!r} of a SOP; `adderclaw runs list` lists them")
     if run.status not in waiting.WAITING or asked is None:
-        raise UsageError(f"run {run.run_id} waits for no answer: it is {run.status}")
+        raise UsageError(f"run {run.run_id} does not wait for an answer: it is {run.status}")
     if asked.answer is not None:
-        raise UsageError(f"{asked.id} is answered already: {asked.answer}; `adderclaw sop resume {run.run_id}` goes on")
+        raise UsageError(
+            f"{asked.id} is answered already: {asked.answer}. Continue with `adderclaw sop resume {run.run_id}`"
+        )
     seen = whole(asked)
     return path, _Waiting(run.run_id, asked.id, f"{seen.reason}\n{seen.text}")
 
 
 def _run_text(state: SopState) -> str:
-    """A run for a person: a line for each step, and what it waits for."""
+    """A run as text: a line for each step, and what it waits for."""
     rows = [f"run {state['run_id']} of the SOP {state['sop']}: {state['status']}"]
     if state["reason"]:
         rows.append(f"  {state['reason']}")
     rows += [f"  input {name} = {value}" for name, value in state["inputs"].items()]
     for number, step in enumerate(state["steps"], 1):
         what = f"{step['kind']} {step['tool']}" if step.get("tool") else step["kind"]
-        said = (step.get("error") or step.get("output") or "").strip().splitlines()
-        more = f": {said[0][:200]}" + (" …" if len(said) > 1 else "") if said else ""
+        output = (step.get("error") or step.get("output") or "").strip().splitlines()
+        more = f": {output[0][:200]}" + (" …" if len(output) > 1 else "") if output else ""
         rows.append(f"  {number}. {step['id']:<16} {what:<20} {step['status']}{more}")
     if (asked := state["question"]) is not None:
         answered = f" (answered: {asked['answer']})" if asked["answer"] else ""
         rows += ["", f"{asked['id']}{answered}: {asked['reason']}"]
         rows += [f"  | {line}" for line in asked["shown"].split("\n")]
-        approve = f"`adderclaw sop approve {state['run_id']}` says yes and goes on; with --deny it says no"
-        rows.append(f"`adderclaw sop resume {state['run_id']}` goes on with it" if asked["answer"] else approve)
+        approve = f"`adderclaw sop approve {state['run_id']}` answers yes and continues; --deny answers no"
+        rows.append(f"continue with `adderclaw sop resume {state['run_id']}`" if asked["answer"] else approve)
     return "\n".join(rows)

@@ -1,4 +1,4 @@
-"""`adderclaw spec`: the scenarios that a specification is worked through by."""
+"""`adderclaw spec`: the scenarios of a specification."""
 
 import os
 from typing import Annotated
@@ -20,69 +20,72 @@ from adderclaw.terminal.commands.common import (
     WorkspaceDir,
     group,
 )
-from adderclaw.terminal.commands.plain import chooser, limits, print_json
+from adderclaw.terminal.commands.plain import key_chooser
+from adderclaw.terminal.limit_options import limits
+from adderclaw.terminal.output import print_json
 
-app = group("The scenarios of a specification: bring in feature files, show, verify, block, deprecate.")
+app = group("Manage the scenarios of a specification: sync feature files, show, verify, block, deprecate.")
 
 ScenarioId = Annotated[str, typer.Argument(metavar="SCENARIO_ID", help="As `spec status` shows it.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; whoever reads the status sees it.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown in the status.")]
 
 
 @app.command()
 def sync(workspace: WorkspaceDir = None, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Bring the scenarios of features/*.feature into the status; none is ever removed.
+    """Add the scenarios of features/*.feature to the status; none is ever removed.
 
     Example: adderclaw spec sync
     """
-    made = features.sync(_project(workspace, config))
+    result = features.sync(_project(workspace, config))
     if output_format == "json":
-        print_json(made.as_json())
+        print_json(result.as_json())
         return
-    names = {one.id: one.name for one in made.status.scenarios}
+    names = {scenario.id: scenario.name for scenario in result.status.scenarios}
     for word, ids in (
-        ("added", made.added),
-        ("changed, to pass again", made.changed),
-        ("deprecated", made.deprecated),
-        ("in no feature file", made.undescribed),
+        ("added", result.added),
+        ("changed, must pass again", result.changed),
+        ("deprecated", result.deprecated),
+        ("in no feature file", result.undescribed),
     ):
         for id in ids:
             print(visible(f"{word}: {id} {names[id]}", keep_newlines=False))
-    print(f"{made.status.passed} of {made.status.total} scenarios have passed")
+    print(f"{result.status.passed} of {result.status.total} scenarios have passed")
 
 
 @app.command("status")
 def show(workspace: WorkspaceDir = None, config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Show each scenario with what is known of it.
+    """Show each scenario and its state.
 
     Example: adderclaw spec status
     """
-    loaded, project, now = _known(workspace, config)
-    outdated = {one.id for one in _outdated(loaded, project, now)}
+    loaded, project, now = _load_status(workspace, config)
+    outdated = {scenario.id for scenario in _outdated(loaded, project, now)}
     if output_format == "json":
         rows: list[Json] = [
             {
-                **one.as_json(),
-                **now.mark(one).as_json(),
-                "state": _state(now, one),
-                **({"verified": one.id not in outdated} if one.passed else {}),
+                **scenario.as_json(),
+                **now.mark(scenario).as_json(),
+                "state": _state(now, scenario),
+                **({"verified": scenario.id not in outdated} if scenario.passed else {}),
             }
-            for one in now.scenarios
+            for scenario in now.scenarios
         ]
         print_json({"scenarios": rows, "scenarios_passed": now.passed, "scenarios_total": now.total})
         return
-    for one in now.scenarios:
-        mark = now.mark(one)
-        why = mark.deprecated or (mark.blocked if not one.passed else "")
-        if one.id in outdated:
+    for scenario in now.scenarios:
+        mark = now.mark(scenario)
+        why = mark.deprecated or (mark.blocked if not scenario.passed else "")
+        if scenario.id in outdated:
             why = "the project has changed since it was verified" if mark.tree else "it has not been verified"
-        print(visible(f"{_state(now, one):<10}  {one.id}  {one.name} ({one.feature}){f': {why}' if why else ''}"))
+        reason = f": {why}" if why else ""
+        print(visible(f"{_state(now, scenario):<10}  {scenario.id}  {scenario.name} ({scenario.feature}){reason}"))
     print(f"{now.passed} of {now.total} scenarios have passed")
 
 
 @app.command()
 def verify(
     everything: Annotated[
-        bool, typer.Option("--all", help="Every scenario that has passed, whether the project has changed or not.")
+        bool, typer.Option("--all", help="Verify every passed scenario, even if the project has not changed.")
     ] = False,
     provider: ProviderName = None,
     model: ModelName = None,
@@ -91,22 +94,22 @@ def verify(
     limit: LimitsGiven = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Verify again, in one separate session, the scenarios that passed before the project last changed. If nothing has
-    changed, no model is asked.
+    """Verify again, in a separate session, the scenarios that passed before the project last changed. If nothing
+    changed, no model is called.
 
-    A scenario that no longer passes is open again, and the exit code is 1. `adderclaw run` works on it.
+    A scenario that no longer passes is open again, and the exit code is 1. `adderclaw run` then works on it.
 
     Example: adderclaw spec verify
     """
     from adderclaw.config.legacy.options import Options, overrides
     from adderclaw.flows.spec.driver import prepare
-    from adderclaw.terminal.commands.run import execute
+    from adderclaw.terminal.commands.run import execute_driver
 
-    loaded, project, now = _known(workspace, config)
-    passed = [one for one in now.wanted if one.passed]
+    loaded, project, now = _load_status(workspace, config)
+    passed = [scenario for scenario in now.wanted if scenario.passed]
     if not passed or (not everything and not _outdated(loaded, project, now)):
         count = len(passed)
-        line = f"{count} of {count} passed scenarios were verified on the project as it is: nothing to do"
+        line = f"{count} of {count} passed scenarios are already verified on the current project: nothing to do"
         line = line if passed else "no scenario has passed yet: nothing to verify"
         counts: Json = {"verified": 0, "scenarios_passed": now.passed, "scenarios_total": now.total, "checks": []}
         if output_format == "json":
@@ -121,52 +124,54 @@ def verify(
         model=model,
         headless=True,
         asks="must",
-        choose=chooser(config),
+        choose=key_chooser(config),
         here=True,
         overrides=overrides(None, None, None, limits(limit)),
     )
-    raise typer.Exit(execute(prepare(options, None, None, "all" if everything else "changed"), output_format))
+    raise typer.Exit(execute_driver(prepare(options, None, None, "all" if everything else "changed"), output_format))
 
 
 @app.command()
 def block(scenario: ScenarioId, reason: Reason, workspace: WorkspaceDir = None, config: ConfigFile = None) -> None:
-    """Say that a scenario cannot be done for now; runs leave it alone, and do not call the work completed.
+    """Mark a scenario as blocked: runs skip it, and do not report the work as completed.
 
     Example: adderclaw spec block SC-F001 --reason "waits for the key of the mail server"
     """
-    _set(status.block(_project(workspace, config), scenario, _given(reason)), scenario)
+    _set_mark(status.block(_project(workspace, config), scenario, _require_scenario(reason)), scenario)
 
 
 @app.command()
 def unblock(scenario: ScenarioId, workspace: WorkspaceDir = None, config: ConfigFile = None) -> None:
-    """Let a blocked scenario be worked on again.
+    """Unblock a scenario, so that runs work on it again.
 
     Example: adderclaw spec unblock SC-F001
     """
-    _set(status.block(_project(workspace, config), scenario, ""), scenario)
+    _set_mark(status.block(_project(workspace, config), scenario, ""), scenario)
 
 
 @app.command()
 def deprecate(
     scenario: ScenarioId,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why it is no longer wanted.")] = "",
-    undo: Annotated[bool, typer.Option("--undo", help="It is wanted again.")] = False,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why it is no longer needed.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="The scenario is needed again.")] = False,
     workspace: WorkspaceDir = None,
     config: ConfigFile = None,
 ) -> None:
-    """Say that a scenario is no longer wanted; it stays in the status.
+    """Mark a scenario as no longer needed; it stays in the status.
 
     Example: adderclaw spec deprecate SC-F001 --reason "logins come from the company's own server"
     """
-    _set(status.deprecate(_project(workspace, config), scenario, "" if undo else _given(reason)), scenario)
+    _set_mark(
+        status.deprecate(_project(workspace, config), scenario, "" if undo else _require_scenario(reason)), scenario
+    )
 
 
 def _project(workspace: str | None, config: str | None) -> str:
     return os.path.realpath(load(config_file=config, workspace=workspace, here=True).workspace)
 
 
-def _known(workspace: str | None, config: str | None) -> tuple[Loaded, str, Status]:
-    """The project with its scenarios. Raises UsageError where it has none."""
+def _load_status(workspace: str | None, config: str | None) -> tuple[Loaded, str, Status]:
+    """The project with its scenarios. Raises UsageError if it has none."""
     loaded = load(config_file=config, workspace=workspace, here=True)
     project = os.path.realpath(loaded.workspace)
     if (now := status.read(project)) is None:
@@ -177,20 +182,22 @@ def _known(workspace: str | None, config: str | None) -> tuple[Loaded, str, Stat
 def _outdated(loaded: Loaded, project: str, now: Status) -> tuple[Scenario, ...]:
     from adderclaw.flows.spec import tree
 
-    return now.outdated(tree.digest_of(project, loaded.config)) if any(one.passed for one in now.wanted) else ()
+    return (
+        now.outdated(tree.digest_of(project, loaded.config)) if any(scenario.passed for scenario in now.wanted) else ()
+    )
 
 
-def _given(reason: str) -> str:
+def _require_scenario(reason: str) -> str:
     if not reason.strip():
-        raise UsageError('say why, with --reason "…"')
+        raise UsageError('give a reason with --reason "…"')
     return reason
 
 
-def _set(now: Status, scenario: str) -> None:
-    one = next(one for one in now.scenarios if one.id == scenario)
-    print(visible(f"{_state(now, one)}: {one.id} {one.name}", keep_newlines=False))
+def _set_mark(now: Status, scenario: str) -> None:
+    chosen = next(chosen for chosen in now.scenarios if chosen.id == scenario)
+    print(visible(f"{_state(now, chosen)}: {chosen.id} {chosen.name}", keep_newlines=False))
 
 
-def _state(now: Status, one: Scenario) -> str:
-    mark = now.mark(one)
-    return "deprecated" if mark.deprecated else "passed" if one.passed else "blocked" if mark.blocked else "left"
+def _state(now: Status, scenario: Scenario) -> str:
+    mark = now.mark(scenario)
+    return "deprecated" if mark.deprecated else "passed" if scenario.passed else "blocked" if mark.blocked else "left"

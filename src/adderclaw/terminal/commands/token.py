@@ -1,4 +1,4 @@
-"""`adderclaw token`: who may come to the server, and what each may do."""
+"""`adderclaw token`: the clients of the server and what each may do."""
 
 import os
 import re
@@ -19,10 +19,10 @@ from adderclaw.storage import Store, clients
 from adderclaw.storage.clients import ClientRow
 from adderclaw.storage.ledger.log_files import read_or_create_key
 from adderclaw.storage.text import plain
-from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, said
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, print_result
+from adderclaw.terminal.output import print_json
 
-app = group("Make, list and revoke the tokens of the server's clients.")
+app = group("Create, list and revoke access tokens for clients of the server.")
 
 UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 NAME = re.compile(r"[\w .@+-]{1,64}")
@@ -30,59 +30,59 @@ NAME = re.compile(r"[\w .@+-]{1,64}")
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who uses it: rows and receipts name it so.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The client's name, as shown in rows and receipts.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", help=f"What it may do, again for each: {', '.join(SCOPES)}; by default read."),
+        typer.Option("--scope", help=f"What it may do, repeatable: {', '.join(SCOPES)}; default: read."),
     ] = None,
     folder: Annotated[
         list[str] | None,
         typer.Option(
-            "--folder", metavar="DIR", help="Only what happens in this folder, and all of it; again for each."
+            "--folder", metavar="DIR", help="Restrict it to this folder, with full access to that folder; repeatable."
         ),
     ] = None,
     expires: Annotated[
-        str, typer.Option("--expires", metavar="TIME", help="When it ends: 30m, 8h, 90d, 2w, or never.")
+        str, typer.Option("--expires", metavar="TIME", help="When it expires: 30m, 8h, 90d, 2w, or never.")
     ] = "90d",
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Make a token for a client of `adderclaw serve`. It is shown once, and kept nowhere.
+    """Create a token for a client of `adderclaw serve`. It is shown once and not stored.
 
     Example: adderclaw token create laptop --scope read --scope operate
     """
     if not NAME.fullmatch(name) or name != name.strip():
-        raise UsageError(f"{name!r} is no name for a client: up to 64 letters, digits, spaces and .@+-_")
-    store, key = _opened(config)
+        raise UsageError(f"{name!r} is not a valid client name: use up to 64 letters, digits, spaces and .@+-_")
+    store, key = _open_store(config)
     try:
         if any(row.name == name and row.state(time.time()) == "valid" for row in clients.listing(store)):
-            raise UsageError(f"there is a client {name!r} already: choose another name, or revoke that one first")
-        made = clients.create(
+            raise UsageError(f"a client {name!r} already exists: choose another name, or revoke that one first")
+        client = clients.create(
             store,
             key,
             name=name,
             scopes=_scopes(scope or ["read"]),
-            folders=[_folder(one) for one in folder or ()],
+            folders=[_folder(path) for path in folder or ()],
             now=time.time(),
             seconds=_seconds(expires),
         )
     finally:
         store.close()
     if output_format == "json":
-        print_json({**_as_json(made.row), "token": made.token})
+        print_json({**_as_json(client.row), "token": client.token})
         return
-    print(_line(made.row))
-    print(f"token: {made.token}")
-    print("It is shown this once. Send it as `Authorization: Bearer TOKEN`, or log in with it in the browser.")
+    print(_line(client.row))
+    print(f"token: {client.token}")
+    print("It is shown only once. Send it as `Authorization: Bearer TOKEN`, or log in with it in the browser.")
 
 
 @app.command("list")
 def list_tokens(
-    everything: Annotated[bool, typer.Option("--all", help="Those that expired or were revoked, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include expired and revoked tokens.")] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List the clients, with what each may do; never a token.
+    """List the clients and what each may do; tokens are never shown.
 
     Example: adderclaw token list
     """
@@ -105,38 +105,38 @@ def list_tokens(
 
 @app.command()
 def revoke(
-    id: Annotated[str, typer.Argument(metavar="ID", help="A client's id, the beginning of it, or its name.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="A client's id, a prefix of it, or its name.")],
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Revoke a token: it counts no more from the next request on, nor do the logins that it was used for.
+    """Revoke a token. From the next request on, neither it nor logins made with it are accepted.
 
     Example: adderclaw token revoke laptop
     """
-    store, _ = _opened(config)
+    store, _ = _open_store(config)
     try:
         row = clients.revoke(store, id, time.time())
     finally:
         store.close()
-    said(_as_json(row), visible(f"{row.id} {row.name}: revoked", keep_newlines=False), output_format)
+    print_result(_as_json(row), visible(f"{row.id} {row.name}: revoked", keep_newlines=False), output_format)
 
 
-def _opened(config: str | None) -> tuple[Store, bytes]:
+def _open_store(config: str | None) -> tuple[Store, bytes]:
     return Store.open(questions.store_path(config)), read_or_create_key(os.path.join(home(), home_names.RECEIPT_KEY))
 
 
-def _scopes(given: list[str]) -> list[str]:
-    words = [word for one in given for word in one.split(",")]
+def _scopes(options: list[str]) -> list[str]:
+    words = [word for option in options for word in option.split(",")]
     if unknown := [word for word in words if word not in SCOPES]:
-        raise UsageError(f"--scope {unknown[0]!r}: there is {', '.join(SCOPES)}")
+        raise UsageError(f"--scope {unknown[0]!r}: must be one of {', '.join(SCOPES)}")
     return words
 
 
 def _folder(path: str) -> str:
-    """Refuse a folder that a token cannot be restricted to."""
+    """Refuses a folder that a token cannot be restricted to."""
     folder = followed(os.path.abspath(os.path.expanduser(path)))
     if not os.path.isdir(folder):
-        raise UsageError(f"--folder {path!r} is no folder")
+        raise UsageError(f"--folder {path!r} is not a folder")
     if plain(folder) != folder:
         raise UsageError(f"--folder {path!r}: its name is not UTF-8, so no token can be restricted to it: rename it")
     if beneath(folder, followed(home())):
@@ -154,8 +154,8 @@ def _seconds(text: str) -> float | None:
 
 
 def _as_json(row: ClientRow) -> Json:
-    made: Json = {name: value for name, value in row._asdict().items() if name not in ("mac", "parent")}
-    return made | {"scopes": list(row.scopes), "folders": list(row.folders), "state": row.state(time.time())}
+    fields: Json = {name: value for name, value in row._asdict().items() if name not in ("mac", "parent")}
+    return fields | {"scopes": list(row.scopes), "folders": list(row.folders), "state": row.state(time.time())}
 
 
 def _line(row: ClientRow) -> str:

@@ -1,4 +1,4 @@
-"""`adderclaw tool`: list, run and explain tools; and `--eval`, one tool by hand."""
+"""`adderclaw tool`: lists, runs and explains tools; also `--eval`, which runs one tool by hand."""
 
 import asyncio
 import json
@@ -23,8 +23,8 @@ from adderclaw.core.types import ToolCall
 from adderclaw.policy.case import Decision
 from adderclaw.storage import Store, runs, transcript
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, Profile, WorkspaceDir, group, json_object
-from adderclaw.terminal.commands.plain import print_json
-from adderclaw.terminal.operators import OwnHand, Terminal
+from adderclaw.terminal.operators import OperatorAtWork, Terminal
+from adderclaw.terminal.output import print_json
 from adderclaw.tools import find_tool, resolve_arguments
 
 app = group("List, run and explain tools.")
@@ -36,7 +36,7 @@ Arguments = Annotated[str, typer.Option("--json", metavar="ARGS", help="The tool
 def list_tools(
     config: ConfigFile = None,
     workspace: WorkspaceDir = None,
-    schema: Annotated[bool, typer.Option("--schema", help="With each tool's JSON Schema.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Include each tool's JSON Schema.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
     """List the tools that the model may call.
@@ -63,12 +63,12 @@ def run_tool(
     profile: Profile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Run one tool by your own hand: what the gate would ask about counts as approved, what it denies stays denied.
+    """Run one tool by hand: calls the gate would ask about count as approved, calls it denies stay denied.
 
     Example: adderclaw tool run file_list --json '{"path": "."}'
     """
     options = Options(config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True)
-    raise typer.Exit(_by_hand(options, name, json_object(arguments, "--json"), output_format))
+    raise typer.Exit(_call_by_hand(options, name, json_object(arguments, "--json"), output_format))
 
 
 @app.command()
@@ -76,17 +76,17 @@ def explain(
     name: Annotated[str | None, typer.Argument(help="A tool's name or alias.")] = None,
     arguments: Arguments = "{}",
     batch: Annotated[
-        bool, typer.Option("--batch", help='Read {"tool", "input"} lines from stdin, write one object a line.')
+        bool, typer.Option("--batch", help='Read {"tool", "input"} lines from stdin; write one object per line.')
     ] = False,
     hooks: Annotated[
-        bool, typer.Option("--hooks", help="Run the PreToolUse hooks, too, and count what they say.")
+        bool, typer.Option("--hooks", help="Also run the PreToolUse hooks and apply their decisions.")
     ] = False,
     config: ConfigFile = None,
     workspace: WorkspaceDir = None,
     profile: Profile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Say what the gate would decide on a call, and why; nothing runs, save hooks if you ask for them.
+    """Explain what the gate would decide on a call. Nothing runs, except hooks with --hooks.
 
     Example: adderclaw tool explain Bash --json '{"command": "rm -rf /"}'
     """
@@ -95,11 +95,11 @@ def explain(
         _explain_batch(here)
         return
     if name is None:
-        raise UsageError("tool explain: name a tool, or give --batch and lines on stdin")
-    given = json_object(arguments, "--json")
-    verdict: Mapping[str, Any] = judging.in_scene(here, name, given)
+        raise UsageError("tool explain: name a tool, or use --batch with lines on stdin")
+    tool_input = json_object(arguments, "--json")
+    verdict: Mapping[str, Any] = judging.in_scene(here, name, tool_input)
     if hooks:
-        verdict = asyncio.run(_explained_with_hooks(config, workspace, profile, name, given))
+        verdict = asyncio.run(_explained_with_hooks(config, workspace, profile, name, tool_input))
     if output_format == "json":
         print_json(verdict)
     else:
@@ -107,22 +107,22 @@ def explain(
 
 
 def evaluate_one(text: str, conversation: str | None = None) -> int:
-    """`--eval`: one tool, named by the operator, who may also read outside the workspace.
+    """Runs `--eval`: one tool, called by the operator, who may also read outside the workspace.
 
-    It is a call of the conversation that is named, whose phase applies; else of the last one of `--eval` here.
+    The call belongs to the named conversation, whose phase applies; otherwise to the last `--eval` conversation here.
     """
     name, arguments = _tool_and_input(json_object(text, "--eval"), "--eval")
     options = Options(log_level="warning", free_reads=True, here=True)
     with ExitStack() as stack:
         if conversation is not None:
             again = Resume(conversation, go_on=False)
-            run = stack.enter_context(open_run(start(options), OwnHand(), kind="tool", again=again))
+            run = stack.enter_context(open_run(start(options), OperatorAtWork(), kind="tool", again=again))
         else:
-            run = _continued(stack, options)
+            run = _continued_run(stack, options)
         return asyncio.run(_one_call(run, name, arguments, "text"))
 
 
-def _continued(stack: ExitStack, options: Options) -> Run:
+def _continued_run(stack: ExitStack, options: Options) -> Run:
     """What is evaluated in one workspace is one session, so that its last entry is the last; two at once are two."""
     runtime = start(options)
     path, last = runtime.config.memory.path, None
@@ -133,16 +133,16 @@ def _continued(stack: ExitStack, options: Options) -> Run:
     if last is not None:
         with suppress(SessionInUse):
             again = Resume(last, go_on=False)
-            return stack.enter_context(open_run(runtime, OwnHand(), kind="tool", again=again))
+            return stack.enter_context(open_run(runtime, OperatorAtWork(), kind="tool", again=again))
         runtime = start(options)
-    return stack.enter_context(open_run(runtime, OwnHand(), kind="tool"))
+    return stack.enter_context(open_run(runtime, OperatorAtWork(), kind="tool"))
 
 
 # ------------------------------------------------------------------ by hand
 
 
-def _by_hand(options: Options, name: str, arguments: dict[str, Any], output_format: str) -> int:
-    with open_run(start(options), OwnHand(), kind="tool") as run:
+def _call_by_hand(options: Options, name: str, arguments: dict[str, Any], output_format: str) -> int:
+    with open_run(start(options), OperatorAtWork(), kind="tool") as run:
         return asyncio.run(_one_call(run, name, arguments, output_format))
 
 
@@ -178,17 +178,17 @@ def _print_done(done: list[FinishedCall], result: TurnResult, output_format: str
         print(f"adderclaw: {result.outcome}: {visible(result.reason)}", file=sys.stderr)
 
 
-# ------------------------------------------------------------------ explaining
+# ------------------------------------------------------------------ explain
 
 
 def _scene(config: str | None, workspace: str | None, profile: str | None) -> ToolEnvironment:
-    here = judging.judged_in(_looking(config, workspace, profile), at_terminal=Terminal().at_terminal)
+    here = judging.judged_in(_read_options(config, workspace, profile), at_terminal=Terminal().at_terminal)
     for warning in here.policy.rules.warnings:
         print(f"warning: {visible(warning)}", file=sys.stderr)
     return here
 
 
-def _looking(config: str | None, workspace: str | None, profile: str | None) -> Options:
+def _read_options(config: str | None, workspace: str | None, profile: str | None) -> Options:
     return Options(config_file=config, workspace=workspace, profile=profile, log_level="warning", here=True, looks=True)
 
 
@@ -197,18 +197,18 @@ async def _explained_with_hooks(
 ) -> dict[str, Any]:
     """The same after the PreToolUse hooks, which are really run: what they say counts, what they rewrite is judged."""
     from adderclaw.policy.case import Opinion
-    from adderclaw.terminal.commands.hooks import tried
+    from adderclaw.terminal.commands.hooks import call_hooks
 
-    options = _looking(config, workspace, profile)
+    options = _read_options(config, workspace, profile)
     here = judging.judged_in(options, at_terminal=Terminal().at_terminal)
-    found = find_tool(here.tools, name)
-    if found is None:
+    match = find_tool(here.tools, name)
+    if match is None:
         return dict(judging.in_scene(here, name, arguments))
-    given = resolve_arguments(found[1], arguments)
-    fields = {"tool_name": found[0].name, "tool_input": given, "tool_use_id": "explain"}
-    said, _ = await tried(start_reading(options), "PreToolUse", fields)
-    opinion = Opinion("hook", "deny" if said.blocked else said.verdict, said.reason or said.verdict_reason)
-    call = ToolCall("explain", name, arguments if said.updated_input is None else said.updated_input)
+    tool_input = resolve_arguments(match[1], arguments)
+    fields = {"tool_name": match[0].name, "tool_input": tool_input, "tool_use_id": "explain"}
+    merged, _ = await call_hooks(start_reading(options), "PreToolUse", fields)
+    opinion = Opinion("hook", "deny" if merged.blocked else merged.verdict, merged.reason or merged.verdict_reason)
+    call = ToolCall("explain", name, arguments if merged.updated_input is None else merged.updated_input)
     return {**prepare_and_judge(here, call, opinion).decision.as_json(), "tool": name}
 
 
@@ -218,8 +218,8 @@ def _explain_batch(here: ToolEnvironment) -> None:
         if not line.strip():
             continue
         try:
-            given = json_object(_utf8(line, f"line {number}"), f"line {number}")
-            name, arguments = _tool_and_input(given, f"line {number}")
+            request = json_object(_require_utf8(line, f"line {number}"), f"line {number}")
+            name, arguments = _tool_and_input(request, f"line {number}")
             verdict = judging.in_scene(here, name, arguments)
         except UsageError as error:
             verdict = {**Decision("deny", "high", str(error), "input", ()).as_json()}
@@ -227,7 +227,7 @@ def _explain_batch(here: ToolEnvironment) -> None:
         sys.stdout.flush()
 
 
-def _utf8(line: bytes, where: str) -> str:
+def _require_utf8(line: bytes, where: str) -> str:
     """Whatever the locale says: JSON is UTF-8, with or without the mark that some editors put first."""
     try:
         return line.decode("utf-8-sig")
@@ -235,9 +235,9 @@ def _utf8(line: bytes, where: str) -> str:
         raise UsageError(f"{where}: byte {error.start} is not UTF-8") from error
 
 
-def _tool_and_input(given: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
-    name, arguments = given.get("tool"), given.get("input", {})
-    if not isinstance(name, str) or not isinstance(arguments, dict) or given.keys() - {"tool", "input"}:
+def _tool_and_input(request: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+    name, arguments = request.get("tool"), request.get("input", {})
+    if not isinstance(name, str) or not isinstance(arguments, dict) or request.keys() - {"tool", "input"}:
         raise UsageError(f'{where}: it takes {{"tool": NAME, "input": {{…}}}} and nothing else')
     return name, arguments  # pyright: ignore[reportUnknownVariableType]
 
@@ -247,5 +247,5 @@ def _print_verdict(verdict: Mapping[str, Any]) -> None:
     print(f"{verdict['verdict']}{denial}  (risk {verdict['risk']}, by {verdict['by']})")
     print(f"  {visible(verdict['reason'])}")
     for opinion in verdict["opinions"]:
-        said = opinion["verdict"] or "no opinion"
-        print(f"  {opinion['by']:<20} {said:<10} {visible(opinion['reason'])}")
+        opinion_verdict = opinion["verdict"] or "no opinion"
+        print(f"  {opinion['by']:<20} {opinion_verdict:<10} {visible(opinion['reason'])}")

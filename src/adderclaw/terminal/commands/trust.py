@@ -1,4 +1,4 @@
-"""`adderclaw trust`: let what a project brings count in full, as it is now."""
+"""`adderclaw trust`: trusts a project's configuration as it is now."""
 
 import os
 import sys
@@ -14,22 +14,22 @@ from adderclaw.core.errors import AdderClawError, ConfigError, UsageError
 from adderclaw.core.json_text import canonical
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
-from adderclaw.terminal.commands.common import OutputFormat, say
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.commands.common import OutputFormat, print_line
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def trust(
-    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="The project; default: this one.")] = None,
+    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="The project folder; default: this one.")] = None,
     listing: Annotated[bool, typer.Option("--list", help="List the trusted projects.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Show what would become active; trust nothing.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Trust this project no longer.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Show what would become active without trusting it.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Stop trusting this project.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Trust what a project brings, as it is now: configuration, hooks, MCP servers, plugins, skills, and the scripts
-    that these name. One hash covers all of it: one changed byte, and it is asked again.
+    """Trust a project as it is now: its configuration, hooks, MCP servers, plugins, skills, and the scripts
+    they name. One hash covers all of it; after any change you are asked again.
 
     Example: adderclaw trust --show .
     """
@@ -65,7 +65,7 @@ def _list(*, as_json: bool) -> None:
         return
     for row in rows:
         state = "trusted" if row["current"] else "changed since, so no longer trusted"
-        say(f"{row['project']}  {row.get('sha256')}  {row.get('trusted_at')}  {state}")
+        print_line(f"{row['project']}  {row.get('sha256')}  {row.get('trusted_at')}  {state}")
     if not rows:
         print("no project is trusted")
 
@@ -82,41 +82,43 @@ def _revoke(project: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"project": project, "revoked": revoked})
     else:
-        say(f"{project} {'is no longer trusted' if revoked else 'was not trusted'}")
+        print_line(f"{project} {'is no longer trusted' if revoked else 'was not trusted'}")
 
 
 def _record(project: str, *, only_show: bool, as_json: bool) -> None:
-    found = trusted.survey(project)
+    fingerprint = trusted.survey(project)
     table = trusted.known(home())
-    was = trusted.trusts(table, project, found)
-    begins = _active(project, found)
+    was = trusted.trusts(table, project, fingerprint)
+    begins = _active_parts(project, fingerprint)
     hooks, warnings = _scripts(project)
-    brings = bool(found.files or hooks)
+    brings = bool(fingerprint.files or hooks)
     if brings and not only_show:
-        trusted.record(home(), project, found, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), hooks)
+        trusted.record(home(), project, fingerprint, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), hooks)
     if as_json:
-        said: Json = {"project": project, "trusted": brings and (was or not only_show)}
-        said |= {"sha256": found.sha256, "files": found.files, "hooks": hooks, "active": begins}
-        print_json(Secrets().clean({**said, "changed": trusted.changes(table, project, found), "warnings": warnings}))
+        report: Json = {"project": project, "trusted": brings and (was or not only_show)}
+        report |= {"sha256": fingerprint.sha256, "files": fingerprint.files, "hooks": hooks, "active": begins}
+        print_json(
+            Secrets().clean({**report, "changed": trusted.changes(table, project, fingerprint), "warnings": warnings})
+        )
         return
     if not brings:
-        say(f"{project} brings nothing that executes or loosens: there is nothing to trust")
+        print_line(f"{project} has nothing that runs code or loosens security: there is nothing to trust")
         return
-    for name, sha256 in found.files.items():
-        say(f"{sha256}  {name}")
+    for name, sha256 in fingerprint.files.items():
+        print_line(f"{sha256}  {name}")
     for name, sha256 in hooks.items():
-        if name not in found.files:
-            say(f"{sha256}  {name} (a hook of yours names it)")
-    for change in trusted.changes(table, project, found):
-        say(f"since it was trusted: {change}")
+        if name not in fingerprint.files:
+            print_line(f"{sha256}  {name} (named by one of your hooks)")
+    for change in trusted.changes(table, project, fingerprint):
+        print_line(f"since it was trusted: {change}")
     for row in begins:
-        say(f"active: {row['what']} {row['name']}: {_short(row['value'])}{_before(row['now'])}")
+        print_line(f"active: {row['what']} {row['name']}: {_short_value(row['value'])}{_trusted_before(row['now'])}")
     for warning in warnings:
         print(f"adderclaw: {seen(warning)}", file=sys.stderr)
     if only_show:
-        say(f"{'trusted' if was else 'not trusted'}: {project} ({found.sha256})")
+        print_line(f"{'trusted' if was else 'not trusted'}: {project} ({fingerprint.sha256})")
     else:
-        say(f"trusted: {project} ({found.sha256})")
+        print_line(f"trusted: {project} ({fingerprint.sha256})")
 
 
 def _scripts(project: str) -> tuple[dict[str, str], list[str]]:
@@ -132,12 +134,12 @@ def _scripts(project: str) -> tuple[dict[str, str], list[str]]:
         return {}, []
 
 
-def _active(project: str, found: trusted.Fingerprint) -> list[Json]:
-    """What begins to count; of a configuration that is not valid, what is wrong with it."""
+def _active_parts(project: str, fingerprint: trusted.Fingerprint) -> list[Json]:
+    """What becomes active; for an invalid configuration, its problems."""
     from adderclaw.config.trust.preview import active
 
     try:
-        return active(project, found)
+        return active(project, fingerprint)
     except ConfigError as error:
         return [
             {"what": "problem", "name": problem.file, "value": problem.message, "now": None, "origin": problem.file}
@@ -145,11 +147,11 @@ def _active(project: str, found: trusted.Fingerprint) -> list[Json]:
         ]
 
 
-def _short(value: object) -> str:
-    """On one line, whole: nothing that would run hides behind a cut or the mark of a secret."""
+def _short_value(value: object) -> str:
+    """The whole value on one line: a command that would run must not be shortened or redacted."""
     text = value if isinstance(value, str) else canonical(value)
     return str(seen(text))
 
 
-def _before(value: object) -> str:
-    return f" (until now: {_short(value)})" if value not in (None, [], {}, "") else ""
+def _trusted_before(value: object) -> str:
+    return f" (until now: {_short_value(value)})" if value not in (None, [], {}, "") else ""

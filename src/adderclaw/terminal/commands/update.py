@@ -4,21 +4,21 @@ import typer
 
 from adderclaw.config import installation
 from adderclaw.terminal.commands.common import OutputFormat
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def update(output_format: OutputFormat = "text") -> None:
-    """Say how to bring the next version, for the way that this one was installed. Changes nothing, asks no network.
+    """Show how to update, for the way AdderClaw was installed. Changes nothing and uses no network.
 
     Example: adderclaw update
     """
-    found = installation.found()
+    report = installation.found()
     if output_format == "json":
-        print_json(found)
+        print_json(report)
         return
-    source = f", from {found['source']}" if found["source"] else ""
-    print(f"adderclaw {found['version']}, installed by {found['way']} in {found['where']}{source}")
-    print(f"to update it: {found['update']}")
+    source = f", from {report['source']}" if report["source"] else ""
+    print(f"adderclaw {report['version']}, installed by {report['way']} in {report['where']}{source}")
+    print(f"to update it: {report['update']}")

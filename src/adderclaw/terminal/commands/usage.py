@@ -9,7 +9,7 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.core.types import Json
 from adderclaw.storage.model_calls import UsageSum
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat
-from adderclaw.terminal.commands.plain import print_json
+from adderclaw.terminal.output import print_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def usage(
     by: Annotated[
         Literal["run", "day", "model", "provider", "project", "conversation"],
-        typer.Option("--by", help="What the calls are put together by."),
+        typer.Option("--by", help="How to group the calls."),
     ] = "day",
     since: Annotated[
         str | None,
@@ -27,16 +27,16 @@ def usage(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Show what model calls took: tokens, and US dollars by the known prices. The latest comes first.
+    """Show the tokens and cost of model calls, in US dollars at known prices, the latest first.
 
     Example: adderclaw usage --by model --since 7d
     """
-    found = facts.usage(Options(config_file=config), by, since)
+    report = facts.usage(Options(config_file=config), by, since)
     if output_format == "json":
-        listed = [{by: row["key"], **_counts(row)} for row in found["rows"]]
-        print_json({"by": by, "since": found["since"], "rows": listed, "total": _counts(found["total"])})
+        listed = [{by: row["key"], **_counts(row)} for row in report["rows"]]
+        print_json({"by": by, "since": report["since"], "rows": listed, "total": _counts(report["total"])})
         return
-    _print(by, found["rows"], found["total"])
+    _print(by, report["rows"], report["total"])
 
 
 def _counts(row: UsageSum) -> Json:

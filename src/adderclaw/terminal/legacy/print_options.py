@@ -11,7 +11,7 @@ from adderclaw.config.paths import beneath, followed
 from adderclaw.core.errors import UsageError
 from adderclaw.core.provider_kinds import ANTHROPIC, RELIABLE
 from adderclaw.core.types import Json
-from adderclaw.terminal.commands.plain import limits
+from adderclaw.terminal.limit_options import limits
 from adderclaw.terminal.print_mode import FALLBACK, Reports
 
 if TYPE_CHECKING:

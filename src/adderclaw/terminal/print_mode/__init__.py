@@ -1,4 +1,4 @@
-"""Print mode: a message answered as text or as one result object; as a stream of messages in the modules here."""
+"""Print mode: answers a message as text or as one result object; the modules here do the same as a stream."""
 
 import asyncio
 import sys
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 FALLBACK = "with-fallback"
-"""The entry of providers.models that `--fallback-model` makes."""
+"""The entry of providers.models that `--fallback-model` creates."""
 
 
 class Reports:
@@ -48,33 +48,33 @@ class Reports:
         return [{"option": option, "reason": reason} for option, reason in self.by_option.items()]
 
     def new(self) -> list[Json]:
-        """Those that the client has not been told of yet."""
-        found = self.as_json()[self.sent :]
-        self.sent += len(found)
-        return found
+        """Reports not yet sent to the client."""
+        unsent = self.as_json()[self.sent :]
+        self.sent += len(unsent)
+        return unsent
 
 
 @record
 class PrintOptions:
-    """What flags want of a session once it is open."""
+    """What the flags ask of an open session."""
 
     system: str | None = None
-    """In place of the usual system prompt."""
+    """Replaces the usual system prompt."""
     append: str = ""
-    """After it."""
+    """Text appended to the system prompt."""
     shape: "Shape | None" = None
-    """Of the answer."""
+    """The JSON Schema of the answer."""
     by_name: bool = True
-    """The message may call a skill or a command; what was only piped in does not."""
+    """Whether the message may call a skill or a command; piped input may not."""
     max_turns: int = 0
-    """Replies of the model, where a flag limits them: who is told that they are used up is told of that flag."""
+    """The limit on model replies set by a flag; the message about reaching it names that flag."""
     aloud: bool = False
-    """Warnings are said on stderr, without the rest of the log."""
+    """Whether warnings are printed on stderr, without the rest of the log."""
     reports: Reports = field(default_factory=lambda: Reports(quiet=True))
-    """What was asked for and has no effect."""
+    """Requested options without effect."""
 
     def check_media(self, session: Session, attached: Attached) -> None:
-        """Report pictures and documents that the model cannot take: it is told only that there was one."""
+        """Reports pictures and documents that the model cannot read: it only sees that there was one."""
         if not attached.media:
             return
         from adderclaw.config.model_facts.catalogue import facts_of
@@ -89,7 +89,7 @@ class PrintOptions:
                 self.reports.add(f"{kind} in a message", why)
 
     def check_thinking(self, session: Session) -> None:
-        """Report a choice of which the model is told nothing."""
+        """Reports a thinking setting that the model does not support."""
         if session.thinking.is_unset or session.thinking.is_off:
             return
         from adderclaw.config.model_facts.catalogue import first_answering
@@ -101,58 +101,58 @@ class PrintOptions:
             self.reports.add("--effort, --thinking", f"the model {served.model} has no such setting")
 
     def prompt(self, session: Session) -> None:
-        """Give a session its prompt."""
+        """Sets the prompt of a session."""
         self.check_thinking(session)
         if self.system is not None:
             tools, root = session.environment.offered_tools.values(), session.environment.context.workspace.root
-            told = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
+            instructions = session.secrets.scrub(session.instructions.text) if session.instructions is not None else ""
             notes = memory.context(session.store, root)
-            session.prompt = prompt.compose_prompt(root, notes, tools, system=self.system, instructions=told)
+            session.prompt = prompt.compose_prompt(root, notes, tools, system=self.system, instructions=instructions)
         if self.append:
             session.prompt = prompt.make_prompt(f"{session.prompt.system}\n\n{self.append}", session.prompt.tools)
         if self.shape is not None:
             self.shape.ask(session)
 
     def listen(self, runtime: Runtime) -> None:
-        """Before the run is opened, so that nothing is missed."""
+        """Listens to warnings. Called before the run is opened, so that none is missed."""
         if self.aloud:
             runtime.bus.add_sink("warnings", _warn)
 
 
 def _warn(record: EventRecord) -> None:
-    told = {"warning": "message", "plugin_held": "reason"}.get(record.event_type)
-    if told is not None:
-        print(f"adderclaw: {visible(record.payload[told])}", file=sys.stderr, flush=True)
+    field = {"warning": "message", "plugin_held": "reason"}.get(record.event_type)
+    if field is not None:
+        print(f"adderclaw: {visible(record.payload[field])}", file=sys.stderr, flush=True)
 
 
-async def answered(
-    run: Run, message: str, wanted: PrintOptions, on_delta: OnDelta = ignore_delta, attached: Attached = NO_ATTACHMENTS
+async def run_turn_in_shape(
+    run: Run, message: str, request: PrintOptions, on_delta: OnDelta = ignore_delta, attached: Attached = NO_ATTACHMENTS
 ) -> TurnResult:
-    """One turn, and its answer in the shape that is wanted."""
-    if wanted.by_name and message.lstrip().startswith("/"):
+    """Runs one turn and returns its answer in the requested shape."""
+    if request.by_name and message.lstrip().startswith("/"):
         from adderclaw.agent.conversation.by_name import expanded
 
         message = await expanded(run.session, message.lstrip())
     result = await run_turn(run.session, message, on_delta, attached=attached)
-    if wanted.max_turns and result.ended_by == "rounds":
-        replies = "1 reply" if wanted.max_turns == 1 else f"{wanted.max_turns} replies"
+    if request.max_turns and result.ended_by == "rounds":
+        replies = "1 reply" if request.max_turns == 1 else f"{request.max_turns} replies"
         result = result._replace(reason=f"{replies} of the model and no answer yet: all that --max-turns allows")
-    return result if wanted.shape is None else await wanted.shape.fitted(run.session, result, on_delta)
+    return result if request.shape is None else await request.shape.parse(run.session, result, on_delta)
 
 
-def nobody(waits: float) -> Operator:
-    """Nobody is there to answer; but another process may, where the operator set a time for it."""
+def unattended_operator(waits: float) -> Operator:
+    """The operator of an unattended run: denies, or waits for another process if an approval timeout is set."""
     return NoOperator(waits=waits > 0)
 
 
-def hold(options: Options, again: Resume | None, message: str, wanted: PrintOptions, *, as_json: bool) -> int:
-    """Open a run, answer the message, and end the run; the exit code."""
+def hold(options: Options, again: Resume | None, message: str, request: PrintOptions, *, as_json: bool) -> int:
+    """Opens a run, answers the message and ends the run; returns the exit code."""
     runtime = start_agent(options)
-    wanted.listen(runtime)
-    operator = nobody(runtime.config.security.approval_timeout_seconds)
+    request.listen(runtime)
+    operator = unattended_operator(runtime.config.security.approval_timeout_seconds)
     with open_run(runtime, operator, kind="agent", channel="print", again=again) as run:
-        wanted.prompt(run.session)
-        return asyncio.run(_OneShot(run, message, wanted, as_json=as_json).work())
+        request.prompt(run.session)
+        return asyncio.run(_OneShot(run, message, request, as_json=as_json).work())
 
 
 HOW_TO_ALLOW = (
@@ -161,8 +161,8 @@ HOW_TO_ALLOW = (
 
 
 class _OneShot:
-    def __init__(self, run: Run, message: str, wanted: PrintOptions, *, as_json: bool) -> None:
-        self._run, self._message, self._wanted, self._as_json = run, message, wanted, as_json
+    def __init__(self, run: Run, message: str, request: PrintOptions, *, as_json: bool) -> None:
+        self._run, self._message, self._wanted, self._as_json = run, message, request, as_json
         self._display = ""
         self._lines = None
         self._unasked = False
@@ -184,7 +184,7 @@ class _OneShot:
 
     async def _worked(self) -> TurnResult:
         def work(hear: OnDelta) -> Awaitable[TurnResult]:
-            return until_signal(self._run, answered(self._run, self._message, self._wanted, hear))
+            return until_signal(self._run, run_turn_in_shape(self._run, self._message, self._wanted, hear))
 
         if self._as_json:
             return require_script_finished(self._run, await work(ignore_delta))
@@ -193,7 +193,7 @@ class _OneShot:
 
     def _show(self, report: Report) -> None:
         if self._lines is not None:
-            from adderclaw.terminal.commands.plain import print_json
+            from adderclaw.terminal.output import print_json
 
             print_json(self._lines.result(report.result, report.exit_code))
         elif self._display:

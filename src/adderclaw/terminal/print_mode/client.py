@@ -1,4 +1,4 @@
-"""The program at the other end: the operator who is asked, whose hooks are called, and whose requests are served."""
+"""The client program: it is asked like an operator, its hooks are called, and its requests are served."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from adderclaw.core.tool_traits import ASK_USER
 from adderclaw.core.types import Json
 from adderclaw.storage import transcript
 from adderclaw.terminal.print_mode import PrintOptions, Reports
-from adderclaw.terminal.print_mode.control import Link, Refused
+from adderclaw.terminal.print_mode.control import Link, RequestRefused
 from adderclaw.terminal.print_mode.lines import PROTOCOL
 from adderclaw.terminal.print_mode.no_effect import read_initialize
 from adderclaw.terminal.print_mode.requests import Requests, models_of
@@ -22,46 +22,46 @@ from adderclaw.terminal.print_mode.stream import Stream
 
 
 class Client:
-    """What the client said at the beginning, and what it is asked later."""
+    """The client: what it set in `initialize`, and questions to it."""
 
-    def __init__(self, link: Link, given: Json, begun: Json, reports: Reports) -> None:
-        self._link, self._given, self._begun = link, given, begun
+    def __init__(self, link: Link, flags: Json, begun: Json, reports: Reports) -> None:
+        self._link, self._given, self._begun = link, flags, begun
         self._reports = reports
         self._stream: Stream | None = None
         self.note_prompt: Callable[[str], None] = lambda _uuid: None
         """Called with the uuid of a message before its turn."""
-        self.asks = given.get("permission_prompt_tool") == "stdio" and given.get("permission_prompts") != "none"
-        """It wants to be asked where a person would be."""
+        self.asks = flags.get("permission_prompt_tool") == "stdio" and flags.get("permission_prompts") != "none"
+        """Whether the client answers questions that a person would be asked."""
 
     # ------------------------------------------------------------------ at the beginning
 
     def flags(self) -> Json:
-        """The flags, with what `initialize` says in place of one or beside it."""
-        given, begun = dict(self._given), self._begun
+        """The flags, overridden or extended by the fields of `initialize`."""
+        flags, begun = dict(self._given), self._begun
         read_initialize(begun, self._reports)
         own = {name: {"type": "sdk", "name": name} for name in _names(begun, "sdkMcpServers")}
         if servers := {**_table(begun, "mcpServers"), **own}:
-            given["mcp_config"] = [*given.get("mcp_config", ()), json.dumps({"mcpServers": servers})]
+            flags["mcp_config"] = [*flags.get("mcp_config", ()), json.dumps({"mcpServers": servers})]
         for plugin in _tables(begun, "plugins"):
             name = "plugin_dir_no_mcp" if plugin.get("skipMcpDiscovery") else "plugin_dir"
-            given[name] = [*given.get(name, ()), str(plugin.get("path", ""))]
+            flags[name] = [*flags.get(name, ()), str(plugin.get("path", ""))]
         if settings := _table(begun, "settings"):
-            given["settings"] = json.dumps(settings)
+            flags["settings"] = json.dumps(settings)
         if denied := _names(begun, "disallowedTools"):
-            given["disallowed"] = [*given.get("disallowed", ()), *denied]
+            flags["disallowed"] = [*flags.get("disallowed", ()), *denied]
         for name, config in _table(begun, "sdkMcpServerConfigs").items():
-            _apply_policy(given, name, config)
+            _apply_policy(flags, name, config)
         if begun.get("agents"):
-            given["own_agents"] = _table(begun, "agents")
+            flags["own_agents"] = _table(begun, "agents")
         if begun.get("skills") not in (None, "all"):
-            given["skills"] = tuple(_names(begun, "skills"))
-        return given
+            flags["skills"] = tuple(_names(begun, "skills"))
+        return flags
 
-    def options(self, options: Options, given: Json) -> Options:
-        """With the client's hooks and servers."""
+    def options(self, options: Options, flags: Json) -> Options:
+        """Adds the client's hooks and servers to the options."""
         from adderclaw.terminal.legacy.print_options import mcp_servers
 
-        servers = mcp_servers(given.get("mcp_config", ()))
+        servers = mcp_servers(flags.get("mcp_config", ()))
         own = {name: self._server(name) for name, entry in servers.items() if entry.get("type") == "sdk"}
         hooks = _hooks(self._begun.get("hooks"))
         return replace(options, own_hooks=hooks, call_back=self._call_back, own_servers=own)
@@ -71,21 +71,21 @@ class Client:
 
         return Bridge(self._link, name)
 
-    def wanted(self, wanted: PrintOptions) -> PrintOptions:
-        """With what `initialize` says of the prompt."""
+    def print_options(self, request: PrintOptions) -> PrintOptions:
+        """The print options with the prompt fields of `initialize`."""
         system, append = self._begun.get("systemPrompt"), self._begun.get("appendSystemPrompt")
         if system is not None:
-            wanted = replace(wanted, system=_prompt_of(system))
+            request = replace(request, system=_prompt_of(system))
         if (schema := self._begun.get("jsonSchema")) is not None:
             from adderclaw.terminal.print_mode.structured import Shape
 
-            wanted = replace(wanted, shape=Shape(json.dumps(schema)))
+            request = replace(request, shape=Shape(json.dumps(schema)))
         if append is not None and not isinstance(append, str):
             raise UsageError("initialize: appendSystemPrompt is a text")
-        return wanted if append is None else replace(wanted, append=append)
+        return request if append is None else replace(request, append=append)
 
     def greeting(self, run: Run) -> Json:
-        """What `initialize` is answered."""
+        """The response to `initialize`."""
         from adderclaw.tools.control import definitions
 
         begun, kit = self._begun, run.session.environment.kit
@@ -98,8 +98,12 @@ class Client:
         return {
             "commands": [{"name": name, "description": text, "argumentHint": ""} for name, text in skills],
             "agents": [
-                {"name": one.name, "description": one.description, **({"model": one.model} if one.model else {})}
-                for one in agents.values()
+                {
+                    "name": agent.name,
+                    "description": agent.description,
+                    **({"model": agent.model} if agent.model else {}),
+                }
+                for agent in agents.values()
             ],
             "output_style": "default",
             "available_output_styles": ["default"],
@@ -118,7 +122,7 @@ class Client:
         }
 
     def entitle(self, run: Run) -> None:
-        """Give a new conversation the title of `initialize`."""
+        """Sets the title from `initialize` on a new conversation."""
         title = self._begun.get("title")
         if (
             isinstance(title, str)
@@ -129,7 +133,7 @@ class Client:
                 transcript.set_title(cursor, run.session.conversation_id, title.strip()[:200])
 
     def serve(self, run: Run, stream: Stream) -> None:
-        """Answer its requests from here on."""
+        """Starts serving the client's requests."""
         self._stream = stream
         requests = Requests(run, stream, can_bypass=bool(self._given.get("allow_bypass")))
         self._link.serve(requests.table())
@@ -141,7 +145,7 @@ class Client:
         asked: Json = {"subtype": "hook_callback", "callback_id": id, "input": event}
         try:
             return await self._link.ask({**asked, "tool_use_id": event.get("tool_use_id")})
-        except Refused as error:
+        except RequestRefused as error:
             raise AdderClawError(str(error)) from None
 
     async def approve(self, request: ApprovalRequest) -> Answer:
@@ -150,50 +154,50 @@ class Client:
         if (refused := refuse_unaskable(request)) is not None:
             return refused
         try:
-            said = await self._link.ask(_question(request))
-        except Refused as error:
+            reply = await self._link.ask(_question(request))
+        except RequestRefused as error:
             return Answer(approved=False, by="no_operator", comment=f"the permission callback failed: {error}")
-        message = str(said.get("message", ""))[:10_000]
-        if said.get("behavior") == "allow":
-            return _allowed(said)
-        if said.get("behavior") != "deny":
+        message = str(reply.get("message", ""))[:10_000]
+        if reply.get("behavior") == "allow":
+            return _allowed(reply)
+        if reply.get("behavior") != "deny":
             return Answer(approved=False, by="no_operator", comment="the client's answer is neither allow nor deny")
-        if said.get("interrupt") and self._stream is not None:
+        if reply.get("interrupt") and self._stream is not None:
             self._stream.interrupt(f"the client denied {request.tool} and ended the turn: {message}")
         return Answer(approved=False, by="operator", comment=message)
 
     async def ask(self, request: QuestionRequest) -> Answer:
-        """Questions go the way of permissions: the answers are in the input that comes back."""
+        """Asks questions as a permission request; the answers are in the returned input."""
         asked = [
             {
-                "question": one.question,
-                "header": one.header,
-                "options": [{"label": option.label, "description": option.description} for option in one.options],
-                "multiSelect": one.multi,
+                "question": question.question,
+                "header": question.header,
+                "options": [{"label": option.label, "description": option.description} for option in question.options],
+                "multiSelect": question.multi,
             }
-            for one in request.questions
+            for question in request.questions
         ]
         call: Json = {"tool_name": ASK_USER, "input": {"questions": asked}}
         try:
-            said = await self._link.ask({"subtype": "can_use_tool", **call, "tool_use_id": request.tool_use_id})
-        except Refused:
+            reply = await self._link.ask({"subtype": "can_use_tool", **call, "tool_use_id": request.tool_use_id})
+        except RequestRefused:
             return answer_with(None)
-        if said.get("behavior") != "allow":
+        if reply.get("behavior") != "allow":
             return answer_with(None)
-        return answer_with(_replies(said.get("updatedInput"), {one.question for one in request.questions}))
+        return answer_with(_replies(reply.get("updatedInput"), {question.question for question in request.questions}))
 
 
 BOUNDARY = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__"
-"""An element of a system prompt that only tells a cache where to cut."""
+"""An element of a system prompt that only marks a cache boundary."""
 
 
 def _prompt_of(system: object) -> str:
     """A system prompt as text, or as a list of its blocks."""
     if isinstance(system, str):
         return system
-    if not isinstance(system, list) or not all(isinstance(one, str) for one in cast(list[Any], system)):
+    if not isinstance(system, list) or not all(isinstance(part, str) for part in cast(list[Any], system)):
         raise UsageError("initialize: systemPrompt is a text or a list of texts")
-    return "\n\n".join(one for one in cast(list[str], system) if one != BOUNDARY)
+    return "\n\n".join(part for part in cast(list[str], system) if part != BOUNDARY)
 
 
 def _table(begun: Json, name: str) -> Json:
@@ -207,20 +211,20 @@ def _names(begun: Json, name: str) -> list[str]:
     value: Any = begun.get(name)
     if value is None:
         return []
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in cast(list[Any], value)):
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in cast(list[Any], value)):
         raise UsageError(f"initialize: {name} is a list of names")
     return cast(list[str], value)
 
 
 def _tables(begun: Json, name: str) -> list[Json]:
     value: Any = begun.get(name) or []
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in cast(list[Any], value)):
+    if not isinstance(value, list) or not all(isinstance(table, dict) for table in cast(list[Any], value)):
         raise UsageError(f"initialize: {name} is a list of objects")
     return cast(list[Json], value)
 
 
-def _apply_policy(given: Json, server: str, config: object) -> None:
-    """The permission policy of a client for the tools of its own server, as rules."""
+def _apply_policy(flags: Json, server: str, config: object) -> None:
+    """Adds a client's permission policy for the tools of its own server as rules."""
     from adderclaw.config.servers import slug
     from adderclaw.tools.mcp.definitions import tool_name
 
@@ -232,7 +236,7 @@ def _apply_policy(given: Json, server: str, config: object) -> None:
         policy = cast(Json, tool).get("permission_policy")
         if policy != "always_allow":  # a client allows with allowedTools; what is unknown is asked about
             kind = "disallowed" if policy == "always_deny" else "ask"
-            given[kind] = [*given.get(kind, ()), tool_name(slug(server), name)]
+            flags[kind] = [*flags.get(kind, ()), tool_name(slug(server), name)]
 
 
 def _question(request: ApprovalRequest) -> Json:
@@ -252,55 +256,55 @@ def _question(request: ApprovalRequest) -> Json:
     }
 
 
-def _allowed(said: Json) -> Answer:
-    """A yes, with what it changes: whatever that is, it is decoded and judged before anything runs."""
-    updated: Any = said.get("updatedInput")
-    updates: Any = said.get("updatedPermissions") or []
+def _allowed(reply: Json) -> Answer:
+    """The answer "allow" with its changes, which are decoded and judged before anything runs."""
+    updated: Any = reply.get("updatedInput")
+    updates: Any = reply.get("updatedPermissions") or []
     if updated is not None and not isinstance(updated, dict):
         return Answer(approved=False, by="no_operator", comment="the client's updatedInput is no object")
     listed = cast(list[Any], updates) if isinstance(updates, list) else [updates]
-    if not all(isinstance(one, dict) for one in listed):
+    if not all(isinstance(update, dict) for update in listed):
         return Answer(
             approved=False, by="no_operator", comment="the client's updatedPermissions are no list of updates"
         )
-    bypass = [one for one in listed if one.get("mode") == "bypassPermissions"]
+    bypass = [update for update in listed if update.get("mode") == "bypassPermissions"]
     if bypass:
         why = "bypassPermissions is set when the program is started, not by an update"
         return Answer(approved=False, by="no_operator", comment=why)
     return Answer(approved=True, by="operator", input=cast("Json | None", updated), updates=tuple(listed))
 
 
-def _replies(updated: object, wanted: set[str]) -> Replies | None:
+def _replies(updated: object, questions: set[str]) -> Replies | None:
     answers: Any = cast(Json, updated).get("answers") if isinstance(updated, dict) else None
     if not isinstance(answers, dict):
         return None
-    found = cast("dict[str, Any]", answers)
+    answers_by_question = cast("dict[str, Any]", answers)
     texts = {
         key: ", ".join(map(str, cast(list[Any], value))) if isinstance(value, list) else str(value)
-        for key, value in found.items()
-        if key in wanted
+        for key, value in answers_by_question.items()
+        if key in questions
     }
-    return texts if set(texts) == wanted else None
+    return texts if set(texts) == questions else None
 
 
-def _hooks(given: object) -> tuple[Json, ...]:
-    """The hooks of `initialize`: event → matchers, each with the ids of its callbacks."""
-    if given is None:
+def _hooks(settings: object) -> tuple[Json, ...]:
+    """The hooks of `initialize`: the matchers of each event with the ids of their callbacks."""
+    if settings is None:
         return ()
     from adderclaw.tools.hooks.catalogue import EVENTS
 
     wrong = 'initialize: hooks are {"EVENT": [{"matcher": …, "hookCallbackIds": […]}]}'
-    if not isinstance(given, dict):
+    if not isinstance(settings, dict):
         raise UsageError(wrong)
-    found: list[Json] = []
-    for event, groups in cast("dict[str, Any]", given).items():
+    hooks: list[Json] = []
+    for event, groups in cast("dict[str, Any]", settings).items():
         if event not in EVENTS:
             raise UsageError(f"initialize: there is no hook event {event[:60]!r}; there is: {', '.join(EVENTS)}")
         for group in cast(list[Any], groups) if isinstance(groups, list) else [groups]:
             if not isinstance(group, Mapping):
                 raise UsageError(wrong)
-            found += _group(event, cast(Json, group), wrong)
-    return tuple(found)
+            hooks += _group(event, cast(Json, group), wrong)
+    return tuple(hooks)
 
 
 def _group(event: str, group: Json, wrong: str) -> list[Json]:

@@ -1,4 +1,4 @@
-"""The client on stdin and stdout: its messages and requests in, ours out, each answer matched to what was asked."""
+"""The link to the client on stdin and stdout: messages and requests both ways, with responses matched to requests."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from adderclaw.terminal.print_mode import user_message
 from adderclaw.terminal.print_mode.user_message import UserMessage
 
 MOST_MESSAGES = 1_000
-"""Messages that wait for their turn."""
+"""How many messages can be queued."""
 
 REFUSED: Mapping[str, str] = {
     "mcp_set_servers": "MCP servers are named at the start (mcpServers)",
@@ -30,22 +30,22 @@ REFUSED: Mapping[str, str] = {
     "get_usage": "each result has the usage of its turn",
     "get_session_cost": "each result has the total_cost_usd",
 }
-"""Requests of an SDK that are refused → what there is in their place."""
+"""Refused SDK requests, with the alternative to each."""
 
 type Handler = Callable[[Json], Awaitable[Json]]
 """A request's fields → what is answered."""
 
 
-class Gone(OSError):
-    """The client has closed its end: nobody is there to answer."""
+class ClientGone(OSError):
+    """The client closed its end, so no answer will come."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The client answered with an error."""
 
 
 class Link:
-    """One client. What it sends that is no message of the protocol ends the conversation, with the reason."""
+    """One client. Anything it sends outside the protocol ends the conversation with the reason."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
@@ -57,20 +57,20 @@ class Link:
         self._messages: asyncio.Queue[UserMessage | None] = asyncio.Queue()
         self._begun: asyncio.Future[tuple[str, Json] | None] = asyncio.get_running_loop().create_future()
         self.handlers: dict[str, Handler] = {}
-        """Subtype of a request → who answers it."""
+        """The handler of each request subtype."""
         self._early: list[Json] = []
-        """Requests that came after `initialize`, while the session was being opened."""
+        """Requests received after `initialize` while the session was opening."""
         self.problem: AdderClawError | None = None
-        """What was wrong with what the client sent."""
+        """The protocol error of the client, if any."""
         self.failed: Callable[[], object] = lambda: None
         """Called when there is one."""
         self.is_over = False
-        """The client sends no more."""
+        """Whether the client has closed its end."""
 
     # ------------------------------------------------------------------ in
 
     async def read(self, reader: asyncio.StreamReader) -> None:
-        """Take line after line, up to the end of the input."""
+        """Handles the lines of the input until its end."""
         try:
             async for line in stdio.lines(reader, _at_once):
                 self._line += 1
@@ -91,7 +91,7 @@ class Link:
             self._begun.set_result(None)
         for waiting in self._asked.values():
             if not waiting.done():
-                waiting.set_exception(Gone("the client has closed its end"))
+                waiting.set_exception(ClientGone("the client has closed its end"))
 
     def _where(self, problem: str) -> str:
         return f"standard input, line {self._line}: {problem}"
@@ -101,7 +101,7 @@ class Link:
         if kind == "user":
             if self._messages.qsize() >= MOST_MESSAGES:
                 raise UsageError(self._where(f"more than {MOST_MESSAGES:,} messages wait for their turn"))
-            self._messages.put_nowait(user_message.read(message, self._where))
+            self._messages.put_nowait(user_message.read_user_message(message, self._where))
             if not self._begun.done():
                 self._begun.set_result(None)
         elif kind == "control_request":
@@ -109,7 +109,7 @@ class Link:
         elif kind == "control_response":
             self._answered(message.get("response"))
         elif kind == "control_cancel_request" or kind == "keep_alive":
-            pass  # what we are asked is answered at once
+            pass  # requests are answered at once, so there is nothing to cancel
         else:
             raise UsageError(self._where(f"{str(kind)[:60]!r} is no type of message: user, control_request, …"))
 
@@ -117,10 +117,10 @@ class Link:
         id, request = message.get("request_id"), message.get("request")
         if not isinstance(id, str) or not isinstance(request, dict):
             raise UsageError(self._where("a control_request has a request_id and a request"))
-        given = cast(Json, request)
-        subtype = str(given.get("subtype"))
+        body = cast(Json, request)
+        subtype = str(body.get("subtype"))
         if subtype == "initialize" and not self._begun.done():
-            self._begun.set_result((id, given))
+            self._begun.set_result((id, body))
             return
         if not self.handlers and self._begun.done() and len(self._early) < MOST_MESSAGES:
             self._early.append(message)
@@ -131,12 +131,12 @@ class Link:
             why = REFUSED.get(subtype) or f"there is: {known}"
             self.refuse(id, f"{subtype[:60]!r} is not supported here; {why}")
             return
-        task = asyncio.create_task(self._handled(id, handler, given))
+        task = asyncio.create_task(self._handled(id, handler, body))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def serve(self, handlers: "Mapping[str, Handler]") -> None:
-        """Serve requests from now on; first those that came too early."""
+        """Starts serving requests, beginning with those that arrived early."""
         self.handlers |= handlers
         early, self._early = self._early, []
         for message in early:
@@ -145,20 +145,20 @@ class Link:
     async def _handled(self, id: str, handler: Handler, request: Json) -> None:
         try:
             self.answer(id, await handler(request))
-        except (AdderClawError, Gone, Refused) as error:
+        except (AdderClawError, ClientGone, RequestRefused) as error:
             self.refuse(id, str(error))
 
     def _answered(self, response: object) -> None:
         if not isinstance(response, dict):
             raise UsageError(self._where("a control_response has a response"))
-        given = cast(Json, response)
-        waiting = self._asked.get(str(given.get("request_id")))
+        reply = cast(Json, response)
+        waiting = self._asked.get(str(reply.get("request_id")))
         if waiting is None or waiting.done():
-            return  # an answer that came too late
-        if given.get("subtype") == "error":
-            waiting.set_exception(Refused(str(given.get("error", ""))[:2_000]))
+            return  # a late answer
+        if reply.get("subtype") == "error":
+            waiting.set_exception(RequestRefused(str(reply.get("error", ""))[:2_000]))
         else:
-            body: Any = given.get("response")
+            body: Any = reply.get("response")
             waiting.set_result(cast(Json, body) if isinstance(body, dict) else {})
 
     # ------------------------------------------------------------------ out
@@ -172,9 +172,9 @@ class Link:
         self._outbox.put({"type": "control_response", "response": {"subtype": "error", "request_id": id, "error": why}})
 
     async def ask(self, request: Json) -> Json:
-        """What the client answers; Refused where that is an error, Gone where it has left."""
+        """Sends a request and returns the client's answer. Raises RequestRefused or ClientGone."""
         if self.is_over:
-            raise Gone("the client has closed its end")
+            raise ClientGone("the client has closed its end")
         self._count += 1
         id = f"adderclaw-{self._count}"
         waiting = self._asked[id] = asyncio.get_running_loop().create_future()
@@ -190,16 +190,16 @@ class Link:
     # ------------------------------------------------------------------ what came
 
     async def begun(self) -> tuple[str, Json] | None:
-        """The id and the fields of `initialize`; None where the first message came without it."""
+        """The id and fields of `initialize`; None if the first message came without it."""
         return await asyncio.shield(self._begun)
 
     async def messages(self) -> AsyncGenerator[UserMessage]:
-        """What the user says, one after the other."""
+        """The user's messages in order."""
         while (message := await self._messages.get()) is not None and not self._left:
             yield message
 
     def leave(self) -> None:
-        """No further message is taken."""
+        """Stops accepting messages."""
         self._left = True
         self._messages.put_nowait(None)
 

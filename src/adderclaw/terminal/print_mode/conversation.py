@@ -1,4 +1,4 @@
-"""A conversation in stream-json: a message that was given, or all that a client sends, each with its result."""
+"""A stream-json conversation: answers one message, or every message a client sends, each with a result."""
 
 import asyncio
 import contextlib
@@ -15,31 +15,33 @@ from adderclaw.clients.json_rpc.wire import MAX_LINE, Outbox
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.events import EventRecord
 from adderclaw.core.types import Json
-from adderclaw.terminal.print_mode import PrintOptions, answered, nobody
+from adderclaw.terminal.print_mode import PrintOptions, run_turn_in_shape, unattended_operator
 from adderclaw.terminal.print_mode import client as clients
 from adderclaw.terminal.print_mode.control import Link
 from adderclaw.terminal.print_mode.lines import failure
 from adderclaw.terminal.print_mode.no_effect import CITATIONS, MESSAGE_FIELDS
 from adderclaw.terminal.print_mode.stream import Stream
-from adderclaw.terminal.print_mode.user_message import UserMessage, joined
+from adderclaw.terminal.print_mode.user_message import UserMessage, join_messages
 
 DRAIN_SECONDS = 30.0
-"""How long a client that reads slowly is waited for at the end."""
+"""How long to wait at the end for a client that reads slowly."""
 CLOSED = "the client reads no more"
 ATTACHED_ALONE = "Look at what is attached."
-"""What is said with a picture or a document that came without words."""
+"""The text sent with a picture or document that came without text."""
 
 
 type Begin = Callable[[Json, PrintOptions], tuple[Options, PrintOptions]]
-"""The flags of a run → its options, and what is asked of its session."""
+"""Builds the options and print options of a run from its flags."""
 
 
-def hold(begin: Begin, again: Resume | None, wanted: PrintOptions, given: Json, message: str | None) -> int:
-    """Answer the message, or all that come on stdin; the exit code."""
-    return asyncio.run(_held(begin, again, wanted, given, message))
+def hold(begin: Begin, again: Resume | None, print_options: PrintOptions, flags: Json, message: str | None) -> int:
+    """Answers the message, or all messages on stdin; returns the exit code."""
+    return asyncio.run(_hold(begin, again, print_options, flags, message))
 
 
-async def _held(begin: Begin, again: Resume | None, wanted: PrintOptions, given: Json, message: str | None) -> int:
+async def _hold(
+    begin: Begin, again: Resume | None, print_options: PrintOptions, flags: Json, message: str | None
+) -> int:
     loop = asyncio.get_running_loop()
     if message is None and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
         raise UsageError("--input-format stream-json needs standard input: the client is at its other end")
@@ -54,7 +56,7 @@ async def _held(begin: Begin, again: Resume | None, wanted: PrintOptions, given:
             reader = asyncio.StreamReader(limit=MAX_LINE)
             await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdio.readable())
             reading = asyncio.ensure_future(link.read(reader))
-        return await _opened(begin, again, wanted, given, message, link, outbox)
+        return await _open(begin, again, print_options, flags, message, link, outbox)
     except AdderClawError as error:
         outbox.put(failure(str(error), error.exit_code))
         raise
@@ -70,11 +72,11 @@ async def _held(begin: Begin, again: Resume | None, wanted: PrintOptions, given:
         written()
 
 
-async def _opened(
+async def _open(
     begin: Begin,
     again: Resume | None,
-    wanted: PrintOptions,
-    given: Json,
+    print_options: PrintOptions,
+    flag_values: Json,
     message: str | None,
     link: Link,
     outbox: Outbox,
@@ -82,20 +84,20 @@ async def _opened(
     begun = await link.begun() if message is None else None
     if link.problem is not None:
         raise link.problem
-    client = clients.Client(link, given, begun[1] if begun is not None else {}, wanted.reports)
+    client = clients.Client(link, flag_values, begun[1] if begun is not None else {}, print_options.reports)
     flags = client.flags()
-    options, wanted = begin(flags, client.wanted(wanted))
+    options, print_options = begin(flags, client.print_options(print_options))
     runtime = start_agent(client.options(options, flags))
-    wanted.listen(runtime)
+    print_options.listen(runtime)
     asks = message is None and client.asks
-    operator = client if asks else nobody(runtime.config.security.approval_timeout_seconds)
+    operator = client if asks else unattended_operator(runtime.config.security.approval_timeout_seconds)
     with open_run(runtime, operator, kind="agent", channel="print", again=again) as run:
-        wanted.prompt(run.session)
-        talk = _Talk(run, outbox, link, client, wanted, given)
+        print_options.prompt(run.session)
+        talk = _Talk(run, outbox, link, client, print_options, flag_values)
         client.entitle(run)
         if begun is not None:
             link.answer(begun[0], client.greeting(run))
-        work = talk.one(message) if message is not None else talk.all()
+        work = talk.answer_one(message) if message is not None else talk.answer_all()
         gone = asyncio.ensure_future(talk.watch())
         try:
             code = exit_code if message is not None else _code
@@ -108,7 +110,7 @@ async def _opened(
 
 
 def _code(result: TurnResult) -> int:
-    """Of a conversation: a client that was told of a denial, or denied something itself, has been served."""
+    """The exit code of a conversation. A denial is no failure here: the client was told of it or made it."""
     return 0 if result.outcome == "denied" else exit_code(result)
 
 
@@ -116,13 +118,13 @@ class _Talk:
     """The turns of the conversation."""
 
     def __init__(
-        self, run: Run, outbox: Outbox, link: Link, client: "clients.Client", wanted: PrintOptions, given: Json
+        self, run: Run, outbox: Outbox, link: Link, client: "clients.Client", print_options: PrintOptions, flags: Json
     ) -> None:
-        self._run, self._outbox, self._link, self._wanted = run, outbox, link, wanted
+        self._run, self._outbox, self._link, self._wanted = run, outbox, link, print_options
         self._client = client
-        self._stream = Stream(run, outbox, partial=bool(given.get("partial")))
-        self._replays = bool(given.get("replay"))
-        if given.get("hook_events"):
+        self._stream = Stream(run, outbox, partial=bool(flags.get("partial")))
+        self._replays = bool(flags.get("replay"))
+        if flags.get("hook_events"):
             run.runtime.bus.add_sink("hook events", self._hook_ran)
         client.serve(run, self._stream)
         link.failed = self._leave
@@ -131,18 +133,20 @@ class _Talk:
         if record.event_type == "hook_finished":
             self._outbox.put(self._stream.lines.hook(record.payload))
 
-    async def one(self, message: str) -> TurnResult:
+    async def answer_one(self, message: str) -> TurnResult:
         self._begin_turn()
-        return await self._stream.turn(answered(self._run, message, self._wanted, self._stream.delta), last=True)
+        return await self._stream.turn(
+            run_turn_in_shape(self._run, message, self._wanted, self._stream.delta), last=True
+        )
 
-    async def all(self) -> TurnResult:
+    async def answer_all(self) -> TurnResult:
         last = TurnResult("completed", "")
         waiting: list[UserMessage] = []
         async for message in self._link.messages():
             if not message.asks:
                 waiting.append(message)
                 continue
-            message, waiting = joined(waiting, message), []
+            message, waiting = join_messages(waiting, message), []
             self._run.session.budget.restart_limits()
             for name in message.ignored:
                 self._wanted.reports.add(f"message.{name}", MESSAGE_FIELDS.get(name, CITATIONS))
@@ -150,30 +154,30 @@ class _Talk:
             self._begin_turn()
             if self._replays:
                 self._outbox.put(self._stream.lines.user(message.content, message.uuid))
-            last = await self._stream.turn(self._answered(message), last=False)
+            last = await self._stream.turn(self._run_turn(message), last=False)
         return last
 
-    async def _answered(self, message: UserMessage) -> TurnResult:
+    async def _run_turn(self, message: UserMessage) -> TurnResult:
         if message.problem:
             return TurnResult("error", "", message.problem)
         text = message.text
         if not text.strip() and message.attached == NO_ATTACHMENTS:
             return TurnResult("error", "", "the message is empty; say what the agent should do")
-        wanted = replace(self._wanted, by_name=self._wanted.by_name and not message.verbatim)
+        print_options = replace(self._wanted, by_name=self._wanted.by_name and not message.verbatim)
         self._client.note_prompt(message.uuid)
-        return await answered(
-            self._run, text if text.strip() else ATTACHED_ALONE, wanted, self._stream.delta, message.attached
+        return await run_turn_in_shape(
+            self._run, text if text.strip() else ATTACHED_ALONE, print_options, self._stream.delta, message.attached
         )
 
     def _begin_turn(self) -> None:
-        """The init message, and after it what was asked for and has no effect, each once."""
+        """Sends the init message, then each option without effect once."""
         reports, lines = self._wanted.reports, self._stream.lines
         self._outbox.put(lines.init({"options_without_effect": reports.as_json()} if reports.by_option else {}))
-        for one in reports.new():
-            self._outbox.put(lines.no_effect(one))
+        for row in reports.new():
+            self._outbox.put(lines.no_effect(row))
 
     async def watch(self) -> None:
-        """A client that closes its end wants no more."""
+        """Ends the conversation when the client closes its end."""
         await self._outbox.gone.wait()
         self._leave(CLOSED)
 
@@ -182,6 +186,6 @@ class _Talk:
         self._stream.interrupt(why or "the client sent what is no message")
 
     def show(self, report: Report) -> None:
-        """A turn that a signal ended has its result, too."""
+        """Sends the result, also of a turn ended by a signal."""
         if report.result.signal:
             self._stream.end(report.result)

@@ -1,4 +1,4 @@
-"""What print mode says, as the JSON objects that programs read: init, assistant, user, stream_event, result."""
+"""The JSON lines of print mode: init, assistant, user, stream_event, result."""
 
 import os
 
@@ -9,16 +9,16 @@ from adderclaw.core.events import EventRecord
 from adderclaw.core.types import EndedBy, Json, Message, OpaqueBlock, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 
 PROTOCOL = "2.1.261"
-"""Whose shapes these are: clients look at it before they use what is newer."""
+"""The protocol version reported to clients, which check it before using newer features."""
 STOP = {"end": "end_turn", "tool_use": "tool_use", "max_tokens": "max_tokens", "refusal": "refusal"}
-"""Why a reply ended, as the other side calls it."""
+"""The protocol's names for why a reply ended."""
 LIMITS: dict[EndedBy, tuple[str, str]] = {
     "rounds": ("error_max_turns", "max_turns"),
     "cost_usd": ("error_max_budget_usd", "budget_exhausted"),
 }
-"""Limit → subtype and terminal_reason."""
+"""The subtype and terminal_reason of each limit."""
 MODES = {"readonly": "plan", "supervised": "default", "full": "bypassPermissions"}
-"""Autonomy → the mode that it is."""
+"""The permission mode of each autonomy."""
 
 
 def new_uuid() -> str:
@@ -40,7 +40,7 @@ def usage_json(usage: Usage) -> Json:
 
 
 class Lines:
-    """Makes the lines of one run, and counts what its results report."""
+    """Builds the lines of one run and counts the figures of its results."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._session = run, run.session
@@ -51,7 +51,7 @@ class Lines:
         self._began = run.runtime.clock.monotonic()
         self._before = (0, Usage())
         self.message_id = ""
-        """Of the reply that arrives now."""
+        """The id of the current reply."""
 
     def line(self, kind: str, body: Json) -> Json:
         return {"type": kind, **body, "session_id": self._session.session_id, "uuid": new_uuid()}
@@ -87,19 +87,19 @@ class Lines:
         return self.line("system", body)
 
     def no_effect(self, report: Json) -> Json:
-        """An option that the client gave in vain."""
+        """A line about an option of the client that has no effect."""
         text = f"{report['option']} has no effect: {report['reason']}"
         return self.line("system", {"subtype": "informational", "level": "warning", "content": text, **report})
 
     def _plugins(self) -> Json:
-        """Those that count, each with the hash of its content; and those of which nothing does."""
-        found = self._run.runtime.plugins
-        if found is None:
+        """The active plugins with their hashes, and the errors of inactive ones."""
+        plugins = self._run.runtime.plugins
+        if plugins is None:
             return {"plugins": []}
-        return {"plugins": found.as_json(), **({"plugin_errors": found.errors()} if found.held else {})}
+        return {"plugins": plugins.as_json(), **({"plugin_errors": plugins.errors()} if plugins.held else {})}
 
     def _agents(self) -> list[str]:
-        """The subagents that plugins bring."""
+        """The names of the plugins' subagents."""
         kit = self._session.environment.kit
         if not any(plugin.manifest.agents for plugin in kit.plugins):
             return []
@@ -110,13 +110,13 @@ class Lines:
         ]
 
     def begin(self) -> None:
-        """A turn begins: what its result reports counts from here."""
+        """Starts counting for the result of a turn."""
         budget = self._session.budget
         self._began, self._api_ms, self._denials = self._run.runtime.clock.monotonic(), 0.0, []
         self._before = (budget.steps, budget.usage)
 
     def hear(self, record: EventRecord) -> bool:
-        """Remember what a later line reports; whether these were the figures of a reply."""
+        """Records figures for later lines; returns whether the event had the figures of a reply."""
         body = record.payload
         if record.event_type == "llm_response_received" and record.session_id == self._session.session_id:
             self._model, self._stop = str(body["model"]), STOP.get(str(body["stop_reason"]), "end_turn")
@@ -138,22 +138,22 @@ class Lines:
     # ------------------------------------------------------------------ messages
 
     def message(self, message: Message) -> Json | None:
-        """A message of the history; None where nothing of it is said."""
+        """The line of a history message; None if it has no visible content."""
         if message.role == "assistant":
             return self._assistant(message)
         blocks = self._blocks(message)
-        said: Json = {"message": {"role": "user", "content": blocks}, "parent_tool_use_id": None}
-        return self.line("user", said) if blocks else None
+        body: Json = {"message": {"role": "user", "content": blocks}, "parent_tool_use_id": None}
+        return self.line("user", body) if blocks else None
 
     def _blocks(self, message: Message) -> list[Json]:
-        """Without what has the shape of a secret; a client that is asked about a call is asked about it as it is."""
-        told = [block for one in message.blocks if (block := _told(one)) is not None]
-        return self._session.secrets.redact_all(told)
+        """The content blocks without secrets. (A client that is asked about a call sees the call unredacted.)"""
+        content = [row for block in message.blocks if (row := _content_block(block)) is not None]
+        return self._session.secrets.redact_all(content)
 
     def user(self, content: object, uuid: str) -> Json:
-        """A message as it was taken from the client."""
-        said: Json = {"message": {"role": "user", "content": content}, "parent_tool_use_id": None, "isReplay": True}
-        return {**self.line("user", said), "uuid": uuid}
+        """Echoes a message received from the client."""
+        body: Json = {"message": {"role": "user", "content": content}, "parent_tool_use_id": None, "isReplay": True}
+        return {**self.line("user", body), "uuid": uuid}
 
     def _assistant(self, message: Message) -> Json | None:
         blocks = self._blocks(message)
@@ -193,13 +193,13 @@ class Lines:
     # ------------------------------------------------------------------ the end
 
     def result(self, result: TurnResult, exit_code: int) -> Json:
-        """How a turn ended. `is_error` is true wherever the exit code of such a run is not 0."""
+        """The result of a turn. `is_error` is true if the exit code of such a run is not 0."""
         session, clock = self._session, self._run.runtime.clock
         steps, used = self._before
         now = session.budget.usage
         counts = (after - before for after, before in zip(_counts(now), _counts(used), strict=True))
         usage = Usage(*counts, estimated=now.estimated)
-        subtype, why = ended_as(result)
+        subtype, why = ended_by_name(result)
         details = result.details or {}
         body: Json = {
             "subtype": subtype,
@@ -225,7 +225,7 @@ class Lines:
         return self.line("result", body)
 
 
-def ended_as(result: TurnResult) -> tuple[str, str]:
+def ended_by_name(result: TurnResult) -> tuple[str, str]:
     """The subtype of a result, and its terminal_reason."""
     match result.outcome:
         case "completed":
@@ -243,7 +243,7 @@ def ended_as(result: TurnResult) -> tuple[str, str]:
 
 
 def failure(error: str, exit_code: int) -> Json:
-    """The result of a run that could not begin."""
+    """The result of a run that could not start."""
     return {
         "type": "result",
         "subtype": "error_during_execution",
@@ -281,32 +281,32 @@ def _model_usage(usage: Usage, cost: float | None) -> Json:
     }
 
 
-def _told(block: object) -> Json | None:
+def _content_block(block: object) -> Json | None:
     match block:
         case TextBlock(text):
             return {"type": "text", "text": text}
         case ToolUseBlock(call):
-            given = call.arguments if call.arguments is not None else {"raw": call.raw}
-            return {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
+            tool_input = call.arguments if call.arguments is not None else {"raw": call.raw}
+            return {"type": "tool_use", "id": call.id, "name": call.name, "input": tool_input}
         case ToolResultBlock(tool_use_id, content, is_error, _, _):
             return {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
         case OpaqueBlock(_, payload):
-            return _thought(payload)
+            return _thinking_block(payload)
         case _:
             return None
 
 
-def _thought(payload: Json) -> Json | None:
-    """A thought that is open to read, whichever vendor's it is; None for one that is not, or for no thought."""
+def _thinking_block(payload: Json) -> Json | None:
+    """A readable thought of any vendor; None if it is encrypted, or not a thought."""
     if payload.get("type") == "thinking":
         return {"type": "thinking", "thinking": payload["thinking"], "signature": payload["signature"]}
-    from adderclaw.models.providers.reading import object_in, objects_in  # a server wrote what is in there
+    from adderclaw.models.providers.reading import object_in, objects_in  # the payload is untrusted
 
     item = object_in(payload.get("item"))
     parts: list[Json] = [
         *(objects_in(item.get("summary")) or objects_in(item.get("content"))),
-        *(one["part"] for one in payload.get("parts", ()) if one.get("part", {}).get("thought")),
-        *({"text": one.get("text") or one.get("summary")} for one in payload.get("reasoning_details", ())),
+        *(row["part"] for row in payload.get("parts", ()) if row.get("part", {}).get("thought")),
+        *({"text": detail.get("text") or detail.get("summary")} for detail in payload.get("reasoning_details", ())),
         *({"text": payload.get(name)} for name in ("reasoning_content", "reasoning")),
     ]
     text = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))

@@ -1,4 +1,4 @@
-"""Options of an SDK that change nothing here: the client is told of each once, and never loses one silently."""
+"""SDK options without effect here. The client is told of each once, so that none is ignored silently."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -25,7 +25,7 @@ FIELDS: Mapping[str, str] = {
     "forwardSubagentText": "the messages of subagents are not sent; `adderclaw replay RUN` shows them",
     "supportedDialogKinds": "no dialog is sent; questions come as can_use_tool",
 }
-"""Fields of `initialize` without effect → why."""
+"""Fields of `initialize` without effect, with the reason."""
 MESSAGE_FIELDS: Mapping[str, str] = {
     "priority": "messages are answered in the order in which they come",
     "parent_tool_use_id": "a message goes to the main conversation",
@@ -47,21 +47,21 @@ VARIABLES: Mapping[str, str] = {
     "CLAUDE_CODE_QUESTION_OPTIONAL_DESCRIPTIONS": "questions have their usual form",
     "CLAUDE_AGENT_SDK_CLIENT_APP": "requests to a model carry no name of the client",
 }
-"""Environment variables that an SDK sets for an option → why they have no effect."""
+"""Environment variables that an SDK sets for an option, with the reason why they have no effect."""
 AUTO = "no model decides about calls here; what the mode default asks about is asked about"
 
 
 def read_initialize(begun: Json, reports: Reports) -> None:
-    """Reports what an `initialize` request asks for in vain."""
+    """Reports the fields of an `initialize` request that have no effect."""
     for name, value in begun.items():
         if name not in APPLIED and value not in (None, False, "", [], {}):
             reports.add(f"initialize.{name}"[:80], FIELDS.get(name, "AdderClaw does not know this field"))
-    matchers = [one for group in _values(begun.get("hooks")) for one in _listed(group)]
-    for name in dict.fromkeys(key for one in matchers for key, value in _items(one) if value is not None):
+    matchers = [matcher for group in _values(begun.get("hooks")) for matcher in _listed(group)]
+    for name in dict.fromkeys(key for matcher in matchers for key, value in _items(matcher) if value is not None):
         if name in HOOK_FIELDS:
             reports.add(f"initialize.hooks.{name}", HOOK_FIELDS[name])
-    for name, one in _items(begun.get("sdkMcpServerConfigs")):
-        if "timeout" in dict(_items(one)):
+    for name, matcher in _items(begun.get("sdkMcpServerConfigs")):
+        if "timeout" in dict(_items(matcher)):
             reports.add(f"initialize.sdkMcpServerConfigs.{name}.timeout"[:120], "a call has at most 120 seconds")
 
 
@@ -69,17 +69,17 @@ def usable_agents(agents: Json, reports: Reports) -> Json:
     """Definitions of subagents without the fields that have no effect."""
     from adderclaw.tools.control.definitions import KEYS
 
-    made: Json = {}
-    for name, one in agents.items():
-        fields = dict(_items(one))
+    agents_by_name: Json = {}
+    for name, definition in agents.items():
+        fields = dict(_items(definition))
         for key in [key for key in fields if key not in KEYS | {"prompt"}]:
             if fields.pop(key) is not None:
                 reports.add(f"agents.{name}.{key}"[:120], "a subagent has no such property here")
         if fields.get("permissionMode") == "auto":
             del fields["permissionMode"]
             reports.add(f"agents.{name}.permissionMode"[:120], AUTO)
-        made[name] = fields if isinstance(one, dict) else one
-    return made
+        agents_by_name[name] = fields if isinstance(definition, dict) else definition
+    return agents_by_name
 
 
 def _items(value: object) -> list[tuple[str, Any]]:
@@ -87,7 +87,7 @@ def _items(value: object) -> list[tuple[str, Any]]:
 
 
 def _values(value: object) -> list[Any]:
-    return [one for _, one in _items(value)]
+    return [entry for _, entry in _items(value)]
 
 
 def _listed(value: object) -> list[Any]:

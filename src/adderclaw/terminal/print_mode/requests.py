@@ -1,4 +1,4 @@
-"""What a client may ask for while the conversation goes on."""
+"""The control requests a client may send during a conversation."""
 
 import os
 from functools import partial
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 FLAG_SETTINGS = frozenset({"model", "effortLevel", "permissions"})
-"""Settings that can be changed in a session that runs."""
+"""Settings that can be changed in a running session."""
 
 
 class Requests:
@@ -31,16 +31,16 @@ class Requests:
         self._run, self._stream = run, stream
         self._can_bypass = can_bypass or run.session.config.permissions.defaultMode == "bypassPermissions"
         self._prompts: dict[str, int] = {}
-        """Message of the client → its place in the transcript."""
+        """The transcript position of each client message."""
 
     def table(self) -> "dict[str, Handler]":
         return {name: partial(handle, self) for name, handle in HANDLERS.items()}
 
     def note_prompt(self, uuid: str) -> None:
-        """The message with this name is about to become the next entry of the transcript."""
+        """Records that this message becomes the next entry of the transcript."""
         self._prompts[uuid] = transcript.next_sequence(self._run.session.store, self._run.session.session_id)
 
-    async def again(self, _request: Json) -> Json:
+    async def reload(self, _request: Json) -> Json:
         raise UsageError("initialize comes once, before the first message")
 
     async def interrupt(self, _request: Json) -> Json:
@@ -52,10 +52,10 @@ class Requests:
         self._change_mode(self._allowed_mode(request.get("mode")))
         return {"mode": request.get("mode")}
 
-    def _allowed_mode(self, wanted: object) -> Any:
-        if wanted == "auto":
+    def _allowed_mode(self, requested: object) -> Any:
+        if requested == "auto":
             raise UsageError(f"the permission mode auto has no effect: {AUTO}")
-        mode = "default" if wanted == "manual" else wanted
+        mode = "default" if requested == "manual" else requested
         if mode not in MODES:
             raise UsageError(f"{str(mode)[:40]!r} is not a permission mode; use one of {', '.join(MODES)}")
         if mode == "bypassPermissions" and not self._can_bypass:
@@ -75,46 +75,46 @@ class Requests:
     async def set_model(self, request: Json) -> Json:
         from adderclaw.agent.run.session_setup import chosen_model
 
-        wanted = request.get("model")
-        if wanted in (None, "", "default"):
+        model = request.get("model")
+        if model in (None, "", "default"):
             chosen = chosen_model(self._run.runtime.options, self._run.session.config)
-            wanted = f"{chosen.provider}/{chosen.model}"
-        if not isinstance(wanted, str):
+            model = f"{chosen.provider}/{chosen.model}"
+        if not isinstance(model, str):
             raise UsageError("the model is a text: its name, or an entry of providers.models")
-        async with self._stream.free:  # a turn goes on with the model that it began with
-            await self._run.switch(wanted)
+        async with self._stream.free:  # a turn keeps the model it started with
+            await self._run.switch(model)
         return {"model": self._run.session.model}
 
     async def apply_settings(self, request: Json) -> Json:
-        """All of them, or none: a setting that cannot be changed now is named."""
+        """Applies all settings or none; the error names one that cannot be changed."""
         settings: Any = request.get("settings")
         if not isinstance(settings, dict):
             raise UsageError("apply_flag_settings: settings is an object")
-        given = cast(Json, settings)
-        permissions: Any = given.get("permissions") or {}
+        fields = cast(Json, settings)
+        permissions: Any = fields.get("permissions") or {}
         if not isinstance(permissions, dict):
             raise UsageError("settings: permissions is an object")
         rules = cast(Json, permissions)
-        odd = [*(given.keys() - FLAG_SETTINGS), *(f"permissions.{key}" for key in rules.keys() - {"defaultMode"})]
+        odd = [*(fields.keys() - FLAG_SETTINGS), *(f"permissions.{key}" for key in rules.keys() - {"defaultMode"})]
         if odd:
             raise UsageError(
                 f"nothing was changed: {', '.join(sorted(odd))[:300]} cannot be changed in a session that runs; "
                 "model, effortLevel and permissions.defaultMode can"
             )
-        effort = given.get("effortLevel")
+        effort = fields.get("effortLevel")
         if effort is not None and effort not in EFFORTS:
             raise UsageError(f"effortLevel: {str(effort)[:40]!r} is not one of {', '.join(EFFORTS)}")
         mode = self._allowed_mode(rules["defaultMode"]) if rules.get("defaultMode") is not None else None
-        if "model" in given:
-            await self.set_model(given)
-        if "effortLevel" in given:
+        if "model" in fields:
+            await self.set_model(fields)
+        if "effortLevel" in fields:
             self._run.session.thinking = self._run.session.thinking._replace(effort=effort)
         if mode is not None:
             self._change_mode(mode)
         return {}
 
     async def set_thinking(self, request: Json) -> Json:
-        """A number of tokens; 0 is none, null what the session began with."""
+        """Sets the thinking tokens; 0 turns thinking off, null restores the initial setting."""
         tokens: Any = request.get("max_thinking_tokens")
         session = self._run.session
         if request.get("thinking_display") is not None:
@@ -150,13 +150,13 @@ class Requests:
         return self._run.runtime.servers
 
     def _server(self, request: Json) -> str:
-        """The server that a client names as it gave it."""
+        """The server with the name that the client uses for it."""
         name = str(request.get("serverName", ""))
-        found = [row.entry.name for row in self._servers().status() if name in (row.entry.name, row.entry.given)]
-        if not found:
+        names = [row.entry.name for row in self._servers().status() if name in (row.entry.name, row.entry.given)]
+        if not names:
             known = ", ".join(row.entry.given for row in self._servers().status())
             raise UsageError(f"there is no MCP server {name[:60]!r}; there is: {known}")
-        return found[0]
+        return names[0]
 
     async def mcp_status(self, _request: Json) -> Json:
         servers = self._run.runtime.servers
@@ -219,12 +219,12 @@ class Requests:
             return {"canRewind": False, "error": why}
         async with self._stream.free:
             dry = request.get("dry_run") is True
-            found = await restoring.files_back(self._run, sequence, None, force=False, dry_run=dry)
-        if found is None:
+            restored = await restoring.files_back(self._run, sequence, None, force=False, dry_run=dry)
+        if restored is None:
             return {"canRewind": True, "filesChanged": []}
-        if found.refused:
+        if restored.refused:
             return {"canRewind": False, "error": "other programs changed these files since: nothing was changed"}
-        changed = [step.path for step in found.steps if step.acts and not found.failed.get(step.path)]
+        changed = [step.path for step in restored.steps if step.acts and not restored.failed.get(step.path)]
         root = self._run.session.environment.context.workspace.root
         return {"canRewind": True, "filesChanged": [os.path.join(root, path) for path in changed]}
 
@@ -233,14 +233,14 @@ class Requests:
         id = str(request.get("task_id", ""))
         task = tasks.find(id) if tasks is not None else None
         if tasks is None or task is None:
-            known = ", ".join(one.id for one in tasks.listed()) if tasks is not None else ""
+            known = ", ".join(listed.id for listed in tasks.listed()) if tasks is not None else ""
             raise UsageError(f"there is no background task {id[:60]!r}; there is: {known or 'none'}")
         await tasks.stop(task)
         return {}
 
 
 HANDLERS: "dict[str, Callable[[Requests, Json], Awaitable[Json]]]" = {
-    "initialize": Requests.again,
+    "initialize": Requests.reload,
     "interrupt": Requests.interrupt,
     "set_permission_mode": Requests.set_mode,
     "set_model": Requests.set_model,
@@ -257,11 +257,11 @@ HANDLERS: "dict[str, Callable[[Requests, Json], Awaitable[Json]]]" = {
     "list_models": Requests.list_models,
     "get_binary_version": Requests.version,
 }
-"""Subtype of a request → who answers it."""
+"""The handler of each request subtype."""
 
 
 def models_of(run: Run) -> list[Json]:
-    """The model in use, and those of the other entries."""
+    """The current model and those of the other entries."""
     from adderclaw.config.model_facts import found_keys
 
     now = run.session.config

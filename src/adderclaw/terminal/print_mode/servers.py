@@ -1,4 +1,4 @@
-"""MCP servers that live in the client: their messages travel inside of control requests."""
+"""MCP servers inside the client: their messages are carried by control requests."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -11,20 +11,20 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from adderclaw.core.types import Json
-from adderclaw.terminal.print_mode.control import Gone, Link, Refused
+from adderclaw.terminal.print_mode.control import ClientGone, Link, RequestRefused
 
 type Inward = MemoryObjectSendStream[SessionMessage | Exception]
 
 
 class Bridge:
-    """A transport of the SDK's client; it can be entered anew when the connection was lost."""
+    """A transport for the MCP client, which can be reopened after the connection is lost."""
 
     def __init__(self, link: Link, name: str) -> None:
         self._link, self._name = link, name
         self._open: AbstractAsyncContextManager[TransportStreams] | None = None
 
     async def __aenter__(self) -> TransportStreams:
-        self._open = _spoken(self._link, self._name)
+        self._open = _speak(self._link, self._name)
         return await self._open.__aenter__()
 
     async def __aexit__(self, *error: Any) -> bool | None:
@@ -33,12 +33,12 @@ class Bridge:
 
 
 @asynccontextmanager
-async def _spoken(link: Link, name: str) -> AsyncGenerator[TransportStreams]:
+async def _speak(link: Link, name: str) -> AsyncGenerator[TransportStreams]:
     inward, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outward = anyio.create_memory_object_stream[SessionMessage](0)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_carry, link, name, outward, inward, tasks)
+            tasks.start_soon(_forward, link, name, outward, inward, tasks)
             try:
                 yield read, write
             finally:
@@ -48,25 +48,25 @@ async def _spoken(link: Link, name: str) -> AsyncGenerator[TransportStreams]:
             stream.close()
 
 
-async def _carry(
+async def _forward(
     link: Link, name: str, outward: MemoryObjectReceiveStream[SessionMessage], inward: Inward, tasks: Any
 ) -> None:
-    """Each message at once: a call that takes long holds up no other."""
+    """Forwards every message at once, so that a slow call does not block others."""
     async with outward:
         async for message in outward:
-            given = message.message.model_dump(mode="json", by_alias=True, exclude_unset=True)
-            tasks.start_soon(_asked, link, name, given, inward)
+            body = message.message.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            tasks.start_soon(_asked, link, name, body, inward)
 
 
 async def _asked(link: Link, name: str, message: Json, inward: Inward) -> None:
-    """One message to the server; what it answers goes back where a request waits for it."""
+    """Sends one message to the server and returns its answer if it was a request."""
     try:
-        said = await link.ask({"subtype": "mcp_message", "server_name": name, "message": message})
-    except (Gone, Refused) as error:
-        said: Json = {"mcp_response": _error(message, str(error))}
+        reply = await link.ask({"subtype": "mcp_message", "server_name": name, "message": message})
+    except (ClientGone, RequestRefused) as error:
+        reply: Json = {"mcp_response": _error(message, str(error))}
     if "id" not in message or "method" not in message:
         return
-    answer: Any = said.get("mcp_response")
+    answer: Any = reply.get("mcp_response")
     try:
         parsed = jsonrpc_message_adapter.validate_python(answer, by_name=False)
     except ValueError:

@@ -1,4 +1,4 @@
-"""stream-json: a run whose messages go out one a line, while they are made."""
+"""stream-json: sends the messages of a run, one per line, as they are produced."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ INTERRUPTED = "interrupted by the client"
 
 
 class Parts:
-    """Parts of an answer as the events of a stream: each block opened before its parts, closed after them."""
+    """Turns the deltas of an answer into stream events: blocks are opened before and closed after their deltas."""
 
     def __init__(self, lines: Lines, put: Callable[[Json], None]) -> None:
         self._lines, self._put = lines, put
@@ -31,39 +31,39 @@ class Parts:
         elif delta.kind in ("text", "thinking"):
             self._begin(delta.kind)
             part: Json = {"type": f"{delta.kind}_delta", delta.kind: delta.text}
-            self._say({"type": "content_block_delta", "index": self._index, "delta": part})
+            self._emit({"type": "content_block_delta", "index": self._index, "delta": part})
 
     def end(self) -> None:
-        """The reply is whole."""
+        """Ends the stream events of a reply."""
         if self._index < 0:
             return
         self._stop_block()
         stop: Json = {"stop_reason": self._lines.stop_reason, "stop_sequence": None}
-        self._say({"type": "message_delta", "delta": stop, "usage": {}})
-        self._say({"type": "message_stop"})
+        self._emit({"type": "message_delta", "delta": stop, "usage": {}})
+        self._emit({"type": "message_stop"})
         self._index = -1
 
     def _begin(self, kind: str) -> None:
         if self._open == kind:
             return
         if self._index < 0:
-            self._say({"type": "message_start", "message": self._lines.envelope()})
+            self._emit({"type": "message_start", "message": self._lines.envelope()})
         self._stop_block()
         self._index, self._open = self._index + 1, kind
         block: Json = {"type": kind, kind: ""} | ({"signature": ""} if kind == "thinking" else {})
-        self._say({"type": "content_block_start", "index": self._index, "content_block": block})
+        self._emit({"type": "content_block_start", "index": self._index, "content_block": block})
 
     def _stop_block(self) -> None:
         if self._open:
-            self._say({"type": "content_block_stop", "index": self._index})
+            self._emit({"type": "content_block_stop", "index": self._index})
         self._open = ""
 
-    def _say(self, event: Json) -> None:
+    def _emit(self, event: Json) -> None:
         self._put(self._lines.stream_event(event))
 
 
 class Stream:
-    """The turns of a run, one after the other, each with its messages and its result on the way out."""
+    """Runs turns one after the other and sends their messages and results."""
 
     def __init__(self, run: Run, outbox: Outbox, *, partial: bool) -> None:
         self._run, self._outbox = run, outbox
@@ -73,13 +73,13 @@ class Stream:
         self._turn: asyncio.Future[TurnResult] | None = None
         self._why = ""
         self._counted = False
-        """The figures of the reply that comes next are known."""
+        """Whether the figures of the next reply are known."""
         self.free = asyncio.Lock()
         """Held while a turn runs."""
         run.runtime.bus.add_sink("stream", self._event)
 
     def _event(self, record: EventRecord) -> None:
-        """Events may come late, several in a row: each reply waits for the one that has its figures."""
+        """Events may arrive late and in batches: each reply waits for the event with its figures."""
         self._counted = self.lines.hear(record) or self._counted
         self._heard.event(record)
 
@@ -95,7 +95,7 @@ class Stream:
         return True
 
     def _all(self) -> None:
-        """Every message up to now."""
+        """Sends all messages up to now."""
         self._run.runtime.bus.deliver()
         self._heard.look()
 
@@ -105,12 +105,12 @@ class Stream:
             self._parts.delta(delta)
 
     def _put_part(self, line: Json) -> None:
-        """Parts come again in the whole message: for a client that does not read they are left out."""
+        """Sends a delta, unless the client reads too slowly: the whole message repeats it."""
         if not self._outbox.is_full:
             self._outbox.put(line, event=True)
 
     def interrupt(self, why: str = INTERRUPTED) -> bool:
-        """End the turn that runs now; False where none does."""
+        """Ends the current turn; returns False if there is none."""
         if self._turn is None or self._turn.done():
             return False
         self._why = why
@@ -120,9 +120,9 @@ class Stream:
     async def turn(self, work: Awaitable[TurnResult], *, last: bool) -> TurnResult:
         """One turn to its result. `last`: nothing more will be asked, so that a script must be played to its end."""
         async with self.free:
-            return await self._turned(work, last=last)
+            return await self._finish_turn(work, last=last)
 
-    async def _turned(self, work: Awaitable[TurnResult], *, last: bool) -> TurnResult:
+    async def _finish_turn(self, work: Awaitable[TurnResult], *, last: bool) -> TurnResult:
         self._heard.begin()
         self.lines.begin()
         self._counted = False
@@ -131,7 +131,7 @@ class Stream:
             result = await self._turn
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if not self._why or (task is not None and task.cancelling()):  # a signal ends more than the turn
+            if not self._why or (task is not None and task.cancelling()):  # a signal ends the whole run
                 raise
             result = TurnResult("stopped", "", self._why)
         except AdderClawError as error:

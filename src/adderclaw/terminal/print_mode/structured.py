@@ -1,4 +1,4 @@
-"""An answer of a wanted shape: asked for in words, checked, and mended once."""
+"""Structured answers: requested in the prompt, checked against a JSON Schema, retried once."""
 
 import json
 import re
@@ -13,12 +13,14 @@ from adderclaw.core.json_text import canonical, reject_constant
 from adderclaw.core.types import Json, OnDelta
 
 FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?```\s*", re.DOTALL)
-MISFIT = "the answer does not fit --json-schema, and neither did the second"
+MISFIT_TEMPLATE = "the answer does not fit --json-schema, and neither did the second"
 ASKED = (
     "Your last message must be one JSON value and nothing else: no words before or after it, no code fence. "
     "It must fit this JSON Schema:\n{schema}"
 )
-AGAIN = "Your last message does not fit the JSON Schema: {problems}. Answer with the corrected JSON value alone."
+RETRY_TEMPLATE = (
+    "Your last message does not fit the JSON Schema: {problems}. Answer with the corrected JSON value alone."
+)
 
 
 class Shape:
@@ -36,33 +38,33 @@ class Shape:
             raise UsageError(f"--json-schema: it is no JSON Schema that can be checked: {why}")
 
     def ask(self, session: Session) -> None:
-        """Tell the model, in its prompt."""
+        """Adds the request for the shape to the prompt."""
         now = session.prompt
         session.prompt = prompt.make_prompt(f"{now.system}\n\n{ASKED.format(schema=canonical(self.schema))}", now.tools)
 
-    async def fitted(self, session: Session, result: TurnResult, on_delta: OnDelta) -> TurnResult:
-        """The result with the value in it; an answer that does not fit is asked for once more."""
+    async def parse(self, session: Session, result: TurnResult, on_delta: OnDelta) -> TurnResult:
+        """Parses the value of an answer; asks once more if it does not fit."""
         if result.outcome != "completed":
             return result
         if why := self._misfit(result.answer):
-            again = await run_turn(session, AGAIN.format(problems=why), on_delta, single=True)
+            again = await run_turn(session, RETRY_TEMPLATE.format(problems=why), on_delta, single=True)
             if again.outcome != "completed":
                 return again
             result = again
             if why := self._misfit(result.answer):
-                return TurnResult("error", result.answer, f"{MISFIT}: {why}", ended_by="shape")
-        value = json.loads(_bare(result.answer))
+                return TurnResult("error", result.answer, f"{MISFIT_TEMPLATE}: {why}", ended_by="shape")
+        value = json.loads(_without_fence(result.answer))
         return result._replace(answer=canonical(value), details={"structured_output": value})
 
     def _misfit(self, answer: str) -> str:
         try:
-            value: object = json.loads(_bare(answer), parse_constant=reject_constant)
+            value: object = json.loads(_without_fence(answer), parse_constant=reject_constant)
         except (ValueError, RecursionError) as error:
             return f"it is no JSON ({error})"
         return "; ".join(schemas.problems(self.schema, value))
 
 
-def _bare(answer: str) -> str:
-    """Without the fence that models like to put around it."""
+def _without_fence(answer: str) -> str:
+    """The text without the Markdown fence that models often add."""
     fenced = FENCE.fullmatch(answer)
     return fenced[1] if fenced is not None else answer

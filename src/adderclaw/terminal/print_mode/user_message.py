@@ -1,4 +1,4 @@
-"""A message of the client: its words, and the pictures and documents that came with them."""
+"""Reads a message of the client: its text, pictures and documents."""
 
 import base64
 import binascii
@@ -15,7 +15,7 @@ from adderclaw.terminal.print_mode.lines import new_uuid
 from adderclaw.terminal.print_mode.no_effect import MESSAGE_FIELDS
 
 type Where = Callable[[str], str]
-"""A problem → the same with its line of the input."""
+"""Adds the line number of the input to a problem."""
 
 
 class UserMessage(NamedTuple):
@@ -26,9 +26,9 @@ class UserMessage(NamedTuple):
     """The client's own name for the message, or a new one."""
     attached: Attached = NO_ATTACHMENTS
     verbatim: bool = False
-    """A `/` at its beginning calls no skill and no command."""
+    """Whether a leading `/` is plain text and calls no skill or command."""
     asks: bool = True
-    """Whether it is answered; otherwise it goes to the model with the next message that is."""
+    """Whether it is answered; otherwise it is sent together with the next answered message."""
     ignored: tuple[str, ...] = ()
     """Fields of the message that have no effect."""
     problem: str = ""
@@ -36,15 +36,15 @@ class UserMessage(NamedTuple):
 
 
 class _Unusable(Exception):
-    """A block that the protocol knows, and that cannot be sent to a model here."""
+    """A valid block that cannot be sent to a model here."""
 
 
-def read(message: Json, where: Where) -> UserMessage:
-    """UsageError for anything that is not a message of the protocol."""
-    said: Any = message.get("message")
-    content: Any = cast(Json, said).get("content") if isinstance(said, dict) else None
-    given: Any = message.get("uuid")
-    uuid = given if isinstance(given, str) and given else new_uuid()
+def read_user_message(message: Json, where: Where) -> UserMessage:
+    """Reads a user message. Raises UsageError if it is not a message of the protocol."""
+    body: Any = message.get("message")
+    content: Any = cast(Json, body).get("content") if isinstance(body, dict) else None
+    message_id: Any = message.get("uuid")
+    uuid = message_id if isinstance(message_id, str) and message_id else new_uuid()
     verbatim, asks = message.get("client_composed") is True, message.get("shouldQuery") is not False
     ignored = tuple(name for name in MESSAGE_FIELDS if message.get(name))
     if isinstance(content, str):
@@ -60,22 +60,22 @@ def read(message: Json, where: Where) -> UserMessage:
     except _Unusable as error:
         return UserMessage("", content, uuid, problem=where(str(error)))
     attached = Attached(tuple(texts), tuple(media))
-    if any(isinstance(one, dict) and cast(Json, one).get("citations") for one in cast(list[Any], content)):
+    if any(isinstance(part, dict) and cast(Json, part).get("citations") for part in cast(list[Any], content)):
         ignored = (*ignored, "citations")
     text = "\n".join(words)
     return UserMessage(text, text if attached == NO_ATTACHMENTS else content, uuid, attached, verbatim, asks, ignored)
 
 
-def joined(before: list[UserMessage], message: UserMessage) -> UserMessage:
-    """A message with those that came before it and were not to be answered."""
+def join_messages(before: list[UserMessage], message: UserMessage) -> UserMessage:
+    """Joins a message with earlier ones that were not to be answered."""
     if not before:
         return message
     every = (*before, message)
     return message._replace(
-        text="\n\n".join(one.text for one in every if one.text),
+        text="\n\n".join(queued.text for queued in every if queued.text),
         attached=Attached(
-            tuple(text for one in every for text in one.attached.texts),
-            tuple(block for one in every for block in one.attached.media),
+            tuple(text for queued in every for text in queued.attached.texts),
+            tuple(block for queued in every for block in queued.attached.media),
         ),
     )
 
@@ -90,17 +90,17 @@ def _add(block: Json, words: list[str], texts: list[str], media: list[MediaBlock
     if kind not in ("image", "document") or not isinstance(source, dict):
         fix = "send text, an image or a document with its data"
         raise UsageError(where(f"a block of type {str(kind)[:40]!r} cannot be sent here; {fix}"))
-    given = cast(Json, source)
-    if given.get("type") not in ("base64", "text", "content"):
+    fields = cast(Json, source)
+    if fields.get("type") not in ("base64", "text", "content"):
         fix = "send its data in base64: no address is fetched and no uploaded file is known here"
-        raise _Unusable(f"{kind}: the source type {str(given.get('type'))[:20]!r} cannot be used here; {fix}")
+        raise _Unusable(f"{kind}: the source type {str(fields.get('type'))[:20]!r} cannot be used here; {fix}")
     name = str(block.get("title") or "")[:200]
     if block.get("context"):
         texts.append(_framed(f"about {name or 'the document'}", str(block["context"])))
-    if given["type"] == "base64":
-        media.append(_media(str(kind), given, name))
+    if fields["type"] == "base64":
+        media.append(_media(str(kind), fields, name))
         return
-    inner: Any = given.get("data") if given["type"] == "text" else given.get("content")
+    inner: Any = fields.get("data") if fields["type"] == "text" else fields.get("content")
     for part in cast(list[Any], inner) if isinstance(inner, list) else [{"type": "text", "text": inner}]:
         plain: list[str] = []
         _add(cast(Json, part) if isinstance(part, dict) else {}, plain, texts, media, where)

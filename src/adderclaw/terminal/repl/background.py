@@ -6,7 +6,7 @@ from collections.abc import Callable
 from prompt_toolkit.application import Application
 from prompt_toolkit.input.vt100 import Vt100Input
 
-ASK = "\x1b]11;?\x1b\\\x1b[c"
+BACKGROUND_QUERY = "\x1b]11;?\x1b\\\x1b[c"
 """The colour, and what every terminal answers: after that nothing comes any more."""
 _HEX = "([0-9a-fA-F]{1,4})"
 _COLOUR = re.compile(rf"\x1b\]11;(?:rgba?:{_HEX}/{_HEX}/{_HEX})?[^\x07\x1b]*(?:\x07|\x1b\\)")
@@ -26,26 +26,26 @@ class Background:
 
     def ask(self) -> None:
         """Only while keys are read: the reply would be shown, or be left to the shell."""
-        given = self._app.input
-        if not self._app.is_running or not isinstance(given, Vt100Input):
+        terminal_input = self._app.input
+        if not self._app.is_running or not isinstance(terminal_input, Vt100Input):
             return
-        read = given.stdin_reader.read
+        read = terminal_input.stdin_reader.read
 
         def without_replies(count: int = 1024) -> str:
-            text, is_over = self.looked_through(read(count))
+            text, is_over = self.read_reply(read(count))
             if is_over:
-                given.stdin_reader.read = read
+                terminal_input.stdin_reader.read = read
             return text
 
-        given.stdin_reader.read = without_replies
-        self._app.output.write_raw(ASK)
+        terminal_input.stdin_reader.read = without_replies
+        self._app.output.write_raw(BACKGROUND_QUERY)
         self._app.output.flush()
 
-    def looked_through(self, text: str) -> tuple[str, bool]:
+    def read_reply(self, text: str) -> tuple[str, bool]:
         """What is left for the keys, and whether the terminal has answered all of it."""
         text = self._held + text
-        if (found := _COLOUR.search(text)) is not None and found[1]:
-            self._tell(is_light(*found.groups()))
+        if (match := _COLOUR.search(text)) is not None and match[1]:
+            self._tell(is_light(*match.groups()))
         text, answered = _KIND.subn("", _COLOUR.sub("", text))
         begun = _BEGUN.search(text) if not answered else None
         self._held = begun[0] if begun is not None and len(begun[0]) <= LONGEST else ""

@@ -14,7 +14,7 @@ class Chips:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
-    def pasted(self, text: str) -> str:
+    def add_pasted(self, text: str) -> str:
         """What a paste looks like in the input."""
         lines = text.count("\n") + 1
         if lines <= LINES and len(text) <= CHARACTERS:
@@ -24,13 +24,13 @@ class Chips:
         self._texts[chip] = text
         return chip
 
-    def shortened(self, text: str) -> str:
+    def shorten(self, text: str) -> str:
         """An input that is not too long to be drawn."""
-        return text if len(text) <= MOST_TYPED else self.pasted(self.whole(text))
+        return text if len(text) <= MOST_TYPED else self.add_pasted(self.expand(text))
 
-    def whole(self, text: str) -> str:
+    def expand(self, text: str) -> str:
         """The input with what its chips stand for; what is pasted is not looked at."""
         if not self._texts:
             return text
         chips = "|".join(map(re.escape, self._texts))
-        return re.sub(chips, lambda found: self._texts[found[0]], text)
+        return re.sub(chips, lambda match: self._texts[match[0]], text)

@@ -1,4 +1,4 @@
-"""A conversation on a screen: messages, turns that can be interrupted, commands, until somebody leaves."""
+"""A conversation on a screen: messages, interruptible turns and commands until the person leaves."""
 
 import asyncio
 import contextlib
@@ -19,9 +19,9 @@ from adderclaw.core.deltas import GrowingText
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Delta, OnDelta
 from adderclaw.terminal.repl import here
-from adderclaw.terminal.repl.leaving import bypass_is_over
+from adderclaw.terminal.repl.leaving import bypass_ended
 from adderclaw.terminal.repl.manual_commands import ManualCommands
-from adderclaw.terminal.repl.own_line import OwnLine
+from adderclaw.terminal.repl.own_line import StatusCommand
 from adderclaw.terminal.repl.printed import Printed
 from adderclaw.terminal.repl.screen import Screen
 from adderclaw.terminal.repl.status import Status
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
     from adderclaw.terminal.repl.draw import Fragments
-    from adderclaw.terminal.repl.panel import OnScreen
+    from adderclaw.terminal.repl.panel import ScreenOperator
 
 SETTLED = 0.2
-"""Seconds after which the files are listed: by then the input is there."""
+"""Seconds before the files are listed, so that the input appears first."""
 QUIET = 10.0
-"""Seconds without anything from the model from which on that is said."""
+"""Seconds without output of the model before the screen says so."""
 THOUGHT = 600
 """Characters of a thought of which the last line is shown."""
 
@@ -45,14 +45,14 @@ type Command = Callable[[Run, str], Awaitable[bool]]
 """Runs a line that begins with /; False ends the conversation."""
 
 
-class Talk:
+class ScreenConversation:
     """One conversation with its screen."""
 
-    def __init__(self, run: Run, operator: "OnScreen", manner: TerminalMode) -> None:
+    def __init__(self, run: Run, operator: "ScreenOperator", manner: TerminalMode) -> None:
         from prompt_toolkit.buffer import Buffer
 
         from adderclaw.terminal.repl.chips import Chips
-        from adderclaw.terminal.repl.keys import Doing, Keys, renewed
+        from adderclaw.terminal.repl.keys import Doing, Keys, reload_names
         from adderclaw.terminal.repl.menu import Menu
 
         self.run = run
@@ -67,34 +67,34 @@ class Talk:
             enable_history_search=True,
         )
         menu.wanted = lambda document: buffer.document == document
-        menu.again = lambda: renewed(buffer)
+        menu.again = lambda: reload_names(buffer)
         self._menu = menu
         self.editing: Literal["emacs", "vi"] = "emacs"
         self.screen = operator.screen = Screen(manner, buffer, self._status)
         doing = Doing(self.interrupt, lambda: self.screen.submit("/rewind"), self._next_mode)
         self.screen.app.key_bindings = Keys(self.screen, chips, doing).bindings
         self.set_editing(run.session.config.repl.editing)
-        place = run.session.environment.context.workspace.root
-        self.rows = Rows(run.session.store, run.session.secrets.clean, place)
+        root = run.session.environment.context.workspace.root
+        self.rows = Rows(run.session.store, run.session.secrets.clean, root)
         self._hands = ManualCommands(run, self.rows, self.screen.show)
-        self.live = Live(self.rows, run.session.session_id, self.screen.show, place)
+        self.live = Live(self.rows, run.session.session_id, self.screen.show, root)
         self.status = Status(run, self.live.busy)
-        self.own_line = OwnLine(run, self.screen, self.live.busy)
+        self.own_line = StatusCommand(run, self.screen, self.live.busy)
         self.titles = Titles(run, self.screen)
-        run.runtime.bus.remove_sink("log")  # its lines would go through what is drawn; what matters of them is a notice
+        run.runtime.bus.remove_sink("log")  # log lines would break the drawing; important ones are shown as notices
         run.runtime.bus.add_sink("screen", self.live.hear)
         self.screen.peek, self.screen.seconds, self.screen.inside = self._printed, self._runs, self._inside
         self.screen.at_once = self._at_once
         self._meanwhile: set[asyncio.Task[bool]] = set()
         self._insides: tuple[tuple[str, int], list[Item]] = (("", 0), [])
-        self._heard: Heard | None = None
+        self._heard: StreamedAnswer | None = None
         self._turn: asyncio.Task[Any] | None = None
-        """The turn at hand, or what a person does in its place."""
+        """The current turn, or the work a person does instead."""
         self._began = 0.0
         self._since: dict[str, float] = {}
 
     async def converse(self, command: Command, first: str | None) -> TurnResult:
-        """Message after message; the last turn's result is the conversation's."""
+        """Handles message after message; returns the last turn's result."""
         printed = Printed(self.screen)
         last = TurnResult("completed", "")
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
@@ -110,14 +110,14 @@ class Talk:
                     self.screen.hint = ""
                     self.screen.show(Words("", "user", visible(text)))
                     if text.strip().startswith("/"):
-                        if not await command(self.run, self._chips.whole(text.strip())):
+                        if not await command(self.run, self._chips.expand(text.strip())):
                             break
-                    elif bypass_is_over(self.run):
+                    elif bypass_ended(self.run):
                         break
                     else:
                         last = await self._message(text) or last
                         if last.outcome == "completed" and last.answer:
-                            self.titles.ask(self._chips.whole(text), last.answer)
+                            self.titles.ask(self._chips.expand(text), last.answer)
             finally:
                 await self._menu.close()
                 await self.own_line.close()
@@ -130,7 +130,7 @@ class Talk:
         return last
 
     def _settle(self) -> None:
-        """What is begun beside the input, once that stands."""
+        """Starts the work that can wait until the input is drawn."""
         self._menu.files.renew()
         self.own_line.start()
         if self.run.session.config.repl.theme == "auto" and not os.environ.get("COLORFGBG"):
@@ -142,19 +142,19 @@ class Talk:
         self.screen.manner = self.screen.manner._replace(light=light)
 
     async def _message(self, typed: str) -> TurnResult | None:
-        """A message with what it names; or what a person does by hand instead, which is no turn."""
+        """Runs a message with its attachments as a turn; or runs a command or note by hand, which is not a turn."""
         hands = self._hands
-        if await self.beside(hands.done(typed, self._chips.whole)) is not False:
+        if await self.beside(hands.run_by_hand(typed, self._chips.expand)) is not False:
             return None
-        attached = await self.beside(hands.attached(typed))
-        return await here.turn(self.run, self._chips.whole(typed), attached) if attached is not None else None
+        attached = await self.beside(hands.attachments(typed))
+        return await here.run_turn_here(self.run, self._chips.expand(typed), attached) if attached is not None else None
 
     async def beside[T](self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What is done by hand, with its result; None if it was interrupted."""
+        """Runs work by hand and returns its result; None if it was interrupted."""
         return await self._interruptible(work, lambda: self.screen.show(Notice("", "warning", "interrupted")))
 
     async def _interruptible[T, E](self, work: Coroutine[Any, Any, T], interrupted: Callable[[], E]) -> T | E:
-        """The work's result, or what is made of its end where the person interrupts it."""
+        """Runs work that the person can interrupt; returns its result, or that of `interrupted`."""
         self._began = time.monotonic()
         self.screen.busy = self._busy
         self.screen.redraw()
@@ -170,9 +170,9 @@ class Talk:
             self._since.clear()
 
     async def turn(self, message: str | None, attached: Attached = NO_ATTACHMENTS) -> TurnResult:
-        """One turn; who interrupts it keeps what it did so far."""
+        """Runs one turn; after an interrupt its work so far is kept."""
         session = self.run.session
-        heard = self._heard = Heard(self.screen, self.run)
+        heard = self._heard = StreamedAnswer(self.screen, self.run)
 
         def work(hear: OnDelta) -> Awaitable[TurnResult]:
             asked = run_turn(session, message, hear, attached=attached)
@@ -200,13 +200,13 @@ class Talk:
         return True
 
     def _at_once(self, text: str) -> bool:
-        """A command that may run while a turn does, does."""
-        from adderclaw.terminal.repl.slash import command, runs_at_once
+        """Runs a command that may run during a turn."""
+        from adderclaw.terminal.repl.slash import run_slash_command, runs_at_once
 
         if not runs_at_once(text):
             return False
         self.screen.show(Words("", "user", visible(text)))
-        task = asyncio.ensure_future(command(self.run, self._chips.whole(text)))
+        task = asyncio.ensure_future(run_slash_command(self.run, self._chips.expand(text)))
         self._meanwhile.add(task)
         task.add_done_callback(self._meanwhile.discard)
         return True
@@ -221,7 +221,7 @@ class Talk:
         return time.monotonic() - self._since.setdefault(call.key, time.monotonic())
 
     def _inside(self, call: Call) -> list[Item]:
-        """What a subagent did so far; read anew when it has done more."""
+        """What a subagent did so far; read again when there is more."""
         assert call.child is not None
         key = (call.child.session_id, call.child.calls if not call.ended else -1)
         if self._insides[0] != key:
@@ -242,28 +242,28 @@ class Talk:
 
     def _status(self) -> "Fragments":
         parts = self.status.parts()
-        # how much happens unasked is said by us, whatever stands above it
+        # the permission mode is always shown
         return [("dim", f" {self.screen.drawing.marks.dot} ".join(parts[:1] if self.screen.own_lines else parts))]
 
     def _next_mode(self) -> None:
         from adderclaw.terminal.repl.modes import next_mode
 
         self.screen.hint = next_mode(self.run)
-        self.own_line.poke()
+        self.own_line.request_run()
         self.screen.redraw()
 
 
-class Heard:
-    """The answer while it arrives."""
+class StreamedAnswer:
+    """Shows the answer while it streams."""
 
     def __init__(self, screen: Screen, run: Run) -> None:
         self._screen, self._secrets, self._bus = screen, run.runtime.secrets, run.runtime.bus
         self._text = GrowingText()
         self.thought = 0
-        """Characters that the model thought since it last did something."""
+        """How many characters the model thought since its last action."""
         self._thinks = ""
         self.at = time.monotonic()
-        """When the model was last heard."""
+        """When the model last sent something."""
 
     def __call__(self, delta: Delta) -> None:
         self.at = time.monotonic()
@@ -275,7 +275,7 @@ class Heard:
             self._text.clear()
             self._screen.unhear()
         elif delta.kind == "text":
-            self._bus.deliver()  # what was done before these words stands above them
+            self._bus.deliver()  # earlier events are drawn first
             self._text.add(delta.text)
             self._screen.hear(delta.text)
 

@@ -1,4 +1,4 @@
-"""Conversations of the REPL: found by id, name or words, picked from a list, branched, named, exported."""
+"""Conversations of the REPL: find by id, name or words, pick from a list, name, export."""
 
 import os
 import time
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from adderclaw.terminal.repl.draw import Drawing
 
 MOST = 500
-"""Conversations that are looked through."""
+"""How many conversations are searched."""
 SHOWN = 10
 LONGEST_NAME = 200
 
 
-class Next(NamedTuple):
-    """The conversation that is held next, in the same terminal."""
+class NextConversation(NamedTuple):
+    """The conversation that follows in the same terminal."""
 
     again: Resume | None
     """None: a new one."""
     began: str = ""
-    """What hooks are told of it, where that does not follow from the rest."""
+    """The reason that hooks are told, if it does not follow from the other fields."""
     words: str | None = None
-    """The one that is meant by them is looked for; where nobody chooses one, `again` goes on."""
+    """Words that select the conversation; if none is chosen, `again` continues."""
     workspace: str | None = None
-    """Another folder than that of the one before."""
+    """The folder, if it differs from the previous one."""
     told: str = ""
-    """What the model hears with the next message."""
+    """A notice for the model, sent with the next message."""
 
 
 def of_folder(store: Store, folder: str) -> list[Conversation]:
-    """Those that were held here, the most recent first; empty ones are none."""
+    """The conversations of a folder, the most recent first, without empty ones."""
     return [talk for talk in transcript.conversations(store, MOST, (folder,), begun=True) if talk.title]
 
 
 def matching(store: Store, folder: str, words: str) -> list[Conversation]:
-    """Those whose id begins so, whose name is this, or in which the words occur."""
+    """The conversations with this id prefix or name, or that contain the words."""
     if (exact := transcript.conversation_of(store, words)) is not None:
         return [talk for talk in transcript.conversations(store, MOST) if talk.id == exact]
     here = of_folder(store, folder)
@@ -56,18 +56,18 @@ def matching(store: Store, folder: str, words: str) -> list[Conversation]:
     return [talk for talk in here if lowered in talk.title.lower() or talk.id in hits]
 
 
-def chosen(store: Store, folder: str, words: str) -> Resume | None:
-    """The conversation that is meant, asked for at the terminal where several are; None where nobody chose one."""
-    found = matching(store, folder, words) if words else of_folder(store, folder)
-    if not found:
+def choose_conversation(store: Store, folder: str, words: str) -> Resume | None:
+    """The conversation that matches; asks at the terminal if several do. None if the person chose none."""
+    talks = matching(store, folder, words) if words else of_folder(store, folder)
+    if not talks:
         about = f" with {words!r}" if words else ""
         raise UsageError(f"there is no conversation{about} in {folder}: `adderclaw memory list` shows all")
-    if len(found) == 1 and words:
-        return Resume(found[0].id, go_on=False)
-    return _picked(store, found)
+    if len(talks) == 1 and words:
+        return Resume(talks[0].id, go_on=False)
+    return _pick(store, talks)
 
 
-def line(talk: Conversation) -> str:
+def conversation_line(talk: Conversation) -> str:
     return f"{_age(talk.last_active):>9}  {talk.title}"
 
 
@@ -81,20 +81,22 @@ def _age(stamp: str) -> str:
     return "just now"
 
 
-def name(run: Run, words: str) -> str:
-    """Give the conversation a name; without one it has its first words again."""
+def rename_conversation(run: Run, words: str) -> str:
+    """Names the conversation; an empty name restores its first words."""
     named = " ".join(visible(words, keep_newlines=False).split())[:LONGEST_NAME]
     with run.session.store.write() as cursor:
         transcript.set_title(cursor, run.session.conversation_id, named)
     return named
 
 
-def exported(run: Run, path: str) -> str:
-    """Write the conversation to a file, by default one in the workspace; the file's name."""
+def export_conversation(run: Run, path: str) -> str:
+    """Writes the conversation to a file, by default in the workspace; returns the file's path."""
     conversation = run.session.conversation_id
     target = path or f"{conversation}.md"
     full = os.path.join(run.session.environment.context.workspace.root, os.path.expanduser(target))
-    text = export.conversation(run.session.store, conversation, export.form_of(target), run.session.secrets.clean)
+    text = export.render_conversation(
+        run.session.store, conversation, export.form_of(target), run.session.secrets.clean
+    )
     export.write(full, text)
     return full
 
@@ -103,7 +105,7 @@ def exported(run: Run, path: str) -> str:
 
 
 class Picker:
-    """A list that is filtered as one types, with what was said last below."""
+    """A list filtered while typing, with the last messages of the selected conversation."""
 
     def __init__(self, store: Store, talks: Sequence[Conversation]) -> None:
         self._store, self._talks = store, list(talks)
@@ -128,14 +130,14 @@ class Picker:
     def lines(self, width: int) -> "StyleAndTextTuples":
         from adderclaw.terminal.repl.draw import Drawing
 
-        found, drawing = self.shown, Drawing(width)
-        first = max(0, min(self.at - SHOWN // 2, len(found) - SHOWN))
+        talks, drawing = self.shown, Drawing(width)
+        first = max(0, min(self.at - SHOWN // 2, len(talks) - SHOWN))
         rows: StyleAndTextTuples = [("class:accent", f"Which conversation? {self.typed}_\n")]
-        for number, talk in enumerate(found[first : first + SHOWN], first):
+        for number, talk in enumerate(talks[first : first + SHOWN], first):
             style = "reverse" if number == self.at else ""
-            rows.append((style, f"{drawing.cut(self._clean(line(talk)), width)}\n"))
-        if found:
-            rows.append(("class:dim", f"\n{self._preview(found[self.at], drawing)}\n"))
+            rows.append((style, f"{drawing.cut(self._clean(conversation_line(talk)), width)}\n"))
+        if talks:
+            rows.append(("class:dim", f"\n{self._preview(talks[self.at], drawing)}\n"))
         rows.append(("class:dim", "\n".join(drawing.flowed("Enter opens it, Ctrl-B a copy of it, Esc leaves", width))))
         return rows
 
@@ -144,7 +146,7 @@ class Picker:
         return "\n".join(drawing.cut(row, drawing.width) for row in self._clean(last).strip().split("\n")[-4:])
 
 
-def _picked(store: Store, talks: Sequence[Conversation]) -> Resume | None:
+def _pick(store: Store, talks: Sequence[Conversation]) -> Resume | None:
     from prompt_toolkit.application import Application
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
     from prompt_toolkit.keys import Keys
@@ -155,8 +157,8 @@ def _picked(store: Store, talks: Sequence[Conversation]) -> Resume | None:
     picker, keys = Picker(store, talks), KeyBindings()
 
     def choose(event: KeyPressEvent, *, fork: bool) -> None:
-        found = picker.shown
-        event.app.exit(result=Resume(found[picker.at].id, go_on=False, fork=fork) if found else None)
+        talks = picker.shown
+        event.app.exit(result=Resume(talks[picker.at].id, go_on=False, fork=fork) if talks else None)
 
     rows: tuple[tuple[str, Callable[[KeyPressEvent], None]], ...] = (
         ("enter", lambda event: choose(event, fork=False)),

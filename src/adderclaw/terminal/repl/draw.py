@@ -101,7 +101,7 @@ class Drawing(NamedTuple):
         short = short.replace("·", self.marks.dot)
         took = f" {self.marks.dot} {call.seconds:.1f} s" if call.seconds is not None and call.seconds >= 0.05 else ""
         tail = f" {self.marks.dot} {short}{took}"
-        room = max(self.width - cells(call.tool) - 3 - cells(tail), 8)
+        room = max(self.width - cell_width(call.tool) - 3 - cell_width(tail), 8)
         argument = f" {self.cut(call.argument, room)}" if call.argument else ""
         line: Fragments = [(style, f"{self.marks.call} "), ("tool", call.tool), ("", argument), (style, tail)]
         return self.fitted(line)
@@ -160,8 +160,8 @@ class Drawing(NamedTuple):
     def _child(self, child: Child, call: Call) -> Fragments:
         calls = f"{child.calls} call{'' if child.calls == 1 else 's'}"
         last = child.last if not call.ended else "Ctrl-O shows them" if child.calls else ""
-        said = f" {self.marks.dot} ".join(part for part in (child.kind, calls, last) if part)
-        return [("dim", self.cut(f"  {self.marks.below} {said}", self.width))]
+        summary = f" {self.marks.dot} ".join(part for part in (child.kind, calls, last) if part)
+        return [("dim", self.cut(f"  {self.marks.below} {summary}", self.width))]
 
     def todos(self, todos: Sequence[Todo]) -> list[Fragments]:
         return [self._todo(todo) for todo in todos]
@@ -181,26 +181,30 @@ class Drawing(NamedTuple):
         for style, text in line:
             part = self.cut(text, left)
             fitted.append((style, part))
-            left -= cells(part)
+            left -= cell_width(part)
             if left <= 0:
                 break
         return fitted
 
     def cut(self, text: str, width: int) -> str:
         text = text.expandtabs(TAB)
-        if cells(text) <= width:
+        if cell_width(text) <= width:
             return text
         mark = self.marks.rest
-        return _first(text, max(width - cells(mark), 0)) + mark if width > cells(mark) else _first(text, max(width, 0))
+        return (
+            _first(text, max(width - cell_width(mark), 0)) + mark
+            if width > cell_width(mark)
+            else _first(text, max(width, 0))
+        )
 
     def flowed(self, text: str, width: int) -> list[str]:
         """Rows that end between words where they can: for words to read, of which a blank is nothing."""
         text, width = text.expandtabs(TAB), max(width, 4)
         rows: list[str] = []
-        while cells(text) > width:
+        while cell_width(text) > width:
             row = _first(text, width) or text[0]
             at = row.rfind(" ") if text[len(row)] != " " else len(row)
-            if at <= 0 or (at < width // 3 and cells(text[at + 1 :].split(" ", 1)[0]) > width):
+            if at <= 0 or (at < width // 3 and cell_width(text[at + 1 :].split(" ", 1)[0]) > width):
                 at = row.rfind("/", width // 3) + 1  # a path that is longer than a row ends it with a folder
             row = row[:at] if at > 0 else row
             rows.append(row)
@@ -210,7 +214,7 @@ class Drawing(NamedTuple):
     def wrapped(self, text: str, width: int) -> list[str]:
         """Rows of at most so many cells, broken at any character: what is shown is what is there."""
         text, width = text.expandtabs(TAB), max(width, 4)
-        if cells(text) <= width:
+        if cell_width(text) <= width:
             return [text]
         rows: list[str] = []
         while text:
@@ -220,7 +224,7 @@ class Drawing(NamedTuple):
         return rows
 
 
-def cells(text: str) -> int:
+def cell_width(text: str) -> int:
     """Columns that a text takes."""
     if text.isascii():
         return len(text)
@@ -244,10 +248,10 @@ def _first(text: str, width: int) -> str:
 def ansi(lines: Iterable[Fragments], *, colours: bool) -> str:
     """Lines as the terminal gets them."""
     return "".join(
-        "".join(_styled(style, text, colours=colours) for style, text in line).rstrip() + "\n" for line in lines
+        "".join(_style_codes(style, text, colours=colours) for style, text in line).rstrip() + "\n" for line in lines
     )
 
 
-def _styled(style: str, text: str, *, colours: bool) -> str:
+def _style_codes(style: str, text: str, *, colours: bool) -> str:
     code = STYLES[style]
     return f"\x1b[{code}m{text}\x1b[0m" if colours and code and text.strip() else text

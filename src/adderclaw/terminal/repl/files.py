@@ -40,7 +40,7 @@ class Index(NamedTuple):
     """What is shown before anything is typed."""
 
 
-def indexed(names: Sequence[str]) -> Index:
+def build_index(names: Sequence[str]) -> Index:
     folders = {f"{folder}/": None for name in names for folder in _above(name)}
     every = [*folders, *names]
     top = [name for name in every if "/" not in name.rstrip("/")]
@@ -79,15 +79,15 @@ class Files:
         from adderclaw.core.errors import AdderClawError
         from adderclaw.tools.listing import list_files
 
-        place, start = self._run.session.environment.context.workspace, self._run.session.environment.kit.start
-        roots = (place.root, *place.extra)
+        workspace, start = self._run.session.environment.context.workspace, self._run.session.environment.kit.start
+        roots = (workspace.root, *workspace.extra)
         names: list[str] = []
         try:
             for root in roots:
-                sink = self._first if root == place.root and not self._made else None
-                found = await list_files(root, roots, start, sink)
-                names += found if root == place.root else [f"{root}/{name}" for name in found]
-            self.index = await asyncio.to_thread(indexed, names)
+                sink = self._first if root == workspace.root and not self._made else None
+                paths = await list_files(root, roots, start, sink)
+                names += paths if root == workspace.root else [f"{root}/{name}" for name in paths]
+            self.index = await asyncio.to_thread(build_index, names)
         except (AdderClawError, OSError):
             pass  # the menu stays as it was: who types a name by hand is answered with what is wrong
         finally:
@@ -98,20 +98,20 @@ class Files:
 
     def _first(self, names: Sequence[str]) -> None:
         """The first names of the list, in its order: so many that finding them holds up no key."""
-        self.index = indexed(names[:CHUNK])
+        self.index = build_index(names[:CHUNK])
         if self._is_awaited:
             self._more()
 
-    async def found(self, typed: str, wanted: Callable[[], bool]) -> AsyncIterator[str]:
+    async def search(self, typed: str, is_wanted: Callable[[], bool]) -> AsyncIterator[str]:
         """The best names for what is typed, until nobody wants them any more; never what may not be read."""
         hidden = self._run.session.environment.context.is_hidden
         root = self._run.session.environment.context.workspace.root
-        async for name in searched(self.index, typed, wanted):
+        async for name in search_index(self.index, typed, is_wanted):
             if not hidden(f"{root}/{name.rstrip('/')}" if not name.startswith("/") else name.rstrip("/")):
                 yield name
 
 
-async def searched(index: Index, typed: str, wanted: Callable[[], bool]) -> AsyncIterator[str]:
+async def search_index(index: Index, typed: str, is_wanted: Callable[[], bool]) -> AsyncIterator[str]:
     if not typed:
         for name in index.first:
             yield name
@@ -119,17 +119,17 @@ async def searched(index: Index, typed: str, wanted: Callable[[], bool]) -> Asyn
     word = typed.lower()
     shown: dict[str, None] = {}
     enough = ENOUGH if len(word) < LONG else 1
-    for search in (_containing, _in_order, _alike):
+    for search in (_containing, _with_letters_in_order, _similar):
         hits: list[str] = []
         before = time.monotonic()
-        for found in search(index, word):
-            hits += islice(found, HITS - len(hits))
+        for matches in search(index, word):
+            hits += islice(matches, HITS - len(hits))
             if len(hits) >= HITS:
                 break
             if time.monotonic() - before > TURN:
                 await asyncio.sleep(0)
                 before = time.monotonic()
-                if not wanted():
+                if not is_wanted():
                     return
         for name in _best(hits, word):
             if name not in shown and len(shown) < SHOWN:
@@ -169,17 +169,17 @@ def _lines(chunk: Chunk, word: str) -> Iterator[str]:
         at, line = end + 1, line + 1
 
 
-def _in_order(index: Index, word: str) -> Iterator[Iterator[str]]:
+def _with_letters_in_order(index: Index, word: str) -> Iterator[Iterator[str]]:
     """Names that have the letters of the word in their order."""
     # possessive: no name, however made, takes longer than its length
-    letters = "".join(f"[^{re.escape(one)}\n]*+{re.escape(one)}" for one in word)
+    letters = "".join(f"[^{re.escape(letter)}\n]*+{re.escape(letter)}" for letter in word)
     pattern = re.compile(f"(?m)^{letters}")
     for chunk in index.chunks:
         names, text = chunk.names, chunk.lowered
         yield (names[text.count("\n", 0, hit.start())] for hit in pattern.finditer(text))
 
 
-def _alike(index: Index, word: str) -> Iterator[Iterator[str]]:
+def _similar(index: Index, word: str) -> Iterator[Iterator[str]]:
     """Names of which a part is like the word, for one with a mistake in it."""
     from rapidfuzz import fuzz, process
 
@@ -188,4 +188,4 @@ def _alike(index: Index, word: str) -> Iterator[Iterator[str]]:
     for chunk in index.chunks:
         last = [line.rstrip("/").rpartition("/")[2] for line in chunk.lowered.split("\n")]
         best = process.extract(word, last, scorer=fuzz.ratio, limit=5, score_cutoff=LIKENESS)
-        yield (chunk.names[place] for _, _, place in best)
+        yield (chunk.names[position] for _, _, position in best)

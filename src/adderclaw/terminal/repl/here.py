@@ -1,4 +1,4 @@
-"""The conversation of this terminal, as its commands see it: the REPL of a run, its screen, one more turn."""
+"""Access for slash commands to this terminal's conversation: its REPL, its screen, running a turn."""
 
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Coroutine
@@ -12,8 +12,8 @@ from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, TurnResult
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import OnDelta
-from adderclaw.terminal.commands.agent import Shown
-from adderclaw.terminal.operators import typed
+from adderclaw.terminal.one_shot import AnswerPrinter
+from adderclaw.terminal.operators import ask_line
 
 if TYPE_CHECKING:
     from adderclaw.terminal.repl import Repl
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 YES = ("y", "yes")
 REPLS: "dict[str, Repl]" = {}
-"""Run → the REPL that it is."""
+"""The REPL by run id."""
 
 
-def of(run: Run) -> "Repl":
+def repl_of(run: Run) -> "Repl":
     return REPLS[run.run_id]
 
 
 def screen_of(run: Run) -> "Screen | None":
-    """The screen, where there is one; None where lines are printed one after the other."""
-    talk = of(run).talk
+    """The screen; None in line mode."""
+    talk = repl_of(run).talk
     return talk.screen if talk is not None else None
 
 
 @asynccontextmanager
 async def line_by_line(run: Run) -> AsyncGenerator[None]:
-    """The terminal as it is without the screen, for what prints and reads by itself."""
+    """Suspends the screen for code that prints and reads by itself."""
     screen = screen_of(run)
     if screen is None:
         yield
@@ -51,29 +51,29 @@ async def line_by_line(run: Run) -> AsyncGenerator[None]:
                 yield
 
 
-async def turn(run: Run, message: str | None, attached: Attached = NO_ATTACHMENTS) -> TurnResult:
-    """One turn; at the limit of tool rounds the person decides whether it goes on."""
+async def run_turn_here(run: Run, message: str | None, attached: Attached = NO_ATTACHMENTS) -> TurnResult:
+    """Runs one turn; at the limit of tool rounds the person decides whether to continue."""
     run.session.budget.restart_limits()
-    talk = of(run).talk
+    talk = repl_of(run).talk
     while True:
         result = await (_in_lines(run, message, attached) if talk is None else talk.turn(message, attached))
-        if result.ended_by != "rounds" or (await answer(run, "Go on? [y/N] ") or "").strip().lower() not in YES:
+        if result.ended_by != "rounds" or (await ask_person(run, "Go on? [y/N] ") or "").strip().lower() not in YES:
             return result
         message, attached = "Go on.", NO_ATTACHMENTS
 
 
-async def answer(run: Run, question: str) -> str | None:
-    """What the person answers who is asked for a yes."""
+async def ask_person(run: Run, question: str) -> str | None:
+    """Asks a yes/no question and returns the person's answer."""
     if (screen := screen_of(run)) is None:
-        return await typed(question)
-    from adderclaw.terminal.repl.rewinding import asked
+        return await ask_line(question)
+    from adderclaw.terminal.repl.rewinding import ask_on_screen
 
-    return await asked(screen, question)
+    return await ask_on_screen(screen, question)
 
 
-async def beside[T](run: Run, work: Coroutine[Any, Any, T]) -> T | None:
-    """What is done for a person that is no turn: on a screen Esc interrupts it, and None is all that there is then."""
-    talk = of(run).talk
+async def interruptible[T](run: Run, work: Coroutine[Any, Any, T]) -> T | None:
+    """Runs work that is not a turn. On a screen Esc interrupts it; the result is then None."""
+    talk = repl_of(run).talk
     return await (work if talk is None else talk.beside(work))
 
 
@@ -81,7 +81,7 @@ async def _in_lines(run: Run, message: str | None, attached: Attached) -> TurnRe
     def work(hear: OnDelta) -> Awaitable[TurnResult]:
         return until_signal(run, run_turn(run.session, message, hear, attached=attached), goes_on=True)
 
-    shown = Shown(run.runtime.bus)
+    shown = AnswerPrinter(run.runtime.bus)
     result, rest = await one_turn(run.session, work, shown)
     shown.end_line()
     if rest:

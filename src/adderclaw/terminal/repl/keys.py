@@ -98,7 +98,7 @@ class Keys:
         screen.app.key_processor.before_key_press += self._hear
         read = screen.app.input.read_keys
         gathers = typing & ~vi_navigation_mode
-        screen.app.input.read_keys = lambda: gathered(read()) if gathers() else read()
+        screen.app.input.read_keys = lambda: gather_presses(read()) if gathers() else read()
 
     def _hear(self, _processor: object) -> None:
         self.screen.typed()
@@ -159,19 +159,19 @@ class Keys:
 
     def _paste(self, event: KeyPressEvent) -> None:
         text = event.data.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
-        text = f"{picture} " if (picture := pictured(text)) else text
-        self.screen.buffer.insert_text(self.chips.pasted(text))
+        text = f"{picture} " if (picture := picture_paths(text)) else text
+        self.screen.buffer.insert_text(self.chips.add_pasted(text))
 
     def _shorten(self, _buffer: object) -> None:
         """However it came, a text that is too long to be drawn at each key is a chip."""
         buffer = self.screen.buffer
-        if (short := self.chips.shortened(buffer.text)) != buffer.text:
+        if (short := self.chips.shorten(buffer.text)) != buffer.text:
             buffer.document = Document(short, len(short))
 
     def _edit(self) -> None:
         buffer = self.screen.buffer
-        buffer.text = self.chips.whole(buffer.text)
-        editor.pin()
+        buffer.text = self.chips.expand(buffer.text)
+        editor.pin_editor()
         buffer.open_in_editor()
 
     def _take_back(self) -> None:
@@ -256,7 +256,7 @@ def names(document: Document) -> bool:
     return (text.startswith("/") and " " not in text) or NAMING.search(text[-LOOKED_AT:]) is not None
 
 
-def renewed(buffer: Buffer) -> None:
+def reload_names(buffer: Buffer) -> None:
     """Make the menu of a name anew, unless somebody is choosing in it."""
     state = buffer.complete_state
     if names(buffer.document) and (state is None or state.complete_index is None):
@@ -264,7 +264,7 @@ def renewed(buffer: Buffer) -> None:
         buffer.start_completion(select_first=False)
 
 
-def pictured(pasted: str) -> str:
+def picture_paths(pasted: str) -> str:
     """A pasted path of a picture, as a terminal gives what is dropped on it: as it is named; else nothing."""
     text = pasted.strip()
     if not text or "\n" in text or len(text) > LOOKED_AT or not text.lower().strip("'\"").endswith(PICTURES):
@@ -286,16 +286,16 @@ BURST = 16
 """Letters that arrive together: nobody types so quickly."""
 
 
-def gathered(keys: list[KeyPress]) -> list[KeyPress]:
+def gather_presses(keys: list[KeyPress]) -> list[KeyPress]:
     """Letters that arrive together as one key that types them all: each key costs a drawing of the input."""
-    found: list[KeyPress] = []
+    presses: list[KeyPress] = []
     run: list[KeyPress] = []
     for key in (*keys, None):
         if key is not None and not isinstance(key.key, Names) and key.data == key.key:
             run.append(key)
             continue
-        found += [KeyPress(run[0].key, "".join(one.data for one in run))] if len(run) >= BURST else run
+        presses += [KeyPress(run[0].key, "".join(press.data for press in run))] if len(run) >= BURST else run
         run = []
         if key is not None:
-            found.append(key)
-    return found
+            presses.append(key)
+    return presses

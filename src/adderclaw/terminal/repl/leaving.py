@@ -1,10 +1,10 @@
-"""When a conversation at the REPL may not go on: its mode was switched off."""
+"""Ends a REPL conversation whose permission mode was disabled."""
 
 from adderclaw.agent.run import Run
 
 
-def bypass_is_over(run: Run) -> bool:
-    """Whether the mode of the session was switched off in the settings since it began: then it ends."""
+def bypass_ended(run: Run) -> bool:
+    """Whether the session must end because its mode was disabled in the settings since it started."""
     session, runtime = run.session, run.runtime
     if session.environment.policy.mode != "bypassPermissions":
         return False
@@ -14,5 +14,5 @@ def bypass_is_over(run: Run) -> bool:
     if not now.disableBypassPermissionsMode:
         return False
     session.end_reason = "bypass_permissions_disabled"
-    print("bypassPermissions is switched off by permissions.disableBypassPermissionsMode: it ends here. Start again.")
+    print("permissions.disableBypassPermissionsMode now disables bypassPermissions: this session ends. Start again.")
     return True

@@ -1,4 +1,4 @@
-"""What a person does beside a message, through the gate: files named with @, commands after !, notes after #."""
+"""Files named with @, commands after ! and notes after #, all through the gate."""
 
 import os
 import re
@@ -17,17 +17,17 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH, LS, MEMORY_WRITE, READ, READ_RESOURCE
 from adderclaw.core.types import Json, MediaBlock
 from adderclaw.sandbox import workspace
-from adderclaw.terminal.operators import OwnHand
+from adderclaw.terminal.operators import OperatorAtWork
 
 MENTION = re.compile(r"""(?<![^\s(\[{])@(?:"([^"\n]{1,4096})"|([^\s"]{1,4096}))""")
 MOST_NAMED = 20
-"""Files that one message names; what comes after them is words."""
+"""How many files a message can name; further ones are plain text."""
 KEY = 60
-"""Characters of a note that it is called by."""
+"""How many characters of a note become its key."""
 
 
 class Named(NamedTuple):
-    """What an @ stands for, and the call that reads it."""
+    """A file or resource named with @, and the call that reads it."""
 
     name: str
     tool: str
@@ -35,14 +35,14 @@ class Named(NamedTuple):
 
 
 class ManualCommands:
-    """One conversation's calls by hand. What they find waits for the next message."""
+    """The calls by hand of one conversation. Their output is attached to the next message."""
 
     def __init__(self, run: Run, rows: Rows, show: Callable[[Item], None]) -> None:
         self._run, self._rows, self._show = run, rows, show
         self._waiting: list[str] = []
 
-    async def attached(self, typed: str) -> Attached:
-        """What the next message has beside its words: what was printed since the last one, and what it names."""
+    async def attachments(self, typed: str) -> Attached:
+        """The attachments of the next message: output printed since the last one, and the files it names."""
         texts, self._waiting = self._waiting, []
         media: list[MediaBlock] = []
         for named in self._named(typed):
@@ -56,8 +56,8 @@ class ManualCommands:
             media = []
         return Attached(tuple(texts), tuple(media)) if texts or media else NO_ATTACHMENTS
 
-    async def done(self, typed: str, whole: Callable[[str], str] = str) -> bool:
-        """Whether what was typed is no message: a command after !, or a note after #, which is done then."""
+    async def run_by_hand(self, typed: str, whole: Callable[[str], str] = str) -> bool:
+        """Runs a command after ! or stores a note after #; returns False for a message."""
         line = typed.strip()
         if line.startswith("!"):
             await self.command(whole(line[1:]))
@@ -68,16 +68,16 @@ class ManualCommands:
         return True
 
     async def command(self, line: str) -> None:
-        """Run a command; the model hears of it with the next message."""
+        """Runs a command; the model sees its output with the next message."""
         if not line.strip():
-            self._show(Notice("", "note", "!COMMAND runs a command, and the next message has what it printed"))
+            self._show(Notice("", "note", "!COMMAND runs a command; its output goes with the next message"))
             return
         result = (await self._call(BASH, {"command": line}, "typed by hand")).finished.result
         text = f"The user ran this command:\n{line}\n{framing.framed(token_hex(8), result.content)}"
         self._waiting.append(framing.attachment(text))
 
     async def note(self, text: str) -> None:
-        """Remember a line, and say where it is."""
+        """Stores a line as a note and says where."""
         from adderclaw.storage import memory
         from adderclaw.terminal import notes
 
@@ -89,35 +89,35 @@ class ManualCommands:
         first = "".join(char if char.isprintable() else " " for char in text)[:KEY].strip()
         key, number = first, 1
         project = session.environment.context.workspace.root
-        while (kept := memory.get(session.store, key, project)) is not None and kept.content != text:
+        while (existing := memory.get(session.store, key, project)) is not None and existing.content != text:
             number += 1
             key = f"{first} ({number})"
-        made = await self._call(MEMORY_WRITE, {"key": key, "value": text}, "typed by hand")
-        if not made.finished.denied and not made.finished.result.is_error:
-            notes.confirm(session.store, key, project)
+        call = await self._call(MEMORY_WRITE, {"key": key, "value": text}, "typed by hand")
+        if not call.finished.denied and not call.finished.result.is_error:
+            notes.confirm_note(session.store, key, project)
             where = visible(session.config.memory.path, keep_newlines=False)
             self._show(Notice("", "note", f"remembered as {visible(key)!r} in {where}; /memory shows it"))
 
-    async def _call(self, tool: str, given: Json, why: str) -> ManualCall:
+    async def _call(self, tool: str, arguments: Json, why: str) -> ManualCall:
         run = self._run
         run.session.budget.restart_limits()
-        made = await call_by_hand(run.runtime, run.session, tool, given, OwnHand(), why)
-        if (item := self._rows.call(made.session_id, made.tool_use_id)) is not None:
+        call = await call_by_hand(run.runtime, run.session, tool, arguments, OperatorAtWork(), why)
+        if (item := self._rows.call(call.session_id, call.tool_use_id)) is not None:
             self._show(item)
-        return made
+        return call
 
     # -------------------------------------------------------------- names
 
     def _named(self, typed: str) -> list[Named]:
-        found: dict[str, Named] = {}
+        files: dict[str, Named] = {}
         for quoted, bare in MENTION.findall(typed):
             named = self._meant(quoted) if quoted else self._meant(bare) or self._meant(bare.rstrip(".,;:!?)]}'"))
-            if named is not None and len(found) < MOST_NAMED:
-                found[named.name] = named
-        return list(found.values())
+            if named is not None and len(files) < MOST_NAMED:
+                files[named.name] = named
+        return list(files.values())
 
     def _meant(self, name: str) -> Named | None:
-        """A file, a folder or a server's resource of this name; None where there is none: then it is a word."""
+        """The file, folder or resource with this name; None if there is none, so that it is plain text."""
         if not name or not name.isprintable():
             return None
         servers = self._run.runtime.servers

@@ -31,7 +31,7 @@ class Block(NamedTuple):
     """It goes on with the block before it: nothing stands between the two."""
 
 
-def last_part(block: Block) -> Block:
+def tail_lines(block: Block) -> Block:
     """The end of a long block: as much of it as a screen can show while it arrives."""
     if len(block.source) <= WIDE:
         return block
@@ -64,10 +64,10 @@ class Stream:
         self._size += len(text)
         if self._size < self._parse_from or ("\n" not in text and self._size < WIDE):
             return []
-        found = self._finished()
+        blocks = self._finished()
         self._size = len(self._open)
         self._parse_from = self._size * 9 // 8 if self._size > SHORT else 0
-        return found
+        return blocks
 
     def end(self) -> list[Block]:
         """The answer is over: all that is left."""
@@ -79,28 +79,28 @@ class Stream:
     def _finished(self) -> list[Block]:
         self._open += str(self._new)
         self._new.clear()
-        found: list[Block] = []
+        blocks: list[Block] = []
         while True:
             tokens = [token for token in _parser().parse(self._fence + self._open) if not token.level and token.map]
             starts = [token for token in tokens if token.nesting >= 0]
             if len(starts) > 1:
-                found += self._cut_before(starts)
+                blocks += self._cut_before(starts)
             elif starts and (part := self._part(starts[0])):
-                found.append(part)
+                blocks.append(part)
             else:
-                return found
+                return blocks
 
     def _cut_before(self, starts: "list[Token]") -> list[Block]:
         """All but the last block."""
         lines = (self._fence + self._open).splitlines(keepends=True)
         places = [token.map[0] for token in starts if token.map]
-        found: list[Block] = []
+        blocks: list[Block] = []
         for begin, end in pairwise(places):
             source = "".join(lines[begin:end])
-            found.append(Block(source, self._inside))
+            blocks.append(Block(source, self._inside))
             self._inside = False
         self._open, self._fence = "".join(lines[places[-1] :]), ""
-        return [block for block in found if block.source.strip()]
+        return [block for block in blocks if block.source.strip()]
 
     def _part(self, block: "Token") -> Block | None:
         """The beginning of a long block, up to where it cannot change any more."""
@@ -120,9 +120,9 @@ class Stream:
         cut = body.rindex("\n") + 1  # the last line may be the beginning of the fence's end
         last = body[:cut].rindex("\n", 0, -1) + 1
         self._open, self._fence = body[last:], head + newline
-        made = Block(f"{head}\n{body[:last]}{block.markup}\n", self._inside)
+        finished = Block(f"{head}\n{body[:last]}{block.markup}\n", self._inside)
         self._inside = True
-        return made
+        return finished
 
     def _of_list(self) -> Block | None:
         if self._open.count("\n") <= LONG:
@@ -131,9 +131,9 @@ class Stream:
         return self._handed_out(items[-1]) if len(items) > 1 else None
 
     def _handed_out(self, cut: int) -> Block:
-        made, self._open = Block(self._open[:cut], self._inside), self._open[cut:]
+        finished, self._open = Block(self._open[:cut], self._inside), self._open[cut:]
         self._inside = True
-        return made
+        return finished
 
 
 _ITEM = re.compile(r"(?m)^(?:[-*+]|\d{1,9}[.)])[ \t]")
@@ -149,7 +149,7 @@ def _parser() -> "MarkdownIt":
 # ------------------------------------------------------------------ as text of a terminal
 
 
-class Look(NamedTuple):
+class RenderStyle(NamedTuple):
     """How Markdown is drawn: columns, colours, whether links can be followed, and which style code has."""
 
     width: int
@@ -160,7 +160,7 @@ class Look(NamedTuple):
     """ASCII alone."""
 
 
-def drawn(block: Block, look: Look) -> str:
+def render(block: Block, look: RenderStyle) -> str:
     """A block as lines for the terminal, with an empty line before it unless it goes on with the one before."""
     source = visible(block.source).strip("\n")
     fence = _FENCE.match(source)
@@ -171,7 +171,7 @@ def drawn(block: Block, look: Look) -> str:
 _FENCE = re.compile(r"\A {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^\n]*\n")
 
 
-def _code(source: str, fence: re.Match[str], look: Look) -> str:
+def _code(source: str, fence: re.Match[str], look: RenderStyle) -> str:
     lines = source[fence.end() :].splitlines()
     if lines and lines[-1].strip().startswith(fence[1]) and not lines[-1].strip().strip(fence[1][0]):
         lines.pop()
@@ -181,7 +181,7 @@ def _code(source: str, fence: re.Match[str], look: Look) -> str:
     return "".join(f"  {line}\n" for line in body.split("\n"))
 
 
-def _highlighted(code: str, language: str, look: Look) -> str:
+def _highlighted(code: str, language: str, look: RenderStyle) -> str:
     from rich.syntax import Syntax
     from rich.text import Text
 
@@ -193,17 +193,17 @@ def _highlighted(code: str, language: str, look: Look) -> str:
     return out.getvalue()
 
 
-def _prose(source: str, look: Look) -> str:
+def _prose(source: str, look: RenderStyle) -> str:
     from rich.markdown import Markdown
 
     from adderclaw.terminal.repl.rich_parts import Headings
 
     out = StringIO()
     elements = {**Markdown.elements, "heading_open": Headings}
-    made = Markdown(source, hyperlinks=look.links)
-    made.elements = elements  # pyright: ignore[reportAttributeAccessIssue] - a class variable that an instance may have
-    _make_visible(made.parsed)
-    _console(out, look).print(made)
+    markdown = Markdown(source, hyperlinks=look.links)
+    markdown.elements = elements  # pyright: ignore[reportAttributeAccessIssue] - a class variable that an instance may have
+    _make_visible(markdown.parsed)
+    _console(out, look).print(markdown)
     lines = [_closed(_PADDING.sub("", line)) for line in out.getvalue().split("\n")]
     text = "\n".join(lines).strip("\n") + "\n"
     return _ascii(text) if look.plain else text
@@ -229,7 +229,7 @@ def _ascii(text: str) -> str:
     return text.translate(str.maketrans({"•": "*", "─": "-", "━": "=", "│": "|", "▌": "|", "┃": "|"}))
 
 
-def _console(out: StringIO, look: Look) -> "Console":
+def _console(out: StringIO, look: RenderStyle) -> "Console":
     from rich.console import Console
 
     return Console(

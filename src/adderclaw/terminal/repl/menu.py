@@ -43,7 +43,7 @@ class Menu(Completer):
             for command in self.get_completions(document, complete_event):
                 yield command
             if typed := _command_typed(document):
-                for offer in await self._offers.later(typed[1:]):
+                for offer in await self._offers.matching_later(typed[1:]):
                     yield _offered(offer, typed)
             return
         typed, before = naming[1] or naming[2] or "", -len(naming[0])
@@ -52,7 +52,7 @@ class Menu(Completer):
             self._asking = asyncio.get_running_loop().create_task(self._ask())
         self._making, self._is_old = True, False
         try:
-            async for name in self.files.found(typed, lambda: self.wanted(document)):
+            async for name in self.files.search(typed, lambda: self.wanted(document)):
                 yield _named(name, before, "folder" if name.endswith("/") else "")
             for name, title in self._resources:
                 if typed.lower() in name.lower():

@@ -37,7 +37,7 @@ HAPPENED = (
 _COLOUR = re.compile(r"(\x1b\[[0-9;]{0,24}m)")
 
 
-def drawn(text: str, clean: Callable[[str], str], *, colours: bool) -> "list[Fragments]":
+def parse_fragments(text: str, clean: Callable[[str], str], *, colours: bool) -> "list[Fragments]":
     """The first lines; of escape sequences colours alone remain."""
     lines: list[Fragments] = []
     for row in text.replace("\r", "").strip("\n").split("\n")[:LINES]:
@@ -47,7 +47,7 @@ def drawn(text: str, clean: Callable[[str], str], *, colours: bool) -> "list[Fra
     return lines if text.strip() else []
 
 
-class OwnLine:
+class StatusCommand:
     """Runs the command whenever something has happened, one run at a time, and never while a key waits for it."""
 
     def __init__(self, run: Run, screen: "Screen", busy: Busy) -> None:
@@ -62,9 +62,9 @@ class OwnLine:
         if self.settings.command:
             self._run.runtime.bus.add_sink("status line", self._hear)
             self._task = asyncio.ensure_future(self._follow())
-            self.poke()
+            self.request_run()
 
-    def poke(self) -> None:
+    def request_run(self) -> None:
         """Something that it may show has changed."""
         self._wanted.set()
 
@@ -75,7 +75,7 @@ class OwnLine:
 
     def _hear(self, record: EventRecord) -> None:
         if record.event_type in HAPPENED:
-            self.poke()
+            self.request_run()
 
     async def _follow(self) -> None:
         while True:
@@ -87,15 +87,15 @@ class OwnLine:
             await asyncio.sleep(SOON)
             self._wanted.clear()
             if not self._run.runtime.stopped():
-                await asyncio.sleep(SPARING * await self._once())
+                await asyncio.sleep(SPARING * await self._run_once())
 
-    async def _once(self) -> float:
+    async def _run_once(self) -> float:
         """Run it and show what it prints; the seconds for which nothing else could be done."""
         from adderclaw.agent.run import status_line
 
         run, screen = self._run, self._screen
         size = screen.app.output.get_size()
-        stdin = json.dumps(run.session.secrets.scrub_all(self._told())).encode()
+        stdin = json.dumps(run.session.secrets.scrub_all(self._input())).encode()
         running = asyncio.ensure_future(status_line.run(run.runtime, run.session, stdin, size.columns, size.rows))
         before = time.monotonic()
         await asyncio.sleep(0)  # it is started in this step of the loop
@@ -109,19 +109,19 @@ class OwnLine:
             about = f"the command of statusLine: {run.session.secrets.clean(printed.failure)}; its line is left out"
             screen.show(Notice("", "warning", about))
         pad = " " * self.settings.padding
-        lines = drawn(printed.text, run.session.secrets.clean, colours=screen.manner.colours)
+        lines = parse_fragments(printed.text, run.session.secrets.clean, colours=screen.manner.colours)
         screen.own_lines = [[("", pad), *line] for line in lines]
         screen.redraw()
         return held
 
-    def _told(self) -> Json:
+    def _input(self) -> Json:
         """What it gets: the fields of the reference as far as they are known here, and a few of ours."""
         from adderclaw.storage import transcript
         from adderclaw.storage.sdlc import phases
-        from adderclaw.terminal.repl.modes import named
+        from adderclaw.terminal.repl.modes import mode_name
 
         session, busy = self._run.session, self._busy
-        place, budget = session.environment.context.workspace, session.budget
+        workspace, budget = session.environment.context.workspace, session.budget
         limit = session.provider.capabilities().context_tokens
         used = round(100 * busy.context / limit, 1) if limit else None
         tasks = session.environment.kit.tasks
@@ -130,9 +130,13 @@ class OwnLine:
             "session_id": session.session_id,
             "conversation_id": session.conversation_id,
             "session_name": transcript.title(session.store, session.conversation_id),
-            "cwd": place.root,
+            "cwd": workspace.root,
             "model": {"id": session.model, "display_name": session.model},
-            "workspace": {"current_dir": place.root, "project_dir": place.root, "added_dirs": list(place.extra)},
+            "workspace": {
+                "current_dir": workspace.root,
+                "project_dir": workspace.root,
+                "added_dirs": list(workspace.extra),
+            },
             "version": __version__,
             "output_style": {"name": "default"},
             "cost": {
@@ -147,7 +151,7 @@ class OwnLine:
                 "remaining_percentage": None if used is None else round(max(100 - used, 0.0), 1),
             },
             "exceeds_200k_tokens": busy.context > 200_000,
-            "permission_mode": named(session.environment.policy),
+            "permission_mode": mode_name(session.environment.policy),
             "phase": phases.phase_text(session.store, session.conversation_id),
             "running_tasks": sum(task.running for task in tasks.listed()) if tasks is not None else 0,
         }

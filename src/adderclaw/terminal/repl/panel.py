@@ -21,7 +21,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Json
 from adderclaw.policy.grants import describe_rules
-from adderclaw.terminal.operators import meant
+from adderclaw.terminal.operators import reply_values
 from adderclaw.terminal.repl.draw import Drawing, Fragments
 from adderclaw.terminal.repl.screen import Screen
 
@@ -117,19 +117,19 @@ class Panel:
         if not self.typed:
             self._before = self.at
         self.typed = text
-        found = None if pasted else self._named()
-        self._names = found is not None
+        number = None if pasted else self._named()
+        self._names = number is not None
         self.marked = not text or self._names
-        self.at = self._before if found is None else found
+        self.at = self._before if number is None else number
 
     def _named(self) -> int | None:
         """The answer that the typed text names: by its number, its letter or its words."""
         text = self.typed.strip()
         if text.isdecimal() and 1 <= int(text) <= len(self.options):
             return int(text) - 1
-        for number, one in enumerate(self.options):
-            words = (one.label, "" if one.key else one.value)
-            if text and (text == one.key or text.lower() in (word.lower() for word in words)):
+        for number, option in enumerate(self.options):
+            words = (option.label, "" if option.key else option.value)
+            if text and (text == option.key or text.lower() in (word.lower() for word in words)):
                 return number
         return None
 
@@ -151,7 +151,7 @@ class Panel:
             self.writing, self.typed = self.unsent, ""
             return
         chosen = sorted(self.chosen | ({number} if not self.chosen else set())) if self.several else [number]
-        self.answered.set_result(([self.options[one].value for one in chosen], ""))
+        self.answered.set_result(([self.options[index].value for index in chosen], ""))
 
     def _write(self, key: str, text: str) -> None:
         assert self.writing is not None
@@ -168,7 +168,7 @@ class Panel:
                 pass
 
 
-class OnScreen:
+class ScreenOperator:
     """The operator of a conversation on a screen."""
 
     def __init__(self, *, everywhere: bool = True) -> None:
@@ -176,7 +176,7 @@ class OnScreen:
         self.screen: Screen | None = None
         self._everywhere = everywhere
         self._turn = asyncio.Lock()
-        """Several sessions may ask; a person answers one question after the other."""
+        """Questions of several sessions are asked one at a time."""
 
     @property
     def at_terminal(self) -> bool:
@@ -192,7 +192,7 @@ class OnScreen:
             return refused
         seen = displayed_request(request)
         async with self._turn:
-            about = _asked_about(request, seen.text, seen.marks, screen.drawing)
+            about = _request_fragments(request, seen.text, seen.marks, screen.drawing)
             offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
             panel = Panel(
                 f"{seen.tool}: {seen.reason}", _options(request.registries, self._granting if offered else ())
@@ -206,7 +206,7 @@ class OnScreen:
                 screen.print([*note, *about], apart=True)
                 if request.preview:
                     screen.read_before[request.tool_use_id] = _change(request)
-            values, words = await answered(screen, panel)
+            values, words = await answer_of(screen, panel)
         return _answer(values, words, request)
 
     @property
@@ -219,10 +219,10 @@ class OnScreen:
         replies: Replies = {}
         async with self._turn:
             for question in request.questions:
-                values, words = await answered(screen, _question(question))
+                values, words = await answer_of(screen, _question(question))
                 if not values:
                     return answer_with(None)
-                replies[question.question] = meant(question, words) if words else ", ".join(values)
+                replies[question.question] = reply_values(question, words) if words else ", ".join(values)
         return answer_with(replies)
 
 
@@ -268,7 +268,7 @@ def _question(question: Question) -> Panel:
     return Panel(f"{line(question.header)}: {line(question.question)}", [*options, own], several=question.multi)
 
 
-def _asked_about(request: ApprovalRequest, text: str, marks: Sequence[str], drawing: Drawing) -> list[Fragments]:
+def _request_fragments(request: ApprovalRequest, text: str, marks: Sequence[str], drawing: Drawing) -> list[Fragments]:
     """What is asked about, whole: a change as a diff, a command as its plan, other calls by their arguments."""
     head = [("warn", f"{drawing.marks.call} "), ("tool", request.tool), ("dim", f" risk: {request.risk}")]
     if request.kind == "step":
@@ -290,10 +290,10 @@ def _change(request: ApprovalRequest) -> tuple[Line, ...]:
     return calls.parsed(visible(request.preview, directions=False))
 
 
-def _arguments(given: Json) -> list[str]:
+def _arguments(arguments: Json) -> list[str]:
     """Each by its name; what is no text as JSON."""
     rows: list[str] = []
-    for name, value in given.items():
+    for name, value in arguments.items():
         shown = visible(value if isinstance(value, str) else canonical(value), directions=False)
         first, *more = shown.split("\n")
         rows += [f"{_line(name)}: {first}", *(f"  | {line}" for line in more)]
@@ -304,7 +304,7 @@ def _line(text: str) -> str:
     return visible(text, keep_newlines=False, directions=False)
 
 
-async def answered(screen: Screen, panel: Panel) -> tuple[list[str], str]:
+async def answer_of(screen: Screen, panel: Panel) -> tuple[list[str], str]:
     """Wait for the answer; keys that were typed before the question could be read count for nothing."""
     screen.ask(panel)
     try:

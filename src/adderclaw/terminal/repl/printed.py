@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from adderclaw.terminal.repl.draw import cells
+from adderclaw.terminal.repl.draw import cell_width
 
 if TYPE_CHECKING:
     from adderclaw.terminal.repl.screen import Screen
@@ -20,7 +20,7 @@ class Printed(TextIO):
     def _rows(self, line: str) -> list[str]:
         """Broken between words; what has a longer one (an address to copy) is left to the terminal."""
         width = self._screen.width
-        fits = len(line) <= width or any(cells(word) > width for word in line.split())
+        fits = len(line) <= width or any(cell_width(word) > width for word in line.split())
         return [line] if fits else self._screen.drawing.flowed(line, width)
 
     def flush(self) -> None:

@@ -26,9 +26,9 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from adderclaw.agent.view.items import Call, Item, Line, Notice, Todo, Words
-from adderclaw.terminal.repl.draw import ASCII, UNICODE, Drawing, Fragments, ansi, cells
-from adderclaw.terminal.repl.markdown import Block, Look, Stream, drawn, last_part
-from adderclaw.terminal.repl.terminal_mode import TerminalMode, output
+from adderclaw.terminal.repl.draw import ASCII, UNICODE, Drawing, Fragments, ansi, cell_width
+from adderclaw.terminal.repl.markdown import Block, RenderStyle, Stream, render, tail_lines
+from adderclaw.terminal.repl.terminal_mode import TerminalMode, make_output
 
 if TYPE_CHECKING:
     from adderclaw.terminal.repl.panel import Panel
@@ -156,7 +156,7 @@ class Screen:
         if self._stream is None:
             self._stream = Stream()
         for block in self._stream.feed(text):
-            self._put(drawn(block, self._look()))
+            self._put(render(block, self._look()))
         self.redraw()
 
     def unhear(self) -> None:
@@ -223,7 +223,7 @@ class Screen:
         """What was said before, where a conversation goes on."""
         for item in items:
             if isinstance(item, Words) and item.role == "assistant":
-                self._put(drawn(Block(item.text), self._look()))
+                self._put(render(Block(item.text), self._look()))
             else:
                 self.print(self._settled(item), apart=True)
         self.todos = ()
@@ -259,9 +259,9 @@ class Screen:
     def width(self) -> int:
         return max(self.app.output.get_size().columns - 1, 10)
 
-    def _look(self) -> Look:
+    def _look(self) -> RenderStyle:
         code = "ansi_light" if self.manner.light else "ansi_dark"
-        return Look(self.width, self.manner.colours, self.manner.links, code, not self.manner.unicode)
+        return RenderStyle(self.width, self.manner.colours, self.manner.links, code, not self.manner.unicode)
 
     def redraw(self) -> None:
         """Soon, and not more often than a person sees; the longer a drawing takes, the rarer it is done."""
@@ -307,14 +307,14 @@ class Screen:
     def _finish_words(self) -> None:
         if self._stream is not None:
             for block in self._stream.end():
-                self._put(drawn(block, self._look()))
+                self._put(render(block, self._look()))
             self._stream = None
 
     def _draw_tail(self) -> None:
         rest = self._stream.rest if self._stream is not None else Block("")
         if self._tail_of != (rest, self.width):
             self._tail_of = (rest, self.width)
-            self._tail = drawn(last_part(rest), self._look()) if rest.source.strip() else ""
+            self._tail = render(tail_lines(rest), self._look()) if rest.source.strip() else ""
 
     def _live_text(self) -> StyleAndTextTuples:
         """What may still change: the end of the answer, the calls that run, what is waited for."""
@@ -342,7 +342,7 @@ class Screen:
         lines = self.drawing.call(replace(call, seconds=self.seconds(call)) if call.state == "running" else call)
         if call.child is not None and self._open == call.key:
             done = [item for item in self.inside(call) if isinstance(item, Call)]
-            lines += [self.drawing.fitted([("", "    "), *self.drawing.head(one)]) for one in done[-OPENED:]]
+            lines += [self.drawing.fitted([("", "    "), *self.drawing.head(inner)]) for inner in done[-OPENED:]]
         printed = self.peek(call).rstrip("\n").split("\n")[-PEEKED:]
         below = self.drawing.marks.below
         rows = [f"  {below if not number else ' '} {row}" for number, row in enumerate(printed) if row]
@@ -402,7 +402,7 @@ class Screen:
             style=STYLE if self.manner.colours else Style([]),
             min_redraw_interval=REDRAW,
             erase_when_done=True,
-            output=output(),
+            output=make_output(),
         )
 
     def ask(self, panel: "Panel | None") -> None:
@@ -480,11 +480,15 @@ class Screen:
         index = state.complete_index or 0
         first = max(0, min(index - MENU // 2, len(state.completions) - MENU))
         shown, drawing = state.completions[first : first + MENU], self.drawing
-        column = min(max(cells(one.display_text) for one in shown), max(self.width // 2, 20)) if shown else 0
+        column = (
+            min(max(cell_width(completion.display_text) for completion in shown), max(self.width // 2, 20))
+            if shown
+            else 0
+        )
         lines: list[Fragments] = []
-        for number, one in enumerate(shown, first):
-            name, about = one.display_text, one.display_meta_text
-            padded = name + " " * (column - cells(name)) if about else name
+        for number, completion in enumerate(shown, first):
+            name, about = completion.display_text, completion.display_meta_text
+            padded = name + " " * (column - cell_width(name)) if about else name
             lines.append([("chosen" if number == state.complete_index else "", f"  {padded}"), ("dim", f"  {about}")])
         return _joined([drawing.fitted(line) for line in lines])
 

@@ -11,7 +11,7 @@ from adderclaw.core.redaction import visible
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage.sdlc import phases
-from adderclaw.terminal.repl.modes import named
+from adderclaw.terminal.repl.modes import mode_name
 
 AGAIN = 2.0
 """Seconds for which branch and phase are not looked up again."""
@@ -31,10 +31,10 @@ class Status:
     def parts(self) -> list[str]:
         session, busy = self._run.session, self._busy
         root = session.environment.context.workspace.root
-        place = visible(os.path.basename(root) or "/", keep_newlines=False)
+        folder = visible(os.path.basename(root) or "/", keep_newlines=False)
         self._look(root)
-        place = f"{place} ({self._branch})" if self._branch else place
-        parts = [named(session.environment.policy), visible(session.model), place]
+        folder = f"{folder} ({self._branch})" if self._branch else folder
+        parts = [mode_name(session.environment.policy), visible(session.model), folder]
         if self._phase != "idle":
             parts.append(f"phase {self._phase}")
         limit = session.provider.capabilities().context_tokens
@@ -60,6 +60,6 @@ def branch(root: str) -> str:
         head = workspace.read(WorkspacePath(root, ".git/HEAD"), LONGEST).decode("utf-8", "replace").strip()
     except (OSError, PathRefused):
         return ""
-    if (found := _REF.fullmatch(head)) is not None:
-        return visible(found[1], keep_newlines=False)
+    if (match := _REF.fullmatch(head)) is not None:
+        return visible(match[1], keep_newlines=False)
     return head[:8] if _ID.fullmatch(head) else ""

@@ -19,7 +19,7 @@ class TerminalMode(NamedTuple):
     light: bool = False
 
 
-def manner(*, motion: bool = True, theme: str = "auto") -> TerminalMode:
+def detect_mode(*, motion: bool = True, theme: str = "auto") -> TerminalMode:
     """What this terminal can show, as far as its environment says."""
     env = os.environ
     language = env.get("LANG", "")
@@ -50,6 +50,6 @@ class Output(Vt100_Output):
             super().flush()
 
 
-def output() -> Vt100_Output:
+def make_output() -> Vt100_Output:
     assert sys.__stdout__ is not None
     return Output.from_pty(sys.__stdout__, term=os.environ.get("TERM"))

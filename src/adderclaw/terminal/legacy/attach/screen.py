@@ -21,7 +21,7 @@ from adderclaw.terminal.legacy.attach.remote import Remote, State
 from adderclaw.terminal.repl.chips import Chips
 from adderclaw.terminal.repl.draw import Fragments
 from adderclaw.terminal.repl.keys import Doing, Keys
-from adderclaw.terminal.repl.panel import OnScreen
+from adderclaw.terminal.repl.panel import ScreenOperator
 from adderclaw.terminal.repl.printed import Printed
 from adderclaw.terminal.repl.screen import Screen
 from adderclaw.terminal.repl.terminal_mode import TerminalMode
@@ -56,7 +56,7 @@ class OnServer:
             tempfile_suffix=".md",
             enable_history_search=True,
         )
-        on_screen = OnScreen(everywhere=False)
+        on_screen = ScreenOperator(everywhere=False)
         self.operator = on_screen
         self.screen = on_screen.screen = Screen(manner, buffer, self._status)
         doing = Doing(self._interrupt, lambda: self.screen.submit("/rewind"), self._no_modes, ends=False)
@@ -105,9 +105,9 @@ class OnServer:
         line = text.strip()
         if line.startswith("/"):
             self.screen.show(Words("", "user", visible(text)))
-            return await command(remote, self._chips.whole(line), lambda said: self.screen.write(f"{visible(said)}\n"))
+            return await command(remote, self._chips.expand(line), lambda said: self.screen.write(f"{visible(said)}\n"))
         try:
-            await remote.send(self._chips.whole(text))
+            await remote.send(self._chips.expand(text))
         except AdderClawError as error:
             self.screen.show(Notice("", "error", f"not sent: {error}"))
             self.screen.buffer.text = text

@@ -1,4 +1,4 @@
-"""Slash commands: one table, and the line that calls a row of it, a skill, or a prompt of an MCP server."""
+"""Runs slash commands: a row of the table, a skill, or a prompt of an MCP server."""
 
 import sys
 from functools import partial
@@ -10,12 +10,12 @@ from adderclaw.core.suggestions import closest
 from adderclaw.terminal.repl.slash.row import Does
 
 
-async def command(run: Run, text: str) -> bool:
-    """Run a line that begins with /; False ends the conversation."""
+async def run_slash_command(run: Run, text: str) -> bool:
+    """Runs a line that begins with /. Returns False to end the conversation."""
     name, _, rest = text[1:].partition(" ")
-    does = _found(run, name)
+    does = _find_row(run, name)
     if does is None:
-        _unknown(run, name)
+        _unknown_command(run, name)
         return True
     try:
         done = does(run, rest.strip())
@@ -26,14 +26,14 @@ async def command(run: Run, text: str) -> bool:
 
 
 def runs_at_once(text: str) -> bool:
-    """Whether a line is a command that does not wait for the end of the turn at hand."""
+    """Whether a line is a command that runs without waiting for the end of the current turn."""
     from adderclaw.terminal.repl.slash.table import SLASH
 
     row = SLASH.get(text[1:].partition(" ")[0]) if text.startswith("/") else None
     return row is not None and row.at_once
 
 
-def _found(run: Run, name: str) -> Does | None:
+def _find_row(run: Run, name: str) -> Does | None:
     from adderclaw.terminal.repl.slash import called
     from adderclaw.terminal.repl.slash.table import SLASH
 
@@ -45,7 +45,7 @@ def _found(run: Run, name: str) -> Does | None:
     return partial(called.skill, name) if skills is not None and skills.has(name) else None
 
 
-def _unknown(run: Run, name: str) -> None:
+def _unknown_command(run: Run, name: str) -> None:
     from adderclaw.terminal.repl.slash.table import SLASH
 
     skills = run.session.environment.kit.skills

@@ -1,4 +1,4 @@
-"""Slash commands that are commands of the command line: the same function, the same words."""
+"""Slash commands that run a command of the command line. No other module of the REPL imports `terminal.commands`."""
 
 import asyncio
 import contextlib
@@ -12,39 +12,39 @@ from adderclaw.core.errors import UsageError
 from adderclaw.terminal.repl.slash.row import Does, Done
 
 
-def by(*words: str, alone: tuple[str, ...] = ()) -> Does:
-    """The command of these words, with what follows the slash command; `alone` stands in where nothing does."""
+def command_action(*words: str, alone: tuple[str, ...] = ()) -> Does:
+    """Runs the command of these words with the arguments of the slash command; `alone` are the default arguments."""
 
     async def run_it(run: Run, rest: str) -> Done:
         try:
-            given = shlex.split(rest)
+            arguments = shlex.split(rest)
         except ValueError as error:
             raise UsageError(f"{rest!r}: {error}") from None
-        await printed(run, [*words, *(given or alone)])
+        await print_command(run, [*words, *(arguments or alone)])
 
     return run_it
 
 
-async def output(run: Run, arguments: list[str]) -> str:
-    """What a command prints; it runs beside the loop, and may need one of its own."""
+async def command_output(run: Run, arguments: list[str]) -> str:
+    """The output of a command. It runs in a thread, because it may start its own event loop."""
     return await asyncio.to_thread(_output, run, arguments)
 
 
-async def printed(run: Run, arguments: list[str]) -> None:
-    """Print it when it is done."""
-    print(await output(run, arguments), end="")
+async def print_command(run: Run, arguments: list[str]) -> None:
+    """Runs a command and prints its output."""
+    print(await command_output(run, arguments), end="")
 
 
-def has(words: list[str]) -> bool:
-    """Whether the command line has this command, or this one of a group."""
+def has_command(words: list[str]) -> bool:
+    """Whether the command line has this command or subcommand."""
     from typer.core import TyperGroup
 
     from adderclaw.terminal.commands import COMMANDS
 
     if not words or words[0] not in COMMANDS:
         return False
-    found = _command(import_module(f"adderclaw.terminal.commands.{COMMANDS[words[0]].module}"), words[:1])
-    return len(words) == 1 or not isinstance(found, TyperGroup) or words[1] in found.commands
+    command = _command(import_module(f"adderclaw.terminal.commands.{COMMANDS[words[0]].module}"), words[:1])
+    return len(words) == 1 or not isinstance(command, TyperGroup) or words[1] in command.commands
 
 
 def _output(run: Run, arguments: list[str]) -> str:
@@ -56,14 +56,14 @@ def _output(run: Run, arguments: list[str]) -> str:
     text = io.StringIO()
     printing = contextlib.redirect_stdout(text), contextlib.redirect_stderr(text)
     with log.silenced(), printing[0], printing[1], contextlib.suppress(SystemExit):
-        run_typer(arguments[0], module, [*arguments, *_same_place(run, module, arguments)])
+        run_typer(arguments[0], module, [*arguments, *_session_options(run, module, arguments)])
     return text.getvalue()
 
 
-def _same_place(run: Run, module: Any, arguments: list[str]) -> list[str]:
-    """The configuration and the workspace of this session, for a command that asks for them."""
-    found = _command(module, arguments[:2])
-    known = {name for parameter in found.params for name in parameter.opts}
+def _session_options(run: Run, module: Any, arguments: list[str]) -> list[str]:
+    """The options that pass this session's configuration and workspace to a command that takes them."""
+    command = _command(module, arguments[:2])
+    known = {name for parameter in command.params for name in parameter.opts}
     runtime = run.runtime
     places = (("--config", runtime.options.config_file), ("--workspace", runtime.loaded.workspace))
     return [
@@ -72,14 +72,14 @@ def _same_place(run: Run, module: Any, arguments: list[str]) -> list[str]:
 
 
 def _command(module: Any, words: list[str]) -> Any:
-    """The command of these words in a module: its own, or one of its group."""
+    """The command or subcommand of these words in a module."""
     from typer.core import TyperGroup
     from typer.main import get_command
 
     from adderclaw.terminal.commands.common import app_of
 
-    found: Any = get_command(app_of(module))
+    command: Any = get_command(app_of(module))
     for word in words:
-        if isinstance(found, TyperGroup):
-            found = found.commands.get(word, found)
-    return found
+        if isinstance(command, TyperGroup):
+            command = command.commands.get(word, command)
+    return command

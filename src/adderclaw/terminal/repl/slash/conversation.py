@@ -1,4 +1,4 @@
-"""Commands about the conversation itself: another one, a copy, its name, its past, its plan."""
+"""Commands about the conversation itself: switch, copy, rename, export, rewind."""
 
 import os
 
@@ -8,7 +8,7 @@ from adderclaw.agent.session.session import hook_text
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.terminal.repl import conversations, here
-from adderclaw.terminal.repl.conversations import Next
+from adderclaw.terminal.repl.conversations import NextConversation
 from adderclaw.terminal.repl.slash.row import Done
 
 MOVED = (
@@ -18,57 +18,57 @@ MOVED = (
 
 
 def clear(run: Run, rest: str) -> Done:
-    """A new conversation; this one can be resumed, by its name if it gets one."""
+    """Starts a new conversation. The current one can be resumed, by its name if it is given one."""
     if rest:
-        conversations.name(run, rest)
-    here.of(run).next = Next(None, "clear")
+        conversations.rename_conversation(run, rest)
+    here.repl_of(run).next = NextConversation(None, "clear")
     run.session.end_reason = "clear"
     return "leave"
 
 
 def resume(run: Run, rest: str) -> Done:
-    here.of(run).next = Next(Resume(run.session.conversation_id, go_on=False), words=rest)
+    here.repl_of(run).next = NextConversation(Resume(run.session.conversation_id, go_on=False), words=rest)
     run.session.end_reason = "resume"
     return "leave"
 
 
 def branch(run: Run, rest: str) -> Done:
     if rest:
-        conversations.name(run, rest)
-    here.of(run).next = Next(Resume(run.session.conversation_id, go_on=False, fork=True))
+        conversations.rename_conversation(run, rest)
+    here.repl_of(run).next = NextConversation(Resume(run.session.conversation_id, go_on=False, fork=True))
     run.session.end_reason = "other"
     return "leave"
 
 
 def cd(run: Run, rest: str) -> Done:
-    """Go on in another folder, with its own trust and configuration; this conversation stays here as it is."""
+    """Continues in another folder, with its own trust and configuration. This conversation stays unchanged."""
     from adderclaw.config import load
 
     before = run.session.environment.context.workspace.root
-    place = os.path.realpath(os.path.join(before, os.path.expanduser(rest)))
-    if not rest or not os.path.isdir(place):
-        raise UsageError(f"{rest!r} is no directory: /cd PATH takes one that is there")
-    if place in ("/", os.path.realpath(os.path.expanduser("~"))):
+    folder = os.path.realpath(os.path.join(before, os.path.expanduser(rest)))
+    if not rest or not os.path.isdir(folder):
+        raise UsageError(f"{rest!r} is not a directory: /cd needs an existing one")
+    if folder in ("/", os.path.realpath(os.path.expanduser("~"))):
         raise UsageError(
-            f"{place} is no folder to work in; who wants it starts with `adderclaw agent --workspace {place}`"
+            f"{folder} is no folder to work in; who wants it starts with `adderclaw agent --workspace {folder}`"
         )
-    load(config_file=run.runtime.options.config_file, workspace=place)  # who cannot begin there stays here
-    moved = MOVED.format(before=before, place=place)
+    load(config_file=run.runtime.options.config_file, workspace=folder)  # fails if no session can start there
+    moved = MOVED.format(before=before, place=folder)
     again = Resume(run.session.conversation_id, go_on=False, fork=True)
-    here.of(run).next = Next(again, workspace=place, told=hook_text("CwdChanged", [moved]))
+    here.repl_of(run).next = NextConversation(again, workspace=folder, told=hook_text("CwdChanged", [moved]))
     run.session.end_reason = "other"
     return "leave"
 
 
 def rename(run: Run, rest: str) -> Done:
-    named = conversations.name(run, rest)
-    if (talk := here.of(run).talk) is not None:
+    named = conversations.rename_conversation(run, rest)
+    if (talk := here.repl_of(run).talk) is not None:
         talk.titles.show()
-    print(f"this conversation is called {named!r}" if named else "this conversation has its first words as its name")
+    print(f"this conversation is called {named!r}" if named else "this conversation is named by its first words again")
 
 
 def export(run: Run, rest: str) -> Done:
-    print(f"written to {visible(conversations.exported(run, rest), keep_newlines=False)}")
+    print(f"written to {visible(conversations.export_conversation(run, rest), keep_newlines=False)}")
 
 
 async def compact(run: Run, rest: str) -> Done:
@@ -81,14 +81,14 @@ async def compact(run: Run, rest: str) -> Done:
 
 async def rewind(run: Run, rest: str) -> Done:
     from adderclaw.agent.queries import restoring
-    from adderclaw.terminal.operators import asker
+    from adderclaw.terminal.operators import terminal_question
 
-    if (talk := here.of(run).talk) is not None:
+    if (talk := here.repl_of(run).talk) is not None:
         from adderclaw.terminal.repl.rewinding import go_back
 
         await go_back(run, talk.screen, rest)
     else:
-        await restoring.slash(run, rest, asker())
+        await restoring.slash(run, rest, terminal_question())
 
 
 def leave(_run: Run, _rest: str) -> Done:

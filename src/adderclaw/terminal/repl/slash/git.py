@@ -1,4 +1,4 @@
-"""Commands that hand work over by git: /commit and /pr draft the words, show what they are about, and ask."""
+"""/commit and /pr: draft the text, show the changes, and ask."""
 
 import re
 from shlex import quote
@@ -12,7 +12,7 @@ from adderclaw.core.questions import Ask
 from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import ToolCall, ToolResult
-from adderclaw.terminal.operators import asker
+from adderclaw.terminal.operators import terminal_question
 from adderclaw.terminal.repl import here
 from adderclaw.terminal.repl.slash.row import Done
 
@@ -33,76 +33,76 @@ PULL = (
 
 
 async def commit(run: Run, rest: str) -> Done:
-    """Commit what is staged, or else everything; `rest` says what the message is to say."""
-    ask = _asks(run)
+    """Commits what is staged, otherwise everything; `rest` tells the model what the message should say."""
+    ask = _can_ask(run)
     staged = await _git(run, "git diff --cached --stat --patch")
     changes = staged or await _unstaged(run)
     if not changes:
         print("there is nothing to commit")
         return
-    message = await _drafted(run, COMMIT, changes, rest)
+    message = await _draft(run, COMMIT, changes, rest)
     if author := run.session.config.git.co_author:
         message = f"{message}\n\nCo-authored-by: {visible(author, keep_newlines=False)}"
     _show(changes)
     print(f"\n{'What is staged' if staged else 'Everything'} is committed with this message:\n\n{message}\n")
     command = f"git commit -m {quote(message)}"
     command = command if staged else f"git add -A && {command}"
-    if not await _agreed(run, command, ask, "Commit?"):
+    if not await _confirm(run, command, ask, "Commit?"):
         print("nothing was committed")
         return
     if changes != (await _git(run, "git diff --cached --stat --patch") if staged else await _unstaged(run)):
-        raise UsageError("the changes are no longer those that were shown: nothing was committed; /commit shows them")
-    _report(await _called(run, command))
+        raise UsageError("the changes differ from those shown, so nothing was committed. Run /commit again.")
+    _report(await _call_tool(run, command))
 
 
 async def pr(run: Run, rest: str) -> Done:
-    """Push the branch, and open a pull request for it with `gh`."""
+    """Pushes the branch and opens a pull request for it with `gh`."""
     from adderclaw.sandbox import programs
 
-    place = run.session.environment.context.workspace
-    if programs.resolve("gh", (place.root, *place.extra)) is None:
+    workspace = run.session.environment.context.workspace
+    if programs.resolve("gh", (workspace.root, *workspace.extra)) is None:
         raise UsageError(
             "gh is not there: install the GitHub CLI (https://cli.github.com), or push and open it by hand"
         )
-    ask = _asks(run)
+    ask = _can_ask(run)
     branch = (await _git(run, "git branch --show-current")).strip()
     base = await _base(run)
     if not branch or branch == base:
-        raise UsageError("a pull request needs a branch of its own: make one (`git switch -c NAME`) and commit there")
+        raise UsageError("a pull request needs its own branch: create one (`git switch -c NAME`) and commit there")
     between = quote(f"origin/{base}..HEAD")
     commits = await _git(run, f"git log --stat {between}")
     if not commits:
         raise UsageError(
             f"{visible(branch)} has no commit that origin/{visible(base)} does not have: /commit makes one"
         )
-    title, _, body = (await _drafted(run, PULL, commits, rest)).partition("\n")
+    title, _, body = (await _draft(run, PULL, commits, rest)).partition("\n")
     _show(commits)
     print(f"\n{visible(branch)} is pushed to origin, and proposed for {visible(base)}:\n\n{title}\n\n{body.strip()}\n")
     push = f"git push -u origin {quote(branch)}"
-    if not await _agreed(run, push, ask, "Push, and open the pull request?"):
+    if not await _confirm(run, push, ask, "Push, and open the pull request?"):
         print("nothing was pushed")
         return
-    pushed = await _called(run, push)
+    pushed = await _call_tool(run, push)
     _report(pushed)
     if pushed.is_error:
         print(f"\nNothing was proposed. Push it yourself, then type /pr again:\n{visible(push)}")
         return
     about = f"--title {quote(title)} --body {quote(body.strip())}"
     create = f"gh pr create {about} --base {quote(base)} --head {quote(branch)}"
-    made = await _called(run, create)
-    _report(made)
-    if made.is_error:
-        print(f"\n{fix(made.content)} To open it yourself:\n{visible(create)}")
+    result = await _call_tool(run, create)
+    _report(result)
+    if result.is_error:
+        print(f"\n{fix(result.content)} To open it yourself:\n{visible(create)}")
 
 
 async def _base(run: Run) -> str:
-    """The branch of the remote that pull requests are for."""
+    """The remote's branch that pull requests target."""
     if "origin" not in (await _git(run, "git remote")).split():
         raise UsageError("there is no remote named origin: add it (`git remote add origin URL`), and type /pr again")
-    done = await _called(run, "git rev-parse --abbrev-ref origin/HEAD")
+    done = await _call_tool(run, "git rev-parse --abbrev-ref origin/HEAD")
     if done.is_error:
         fetch = "`git fetch origin` and `git remote set-head origin --auto`"
-        raise UsageError(f"it is not known which branch of origin is its main one: run {fetch}, and type /pr again")
+        raise UsageError(f"the main branch of origin is not known: run {fetch}, and type /pr again")
     return done.content.strip().removeprefix("origin/")
 
 
@@ -119,7 +119,7 @@ FIXES = (
 
 
 def fix(printed: str) -> str:
-    """What is to be done where gh has failed."""
+    """How to fix a failure of gh."""
     for words, means in reversed(FIXES):
         if words in printed:
             return means
@@ -129,52 +129,52 @@ def fix(printed: str) -> str:
 # ------------------------------------------------------------------ by the gate
 
 
-async def _called(run: Run, command: str) -> ToolResult:
-    """As a command of the model's: judged, asked about where the gate asks, in the sandbox, with a receipt."""
+async def _call_tool(run: Run, command: str) -> ToolResult:
+    """Runs a tool call like the model's: judged by the gate, in the sandbox, with a receipt."""
     return await run.session.host.call_tool(BASH, {"command": command}, "a command of the person's", asked=True)
 
 
 async def _git(run: Run, command: str) -> str:
-    done = await _called(run, command)
+    done = await _call_tool(run, command)
     if done.is_error:
         raise UsageError(f"`{command}` failed: {visible(done.content.strip())[:500]}")
     return done.content
 
 
 async def _unstaged(run: Run) -> str:
-    """New files by their names, and what is changed in the others."""
+    """The names of new files, and the diff of the others."""
     status = await _git(run, "git status --short --untracked-files=all")
     return f"{status}\n{await _git(run, 'git diff')}" if status else ""
 
 
-async def _agreed(run: Run, command: str, ask: Ask, question: str) -> bool:
-    """One question: where the gate asks about the command itself, that is it."""
+async def _confirm(run: Run, command: str, ask: Ask, question: str) -> bool:
+    """Asks for confirmation, unless the gate asks about the command itself."""
     call = ToolCall(run.session.ids("toolu"), BASH, {"command": command})
     if prepare_and_judge(run.session.environment, call).decision.verdict != "allow":
         return True
     return (await ask(f"{question} [y/N] ") or "").strip().lower() in ("y", "yes")
 
 
-def _asks(run: Run) -> Ask:
+def _can_ask(run: Run) -> Ask:
     if here.screen_of(run) is not None:
-        return lambda question: here.answer(run, question)
-    if (ask := asker()) is None:
-        raise UsageError("it asks before it does anything, and nobody is at a terminal here")
+        return lambda question: here.ask_person(run, question)
+    if (ask := terminal_question()) is None:
+        raise UsageError("it needs your confirmation, and there is no terminal to ask at")
     return ask
 
 
-# ------------------------------------------------------------------ words
+# ------------------------------------------------------------------ text
 
 
-async def _drafted(run: Run, instructions: str, changes: str, wanted: str) -> str:
-    """What the session's own model writes, as it can be shown: nothing else is handed on."""
+async def _draft(run: Run, instructions: str, changes: str, wish: str) -> str:
+    """A text drafted by the session's model, cleaned for display."""
     session, text = run.session, shorten(changes)
-    asked = f"{framed(content_mark(text), text)}\n\n{wanted}".strip()
+    asked = f"{framed(content_mark(text), text)}\n\n{wish}".strip()
     session.budget.restart_limits()
-    with session.tape.inside_tool():  # it is no part of the conversation
-        answer = await here.beside(run, side_question.ask(session, instructions, asked, purpose="draft"))
+    with session.tape.inside_tool():  # not part of the conversation
+        answer = await here.interruptible(run, side_question.ask(session, instructions, asked, purpose="draft"))
     if answer is None:
-        raise UsageError("the draft was interrupted: nothing was done")
+        raise UsageError("the draft was interrupted; nothing was done")
     fenced = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", answer, re.DOTALL)
     return visible((fenced[1] if fenced else answer).strip())[:LONGEST]
 

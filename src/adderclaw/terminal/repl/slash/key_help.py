@@ -1,4 +1,4 @@
-"""The keys of the terminal, as /keys and docs/REPL.md list them."""
+"""The keys of the terminal, for /keys and docs/REPL.md."""
 
 from adderclaw.agent.run import Run
 from adderclaw.terminal.repl.slash.row import Done

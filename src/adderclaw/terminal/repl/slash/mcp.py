@@ -1,4 +1,4 @@
-"""/mcp: the servers of this session, what is wrong with them, and what can be done about it."""
+"""/mcp: shows the MCP servers of this session and their problems, and reconnects, disables or logs in."""
 
 from typing import TYPE_CHECKING
 
@@ -16,26 +16,30 @@ ALL = "all"
 
 
 async def mcp(run: Run, rest: str) -> Done:
-    """Alone the servers; with a name its tools and prompts, too; with a verb something is done about one."""
+    """Lists the servers; with a name shows one with its tools and prompts; with a verb acts on it."""
     servers = run.runtime.servers
     if servers is None:
         print("no MCP server is configured; `adderclaw mcp add` adds one")
         return
     first, _, second = rest.partition(" ")
     if first in VERBS:
-        await _do(run, servers, first, second.strip())
+        await _apply_verb(run, servers, first, second.strip())
     elif rest:
-        await _show(servers, _known(servers, rest))
+        await _show(servers, _require_server(servers, rest))
     else:
         for row in servers.status():
             _print(row)
         print("/mcp NAME shows its tools and prompts; reconnect, enable, disable, login and logout take a NAME")
 
 
-async def _do(run: Run, servers: "Servers", verb: str, name: str) -> None:
+async def _apply_verb(run: Run, servers: "Servers", verb: str, name: str) -> None:
     if not name and verb in ("reconnect", "enable", "disable"):
         name = ALL
-    rows = servers.status() if name == ALL and verb in ("reconnect", "enable", "disable") else [_known(servers, name)]
+    rows = (
+        servers.status()
+        if name == ALL and verb in ("reconnect", "enable", "disable")
+        else [_require_server(servers, name)]
+    )
     for row in rows:
         server = row.entry.name
         if verb == "disable":
@@ -48,30 +52,30 @@ async def _do(run: Run, servers: "Servers", verb: str, name: str) -> None:
             await _login(run, row)
         else:
             await _logout(run, servers, row)
-        _print(_known(servers, server))
+        _print(_require_server(servers, server))
 
 
 async def _login(run: Run, row: "Status") -> None:
-    from adderclaw.terminal.commands.mcp import logged_in
+    from adderclaw.terminal import mcp_login
 
-    async with here.line_by_line(run):  # an address to open is printed, and one may be pasted
-        failure = await logged_in(run.runtime, row.entry)
+    async with here.line_by_line(run):  # prints a URL to open, and may read a pasted one
+        failure = await mcp_login.log_in(run.runtime, row.entry)
     if failure:
         raise UsageError(failure)
     print(f"logged in to {visible(row.entry.name)}")
 
 
 async def _logout(run: Run, servers: "Servers", row: "Status") -> None:
-    from adderclaw.terminal.commands.mcp import logged_out
+    from adderclaw.terminal import mcp_login
 
-    print(visible(await logged_out(run.runtime, row.entry)))
-    if row.state == "ready":  # what it was let in with is gone
+    print(visible(await mcp_login.log_out(run.runtime, row.entry)))
+    if row.state == "ready":  # its login is gone
         await servers.connection(row.entry.name).restart()
 
 
 async def _show(servers: "Servers", row: "Status") -> None:
     why = await servers.reach(row.entry.name) if row.state != "disabled" else ""
-    row = _known(servers, row.entry.name)
+    row = _require_server(servers, row.entry.name)
     _print(row)
     for name, pin in row.pins.items():
         print(f"  {visible(name, keep_newlines=False)}" + ("" if pin.usable else "  (off until approved)"))
@@ -80,7 +84,7 @@ async def _show(servers: "Servers", row: "Status") -> None:
         print(f"  /{visible(prompt['name'], keep_newlines=False)} {named}  {prompt['description']}".rstrip())
 
 
-def _known(servers: "Servers", name: str) -> "Status":
+def _require_server(servers: "Servers", name: str) -> "Status":
     rows = {row.entry.name: row for row in servers.status()}
     if name not in rows:
         raise UsageError(f"there is no MCP server {name!r}; there is: {', '.join(rows) or 'none'}")

@@ -32,12 +32,12 @@ class Offers:
 
     def matching(self, typed: str) -> list[Offer]:
         """Names that begin so go first, then those of which a word does; joints (`:`, `_`, `-`) count for nothing."""
-        wanted = JOINS.sub("", typed.lower())
-        known = [offer for offer in self._all() if wanted or not offer.alias]
-        starts = [offer for offer in known if JOINS.sub("", offer.name.lower()).startswith(wanted)]
-        return starts + [offer for offer in known if offer not in starts and _inside(offer.name.lower(), wanted)]
+        letters = JOINS.sub("", typed.lower())
+        known = [offer for offer in self._all() if letters or not offer.alias]
+        starts = [offer for offer in known if JOINS.sub("", offer.name.lower()).startswith(letters)]
+        return starts + [offer for offer in known if offer not in starts and _inside(offer.name.lower(), letters)]
 
-    async def later(self, typed: str) -> list[Offer]:
+    async def matching_later(self, typed: str) -> list[Offer]:
         """What servers have that were asked just now, as soon as they have answered."""
         before = self.matching(typed)
         if not self._asking:
@@ -53,7 +53,7 @@ class Offers:
         if self._own is None:
             self._own = list(_clean(self._skills()))
         yield from self._own
-        self._ask_servers()
+        self._load_all_prompts()
         for offers in self._prompts.values():
             yield from offers
 
@@ -61,26 +61,26 @@ class Offers:
         skills = self._run.session.environment.kit.skills
         return skills.callable() if skills is not None else []
 
-    def _ask_servers(self) -> None:
+    def _load_all_prompts(self) -> None:
         """No server is started for the menu: those that are there are asked, and offered when they have answered."""
         servers = self._run.runtime.servers
         for row in servers.status() if servers is not None else ():
             if row.state == "ready" and row.entry.name not in self._prompts:
                 self._prompts[row.entry.name] = []
-                task = asyncio.ensure_future(self._ask(row.entry.name))
+                task = asyncio.ensure_future(self._load_prompts(row.entry.name))
                 self._asking.add(task)
                 task.add_done_callback(self._asking.discard)
 
-    async def _ask(self, server: str) -> None:
+    async def _load_prompts(self, server: str) -> None:
         from mcp import MCPError
 
         servers = self._run.runtime.servers
         assert servers is not None
         try:
-            found = await servers.prompts(server)
+            prompts = await servers.prompts(server)
         except (AdderClawError, MCPError):
             return
-        self._prompts[server] = list(_clean((row["name"], _about(row)) for row in found))
+        self._prompts[server] = list(_clean((row["name"], _about(row)) for row in prompts))
 
 
 def _about(prompt: Json) -> str:
@@ -96,6 +96,6 @@ def _clean(pairs: Iterable[tuple[str, str]]) -> Iterator[Offer]:
             yield Offer(name, visible(text, keep_newlines=False)[:200])
 
 
-def _inside(name: str, wanted: str) -> bool:
+def _inside(name: str, letters: str) -> bool:
     words = JOINS.split(name)
-    return any("".join(words[start:]).startswith(wanted) for start in range(1, len(words)))
+    return any("".join(words[start:]).startswith(letters) for start in range(1, len(words)))

@@ -23,31 +23,31 @@ async def plugin(run: Run, rest: str) -> Done:
     except ValueError as error:
         raise UsageError(f"{rest!r}: {error}") from None
     if words[0] in ("install", "enable") and len(words) > 1 and not {"--trust", "--dry-run"} & {*words}:
-        agreed = await _agreed(run, words)
+        agreed = await _confirm(run, words)
         if agreed is None:
             print("not trusted, so nothing has changed")
             return
         words = agreed
-    said = await command_line.output(run, ["plugin", *words])
-    print(said.splitlines()[-1] if "--trust" in words and said else said.rstrip("\n"))
-    if words[0] in CHANGES and "--dry-run" not in words and not said.startswith("Usage:"):
+    text = await command_line.command_output(run, ["plugin", *words])
+    print(text.splitlines()[-1] if "--trust" in words and text else text.rstrip("\n"))
+    if words[0] in CHANGES and "--dry-run" not in words and not text.startswith("Usage:"):
         print("It takes effect in the next conversation; /clear begins one.")
 
 
-async def _agreed(run: Run, words: list[str]) -> list[str] | None:
+async def _confirm(run: Run, words: list[str]) -> list[str] | None:
     """The command with the hash of the content that the person was shown and said yes to."""
     looking = ["plugin", *(("show", words[1]) if words[0] == "enable" else (*words, "--dry-run"))]
     try:
-        shown = json.loads(await command_line.output(run, [*looking, "--output-format", "json"]))
+        shown = json.loads(await command_line.command_output(run, [*looking, "--output-format", "json"]))
     except ValueError:
         return words  # what is wrong with it, the command itself says
     if words[0] == "enable" and shown["state"] in KNOWN:
         return words
-    text = await command_line.output(run, looking)
+    text = await command_line.command_output(run, looking)
     if f"  sha256 {shown['sha256']}" not in text.splitlines():  # no line of a plugin's own words begins so
         raise UsageError(f"{visible(words[1])} changed while it was looked at: nothing was trusted; look again")
     print("\n".join(line for line in text.splitlines() if not line.startswith(NOT_INSTALLED)))
     asked = question(visible(shown["name"], keep_newlines=False), shown.get("brings", []))
-    if (await here.answer(run, asked) or "").strip().lower() not in here.YES:
+    if (await here.ask_person(run, asked) or "").strip().lower() not in here.YES:
         return None
     return [*words, "--trust", shown["sha256"]]

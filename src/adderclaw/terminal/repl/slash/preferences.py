@@ -22,7 +22,7 @@ EDITORS = ("emacs", "vi")
 async def config(run: Run, rest: str) -> Done:
     """Alone the configuration with where it is from; NAME=VALUE changes something of it."""
     if not rest:
-        await command_line.printed(run, ["config", "show", "--origin"])
+        await command_line.print_command(run, ["config", "show", "--origin"])
         return
     for word in rest.split():
         name, equals, value = word.partition("=")
@@ -42,7 +42,7 @@ async def _model(run: Run, value: str) -> None:
     """Unlike /model, this is kept: the next conversation begins with it, too."""
     await settings.model(run, value)
     provider, model = run.session.provider.name, run.session.model
-    _keep(lambda: operator_file.choose_provider(run.runtime.home, provider, {"model": model}))
+    _store(lambda: operator_file.choose_provider(run.runtime.home, provider, {"model": model}))
 
 
 def _mode(run: Run, value: str) -> None:
@@ -54,22 +54,22 @@ def _mode(run: Run, value: str) -> None:
 
 
 def theme(run: Run, rest: str) -> Done:
-    from adderclaw.terminal.repl.terminal_mode import manner
+    from adderclaw.terminal.repl.terminal_mode import detect_mode
 
     screen = here.screen_of(run)
-    wanted = rest
-    if not wanted:
-        wanted = "dark" if screen is not None and screen.manner.light else "light"
-    if wanted not in THEMES:
+    name = rest
+    if not name:
+        name = "dark" if screen is not None and screen.manner.light else "light"
+    if name not in THEMES:
         raise UsageError(f"{rest!r}: it takes auto, light or dark")
     if screen is not None:
-        screen.manner = screen.manner._replace(light=manner(theme=wanted).light)
-    print(f"theme: {wanted}")
-    _keep(lambda: operator_file.prefer(run.runtime.home, "theme", wanted))
+        screen.manner = screen.manner._replace(light=detect_mode(theme=name).light)
+    print(f"theme: {name}")
+    _store(lambda: operator_file.prefer(run.runtime.home, "theme", name))
 
 
 def vim(run: Run, _rest: str) -> Done:
-    talk = here.of(run).talk
+    talk = here.repl_of(run).talk
     now = talk.editing if talk is not None else run.session.config.repl.editing
     _editor(run, "emacs" if now == "vi" else "vi")
 
@@ -77,14 +77,14 @@ def vim(run: Run, _rest: str) -> Done:
 def _editor(run: Run, value: str) -> None:
     if value not in EDITORS:
         raise UsageError(f"{value!r}: it takes vi or emacs")
-    talk = here.of(run).talk
+    talk = here.repl_of(run).talk
     if talk is not None:
         talk.set_editing("vi" if value == "vi" else "emacs")
     print(f"keys of the input: {value}")
-    _keep(lambda: operator_file.prefer(run.runtime.home, "editing", value))
+    _store(lambda: operator_file.prefer(run.runtime.home, "editing", value))
 
 
-def _keep(write: Callable[[], str]) -> None:
+def _store(write: Callable[[], str]) -> None:
     """Where it cannot be kept it counts all the same, until the session ends."""
     try:
         path = write()

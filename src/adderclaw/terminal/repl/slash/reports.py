@@ -19,9 +19,9 @@ def tools(run: Run, _rest: str) -> Done:
 def memory(run: Run, rest: str) -> Done:
     does, _, key = rest.partition(" ")
     if not rest:
-        _remembered(run)
+        _print_memory(run)
     elif does in ("confirm", "forget", "edit") and memories.get(run.session.store, key.strip(), _project(run)):
-        _changed(run, does, key.strip())
+        _change_note(run, does, key.strip())
     else:
         hits = transcript.search(run.session.store, rest, 10)
         for hit in hits:
@@ -30,24 +30,24 @@ def memory(run: Run, rest: str) -> Done:
             print(f"nothing found for {visible(rest)!r}")
 
 
-def _remembered(run: Run) -> None:
+def _print_memory(run: Run) -> None:
     for file in run.session.instructions.files if run.session.instructions is not None else []:
         how = f", imported by {visible(file.parent)}" if file.parent else ""
         print(f"{visible(file.path)} ({file.scope.lower()}, {len(file.text):,} characters{how})")
-    kept = memories.listing(run.session.store, _project(run), notes.SHOWN)
-    for note in kept:
-        print(notes.line(note))
-    print("/memory confirm|forget|edit KEY" if kept else "no memories yet")
+    stored = memories.listing(run.session.store, _project(run), notes.SHOWN)
+    for note in stored:
+        print(notes.note_line(note))
+    print("/memory confirm|forget|edit KEY" if stored else "no memories yet")
 
 
-def _changed(run: Run, does: str, key: str) -> None:
+def _change_note(run: Run, does: str, key: str) -> None:
     store, project = run.session.store, _project(run)
     if does == "confirm":
-        notes.confirm(store, key, project)
+        notes.confirm_note(store, key, project)
     elif does == "forget":
-        notes.forget(store, key, project)
-    elif (text := notes.edited(notes.one(store, key, project).content)) is not None:
-        notes.keep(store, key, text, notes.one(store, key, project).project)
+        notes.forget_note(store, key, project)
+    elif (text := notes.edit_text(notes.require_note(store, key, project).content)) is not None:
+        notes.store_note(store, key, text, notes.require_note(store, key, project).project)
     else:
         print("unchanged")
         return
@@ -74,13 +74,13 @@ def policy(run: Run, _rest: str) -> Done:
 async def status(run: Run, _rest: str) -> Done:
     """Whether credentials can be used, and of which class; never a part of one."""
     from adderclaw.models.credentials.status import credential_rows
-    from adderclaw.terminal.commands import auth
+    from adderclaw.terminal import provider_login
 
     now = run.session.config
     served = first_answering(run.session.provider.name, run.session.model, now)
     print(f"model {visible(served.model)} of the provider {visible(served.provider)}")
     for row in await credential_rows(run.runtime.credentials, now, [served.provider]):
-        print(auth.line(row))
+        print(provider_login.credential_line(row))
     return ids(run, "")
 
 
@@ -115,8 +115,8 @@ def agents(run: Run, _rest: str) -> Done:
 
     foreign, kit = run.session.config.compat.claude, run.session.environment.kit
     known = definitions.known_definitions(run.runtime.home, kit.project, foreign=foreign, plugins=kit.plugins)
-    for one in known.by_name.values():
-        print(visible(f"{one.name:<18} {one.description}  ({one.source})", keep_newlines=False))
+    for agent in known.by_name.values():
+        print(visible(f"{agent.name:<18} {agent.description}  ({agent.source})", keep_newlines=False))
     for problem in known.problems:
         print(f"note: {visible(problem, keep_newlines=False)}", file=sys.stderr)
     for child in subagents.of_parent(run.session.store, run.session.session_id):

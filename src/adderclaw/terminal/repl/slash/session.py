@@ -1,4 +1,4 @@
-"""Commands about what this session has and may do: context, permissions, tasks, sandbox, terminal."""
+"""Commands about what this session uses and may do: context, permissions, tasks, sandbox, terminal."""
 
 import os
 
@@ -16,7 +16,7 @@ BEHAVIOURS = ("allow", "ask", "deny")
 
 
 def context(run: Run, _rest: str) -> Done:
-    """What the next request is made of; sizes are estimates, the window is the model's."""
+    """Shows what the next request consists of; sizes are estimates."""
     session = run.session
     parts = context_parts(session)
     limit = session.provider.capabilities().context_tokens
@@ -32,34 +32,34 @@ def _share(tokens: int, limit: int | None) -> str:
 
 
 async def usage(run: Run, rest: str) -> Done:
-    """This session's part, then the table of `adderclaw usage`."""
+    """Prints this session's usage, then the table of `adderclaw usage`."""
     if not rest:
         budget = run.session.budget
         cost = "unknown" if budget.cost is None else f"${budget.cost:.4f}"
         counts = ", ".join(f"{name} {value:,}" for name, value in budget.usage.as_json().items() if name != "estimated")
         counts += " (estimated)" if budget.usage.estimated else ""
         print(f"this session: {cost}; {budget.steps} model calls, {budget.tool_calls} tool calls; {counts}")
-    await command_line.printed(run, ["usage", *(rest.split() or ("--by", "model", "--since", "7d"))])
+    await command_line.print_command(run, ["usage", *(rest.split() or ("--by", "model", "--since", "7d"))])
 
 
 def permissions(run: Run, rest: str) -> Done:
     if rest:
-        _change(run, rest)
+        _change_rule(run, rest)
         return
     now = run.session.config.permissions
     policy = run.session.environment.policy
     print(f"mode: {policy.mode or policy.autonomy_now}")
-    kept = project_grants.of(project_grants.known(run.runtime.home), run.session.environment.context.workspace.root)
+    granted = project_grants.of(project_grants.known(run.runtime.home), run.session.environment.context.workspace.root)
     for behaviour in BEHAVIOURS:
         for rule in getattr(now, behaviour):
-            always = "  (always in this project)" if behaviour == "allow" and rule in kept else ""
+            always = "  (always in this project)" if behaviour == "allow" and rule in granted else ""
             print(f"{behaviour:<6} {visible(rule, keep_newlines=False)}{always}")
     for folder in run.session.environment.context.workspace.extra:
         print(f"also   {visible(folder, keep_newlines=False)}")
     print("/permissions allow|ask|deny RULE adds one to this session, /permissions remove RULE takes it back")
 
 
-def _change(run: Run, rest: str) -> None:
+def _change_rule(run: Run, rest: str) -> None:
     from dataclasses import replace
 
     from adderclaw.config.permissions import grant
@@ -67,19 +67,19 @@ def _change(run: Run, rest: str) -> None:
     what, _, rule = rest.partition(" ")
     rule = rule.strip()
     if what not in (*BEHAVIOURS, "remove") or not rule:
-        raise UsageError(f"{rest!r}: it takes allow, ask, deny or remove, and a rule such as Bash(git log:*)")
+        raise UsageError(f"{rest!r}: expected allow, ask, deny or remove, and a rule such as Bash(git log:*)")
     update = grant((rule,), "session")
     if what != "remove":
-        place = permission_updates.apply_update(run.session, replace(update, behavior=what))
-        print(f"{what}: {visible(rule, keep_newlines=False)} counts in {visible(place, keep_newlines=False)}")
+        target = permission_updates.apply_update(run.session, replace(update, behavior=what))
+        print(f"{what}: {visible(rule, keep_newlines=False)} counts in {visible(target, keep_newlines=False)}")
         return
-    found = [name for name in BEHAVIOURS if rule in getattr(run.session.config.permissions, name)]
-    if not found:
+    behaviours = [name for name in BEHAVIOURS if rule in getattr(run.session.config.permissions, name)]
+    if not behaviours:
         raise UsageError(f"there is no rule {rule!r}: /permissions lists them")
-    for name in found:
+    for name in behaviours:
         permission_updates.apply_update(run.session, replace(update, type="removeRules", behavior=name))
-    kept = project_grants.remove(run.runtime.home, run.session.environment.context.workspace.root, rule)
-    where = "this session and from what is always allowed in this project" if kept else "this session"
+    was_stored = project_grants.remove(run.runtime.home, run.session.environment.context.workspace.root, rule)
+    where = "this session and from what is always allowed in this project" if was_stored else "this session"
     print(f"removed from {where}: {visible(rule, keep_newlines=False)}")
 
 
@@ -87,7 +87,7 @@ async def tasks(run: Run, rest: str) -> Done:
     known = run.session.environment.kit.tasks
     verb, _, named = rest.partition(" ")
     if verb not in ("", "stop") or bool(named.strip()) != (verb == "stop"):
-        raise UsageError(f"{rest!r}: it takes nothing, or `stop ID`")
+        raise UsageError(f"{rest!r}: expected nothing or `stop ID`")
     if verb:
         task = known.find(named.strip()) if known is not None else None
         if known is None or task is None:
@@ -103,8 +103,8 @@ async def tasks(run: Run, rest: str) -> Done:
 def sandbox(run: Run, _rest: str) -> Done:
     environment = run.session.environment
     print(f"commands run in: {environment.confinement}")
-    place = environment.context.workspace
-    for folder in (place.root, *place.extra):
+    workspace = environment.context.workspace
+    for folder in (workspace.root, *workspace.extra):
         print(f"they may change: {visible(folder, keep_newlines=False)}")
     if environment.network is not None:
         print(f"network: {visible(environment.network.describe(None))}")
@@ -112,7 +112,7 @@ def sandbox(run: Run, _rest: str) -> Done:
 
 
 def diff(run: Run, _rest: str) -> Done:
-    """What this conversation changed on disk, as the checkpoints have it."""
+    """Shows what this conversation changed on disk, from the checkpoints."""
     from adderclaw.agent.legacy import rewind
     from adderclaw.terminal.repl.changes import show_changes
 
@@ -120,17 +120,17 @@ def diff(run: Run, _rest: str) -> Done:
 
 
 def copy(run: Run, rest: str) -> Done:
-    """The last answer, or the one before that, to the clipboard of the terminal."""
+    """Copies the last answer, or the Nth from the end, to the terminal's clipboard."""
     from base64 import b64encode
 
     from adderclaw.storage import transcript
 
     if rest and not (rest.isdecimal() and int(rest) > 0):
-        raise UsageError(f"{rest!r}: it takes a number; 1 is the last answer")
+        raise UsageError(f"{rest!r}: expected a number; 1 is the last answer")
     session = run.session
     entries = transcript.without_rewound(transcript.entries(session.store, session.session_id))
-    said = [transcript.text_of(entry.payload) for entry in entries if entry.entry_type == "assistant"]
-    answers = [text for text in said if text.strip()]
+    texts = [transcript.text_of(entry.payload) for entry in entries if entry.entry_type == "assistant"]
+    answers = [text for text in texts if text.strip()]
     number = int(rest or 1)
     if number > len(answers):
         raise UsageError(f"there are {len(answers)} answers so far")
@@ -141,16 +141,16 @@ def copy(run: Run, rest: str) -> Done:
         return
     screen.app.output.write_raw(f"\x1b]52;c;{b64encode(text.encode()).decode()}\x07")
     screen.app.output.flush()
-    print(f"{len(text):,} characters were given to the terminal's clipboard")
+    print(f"copied {len(text):,} characters to the terminal's clipboard")
 
 
 async def bug(run: Run, rest: str) -> Done:
-    """A report in a file: nothing is sent anywhere."""
+    """Writes a report to a file; nothing is sent anywhere."""
     from adderclaw import __version__
     from adderclaw.terminal import export
 
     session = run.session
-    findings = await command_line.output(run, ["doctor"])
+    findings = await command_line.command_output(run, ["doctor"])
     ids = f"conversation {session.conversation_id}, session {session.session_id}, run {run.run_id}"
     text = f"# Report\n\n{rest or '(no description)'}\n\nAdderClaw {__version__}; {ids}\n\n```\n{findings}```\n"
     path = os.path.join(run.runtime.home, "reports", f"{run.run_id}.md")

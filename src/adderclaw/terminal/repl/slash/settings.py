@@ -1,4 +1,4 @@
-"""Commands that change what the session works with: model, login, directories."""
+"""Commands that change the model, logins and directories of the session."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ EFFORT_WORDS = ("auto", *EFFORTS)
 
 
 def effort(run: Run, rest: str) -> Done:
-    """Alone it shows the level; `auto` leaves it to the entry, and then to the vendor."""
+    """Shows or sets the level; `auto` uses the entry's level, else the vendor's."""
     session = run.session
     if rest and rest not in EFFORT_WORDS:
         raise UsageError(f"{rest!r} is not an effort level: use auto or one of {', '.join(EFFORTS)}")
@@ -48,40 +48,40 @@ def effort(run: Run, rest: str) -> Done:
 
 
 async def login(run: Run, rest: str) -> Done:
-    from adderclaw.terminal.commands import auth
+    from adderclaw.terminal import provider_login
 
-    name = auth.chosen(rest or None, run.session.config)
-    async with here.line_by_line(run):  # an address to open is printed, and a code is read
-        place = await auth.logged_in(run.runtime.credentials, name, "auto")
-    print(f"logged in to {visible(name)}; kept in {place}")
+    name = provider_login.chosen_provider(rest or None, run.session.config)
+    async with here.line_by_line(run):  # prints a URL to open, and reads a code
+        storage = await provider_login.log_in_to(run.runtime.credentials, name, "auto")
+    print(f"logged in to {visible(name)}; kept in {storage}")
 
 
 async def logout(run: Run, rest: str) -> Done:
-    from adderclaw.terminal.commands import auth
+    from adderclaw.terminal import provider_login
 
-    name = auth.chosen(rest or None, run.session.config)
-    for complaint in (await auth.logged_out(run.runtime.credentials, [name])).values():
+    name = provider_login.chosen_provider(rest or None, run.session.config)
+    for complaint in (await provider_login.log_out_of(run.runtime.credentials, [name])).values():
         print(complaint, file=sys.stderr)
     if name != run.session.provider.name:
         return None
-    print("the conversation's own provider was logged out of: it ends here")
+    print("you logged out of this conversation's provider, so it ends here")
     run.session.end_reason = "logout"
     return "leave"
 
 
 async def add_dir(run: Run, rest: str) -> Done:
-    """Let the session work in one more directory, until it ends."""
+    """Lets the session work in one more directory until it ends."""
     from adderclaw.agent.tool_call import permission_updates
     from adderclaw.config.paths import followed
     from adderclaw.config.permissions import PermissionUpdate
 
-    place = followed(os.path.expanduser(rest)) if rest else ""
-    if not os.path.isdir(place):
-        raise UsageError(f"{rest!r} is no directory: /add-dir PATH takes one that is there")
+    path = followed(os.path.expanduser(rest)) if rest else ""
+    if not os.path.isdir(path):
+        raise UsageError(f"{rest!r} is not a directory: /add-dir needs an existing one")
     session = run.session
-    # a link is judged by both its names; what `..` after a link means, only the real one says
+    # a link is judged by both its names; `..` after a link is resolved by the real path
     named = os.path.abspath(os.path.expanduser(rest))
-    named = named if followed(named) == place else place
+    named = named if followed(named) == path else path
     permission_updates.apply_update(session, PermissionUpdate("addDirectories", "session", directories=[named]))
-    print(f"{visible(place, keep_newlines=False)} belongs to this session now")
-    await lifecycle.run_directory_added_hooks(session, place)
+    print(f"{visible(path, keep_newlines=False)} belongs to this session now")
+    await lifecycle.run_directory_added_hooks(session, path)

@@ -1,26 +1,28 @@
-"""/sop: the SOPs of this workspace, runs of them, and the answer that one waits for."""
+"""/sop: lists the SOPs of this workspace, shows runs of them and answers their questions."""
 
 import shlex
 
 from adderclaw.agent.run import Run
 from adderclaw.core.errors import UsageError
-from adderclaw.terminal.repl.slash.command_line import printed
+from adderclaw.terminal.repl.slash.command_line import print_command
 from adderclaw.terminal.repl.slash.row import Done
 
 ELSEWHERE = ("run", "resume")
 
 
 async def sop(run: Run, rest: str) -> Done:
-    """What only looks and what answers is done here; a run asks by itself, so that it has a terminal of its own."""
+    """Shows and answers. Running is refused, because a run asks its own questions and needs its own terminal."""
     try:
         words = shlex.split(rest) or ["list"]
     except ValueError as error:
         raise UsageError(f"{rest!r}: {error}") from None
     if words[0] in ELSEWHERE:
-        raise UsageError(f"a SOP runs in a terminal of its own: `adderclaw sop {rest}`, or with --detach in the server")
+        raise UsageError(
+            f"a SOP needs its own terminal: run `adderclaw sop {rest}`, or add --detach to run it in the server"
+        )
     if words[0] == "approve":
-        await printed(run, ["sop", *words, "--no-resume"])
+        await print_command(run, ["sop", *words, "--no-resume"])
         named = next((word for word in words[1:] if not word.startswith("-")), "RUN_ID")
-        print(f"the server goes on with it; where none runs, `adderclaw sop resume {named}` does")
+        print(f"a running server continues it; without one, run `adderclaw sop resume {named}`")
         return
-    await printed(run, ["sop", *words])
+    await print_command(run, ["sop", *words])
