@@ -11,7 +11,7 @@ import pytest
 from starlette.responses import StreamingResponse
 
 from adderclaw.core.record import record
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.listening import Where, bound
 from adderclaw.server.protocol import Seats
 from adderclaw.server.serving import Server as Listening
@@ -56,7 +56,7 @@ async def listening(server: Server, seats: Seats) -> AsyncGenerator[Port]:
         await made.shutdown()
 
 
-async def _endless(_: Called) -> object:
+async def _endless(_: ApiRequest) -> object:
     async def parts() -> AsyncIterator[bytes]:
         while True:
             yield b"x" * 65_536
@@ -64,7 +64,7 @@ async def _endless(_: Called) -> object:
     return StreamingResponse(parts())
 
 
-async def _waits(_: Called) -> object:
+async def _waits(_: ApiRequest) -> object:
     async def parts() -> AsyncIterator[bytes]:
         yield b"there"
         await asyncio.Event().wait()
@@ -72,8 +72,8 @@ async def _waits(_: Called) -> object:
     return StreamingResponse(parts())
 
 
-async def _length(called: Called) -> object:
-    return {"length": len(called.given.text)}
+async def _length(request: ApiRequest) -> object:
+    return {"length": len(request.body.text)}
 
 
 ENDPOINTS = (
@@ -84,12 +84,12 @@ ENDPOINTS = (
 
 
 @pytest.fixture
-def on(house: ServerState) -> Callable[[Seats, Callable[[Port], Awaitable[None]]], None]:
+def on(state: ServerState) -> Callable[[Seats, Callable[[Port], Awaitable[None]]], None]:
     """`on(seats, work)` runs the work against a server that listens."""
 
     def run(seats: Seats, work: Callable[[Port], Awaitable[None]]) -> None:
         async def whole() -> None:
-            async with asyncio.timeout(LONG), listening(Server(house, ENDPOINTS), seats) as port:
+            async with asyncio.timeout(LONG), listening(Server(state, ENDPOINTS), seats) as port:
                 await work(port)
 
         asyncio.run(whole())
@@ -195,13 +195,13 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(on: On) -> None:
     on(Seats(), work)
 
 
-def test_a_body_that_comes_slowly_is_not_waited_for(on: On, house: ServerState) -> None:
+def test_a_body_that_comes_slowly_is_not_waited_for(on: On, state: ServerState) -> None:
     async def work(port: Port) -> None:
         reader, writer = await port.connect()
         writer.write(port.head("POST", "/length", "Content-Type: application/json", "Content-Length: 100") + b"{")
         assert answer(await reader.read())[0] == 408
 
-    house.body_seconds = 0.1
+    state.body_seconds = 0.1
     on(Seats(), work)
 
 

@@ -33,12 +33,12 @@ class LoginFirst(Exception):
         return RedirectResponse(f"/login?next={quote(self.path, safe='/')}", 303)
 
 
-def check_host(house: ServerState, request: Request) -> None:
+def check_host(state: ServerState, request: Request) -> None:
     """A name of ours alone: the page of a name that was rebound to this address carries its own (DNS rebinding)."""
-    given = request.headers.getlist("host")
-    name = _hostname(given[0]) if len(given) == 1 else None
-    if name is None or not _is_named(name, house.hosts):
-        raise Refusal(421, "host", "this server is not called so: use one of " + ", ".join(sorted(house.hosts)))
+    host_headers = request.headers.getlist("host")
+    name = _hostname(host_headers[0]) if len(host_headers) == 1 else None
+    if name is None or not _is_named(name, state.hosts):
+        raise Refusal(421, "host", "this server is not called so: use one of " + ", ".join(sorted(state.hosts)))
 
 
 def _hostname(host: str) -> str | None:
@@ -56,10 +56,10 @@ def _is_named(name: str, hosts: frozenset[str]) -> bool:
     return name in hosts or f"*.{name.partition('.')[2]}" in hosts
 
 
-def check_origin(house: ServerState, request: Request, endpoint: Endpoint) -> None:
+def check_origin(state: ServerState, request: Request, endpoint: Endpoint) -> None:
     """What a page of another origin asks is refused, with a token or without; a link to a page of ours is followed."""
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-    if origin is not None and origin != own_origin(house, request):
+    if origin is not None and origin != own_origin(state, request):
         raise Refusal(403, "origin", "a page of another origin may ask nothing here")
     if site in (None, "same-origin", "none"):
         return
@@ -70,30 +70,30 @@ def check_origin(house: ServerState, request: Request, endpoint: Endpoint) -> No
         raise Refusal(403, "origin", "a page of another origin may ask nothing here")
 
 
-def own_origin(house: ServerState, request: Request) -> str:
-    return f"{'https' if house.secure else 'http'}://{request.headers['host']}"
+def own_origin(state: ServerState, request: Request) -> str:
+    return f"{'https' if state.secure else 'http'}://{request.headers['host']}"
 
 
-def enter(house: ServerState, request: Request, endpoint: Endpoint) -> tuple[Client, ClientRow | None]:
+def enter(state: ServerState, request: Request, endpoint: Endpoint) -> tuple[Client, ClientRow | None]:
     """The client, with the scope that the endpoint wants; Refusal or LoginFirst for everybody else."""
-    check_host(house, request)
-    check_origin(house, request, endpoint)
+    check_host(state, request)
+    check_origin(state, request, endpoint)
     if endpoint.is_signed:  # each address its own: nobody uses up what others have, before a signature is looked at
-        within(house, "address", peer(request))
+        within(state, "address", peer(request))
         return NOBODY, None
     if endpoint.scope == "open":
-        within(house, "open", endpoint.path)
+        within(state, "open", endpoint.path)
         return NOBODY, None
-    token, via = token_of(house, request)
-    row = clients.found(house.store, house.key, token, house.clock.now()) if token else None
+    token, via = token_of(state, request)
+    row = clients.found(state.store, state.key, token, state.clock.now()) if token else None
     if row is None:
         if endpoint.is_page and endpoint.method in SAFE:
             raise LoginFirst(str(request.url.path))
-        raise _unknown(house, given=bool(token))
+        raise _unknown(state, has_token=bool(token))
     client = request.scope["adderclaw.client"] = client_of(row, via)
     if via == "dashboard" and endpoint.method not in SAFE:
         _require_own_page(request)
-    within(house, "client", client.id)
+    within(state, "client", client.id)
     if not client.has(endpoint.scope):
         raise Refusal(403, "scope", f"the token of {client.name} has no scope {endpoint.scope!r}")
     return client, row
@@ -103,7 +103,7 @@ def client_of(row: ClientRow, via: str) -> Client:
     from adderclaw.server.endpoint import SCOPES
 
     return Client(
-        row.parent or row.id, row.name, frozenset(one for one in SCOPES if one in row.scopes), row.folders, via
+        row.parent or row.id, row.name, frozenset(scope for scope in SCOPES if scope in row.scopes), row.folders, via
     )
 
 
@@ -116,38 +116,38 @@ def _require_own_page(request: Request) -> None:
         raise Refusal(403, "origin", "a login of a browser changes things from pages of this server alone")
 
 
-def token_of(house: ServerState, request: Request) -> tuple[str, str]:
+def token_of(state: ServerState, request: Request) -> tuple[str, str]:
     """The token that was given, and how it came: in the header, or as the cookie of a browser that logged in."""
-    if (given := request.headers.get("authorization")) is not None:
-        kind, _, token = given.partition(" ")
+    if (header := request.headers.get("authorization")) is not None:
+        kind, _, token = header.partition(" ")
         return (token.strip() if kind.lower() == "bearer" else "-"), "http"
     try:
-        cookie = SimpleCookie(request.headers.get("cookie", "")).get(cookie_name(secure=house.secure))
+        cookie = SimpleCookie(request.headers.get("cookie", "")).get(cookie_name(secure=state.secure))
     except CookieError:
         cookie = None
     return (cookie.value, "dashboard") if cookie is not None else ("", "http")
 
 
-def _unknown(house: ServerState, *, given: bool) -> Refusal:
+def _unknown(state: ServerState, *, has_token: bool) -> Refusal:
     asks = {"WWW-Authenticate": 'Bearer realm="adderclaw"'}
-    if not given:
-        within(house, "open")
+    if not has_token:
+        within(state, "open")
         fix = "send `Authorization: Bearer TOKEN`; `adderclaw token create` makes one"
         return Refusal(401, "token", f"this needs a token: {fix}", headers=asks)
-    failed(house)
+    failed(state)
     return Refusal(401, "token", "the token is unknown, expired or revoked", headers=asks)
 
 
-def failed(house: ServerState) -> None:
+def failed(state: ServerState) -> None:
     """A token that is none: counted, and above the rate refused without a word about it."""
-    within(house, "failure")
-    house.tell(
+    within(state, "failure")
+    state.tell(
         {"event_type": "client_refused", "client_id": "", "client": "", "method": "", "path": "", "code": "token"}
     )
 
 
-def within(house: ServerState, kind: str, who: str = "") -> None:
-    if seconds := house.rates.wait(kind, who):
+def within(state: ServerState, kind: str, who: str = "") -> None:
+    if seconds := state.rates.wait(kind, who):
         wait = {"Retry-After": str(max(1, ceil(seconds)))}
         raise Refusal(429, "rate", f"too many requests: try again in {wait['Retry-After']} s", headers=wait)
 
@@ -157,8 +157,8 @@ def peer(request: Request) -> str:
     return str(request.scope.get("extensions", {}).get("adderclaw.peer", ""))
 
 
-def tell_let_in(house: ServerState, request: Request, client: Client, conversation_id: str = "") -> None:
+def tell_let_in(state: ServerState, request: Request, client: Client, conversation_id: str = "") -> None:
     """That a client asks for a change, before anything follows from it."""
     who = {"client_id": client.id, "client": client.name, "via": client.via}
     what = {"method": request.method, "path": request.url.path, "peer": peer(request)}
-    house.tell({"event_type": "client_request", **who, **what}, conversation_id)  # pyright: ignore[reportArgumentType]
+    state.tell({"event_type": "client_request", **who, **what}, conversation_id)  # pyright: ignore[reportArgumentType]

@@ -58,11 +58,11 @@ def text_of(data: bytes) -> str:
         raise Refusal(400, "encoding", f"the body is not UTF-8: {error.reason} at byte {error.start}") from error
 
 
-def _require_type(request: Request, wanted: str) -> None:
+def _require_type(request: Request, media_type: str) -> None:
     """A page of another origin can send plain text and forms without asking first, JSON never."""
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given != wanted:
-        raise Refusal(415, "media_type", f"send the body as {wanted}, not as {given or 'nothing in particular'}")
+    sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if sent != media_type:
+        raise Refusal(415, "media_type", f"send the body as {media_type}, not as {sent or 'nothing in particular'}")
 
 
 async def _read(request: Request, limit: int, seconds: float) -> bytes:
@@ -101,19 +101,19 @@ def _pairs(query: str) -> list[tuple[str, str]]:
 def _of_fields(kind: type, pairs: Iterable[tuple[str, str]]) -> Json:
     """Text of a query or form as the JSON values that its type has; what fits none is left as text, and reported."""
     types = {spec.name: bare(spec.type) for spec in fields(kind)}
-    made: Json = {}
+    values: Json = {}
     twice: list[tuple[str, str]] = []
     for name, text in pairs:
-        wanted = types.get(name)
-        if get_origin(wanted) in (list, tuple):
-            cast("list[Any]", made.setdefault(name, [])).append(_value(bare(get_args(wanted)[0]), text))
-        elif name in made:
+        field_type = types.get(name)
+        if get_origin(field_type) in (list, tuple):
+            cast("list[Any]", values.setdefault(name, [])).append(_value(bare(get_args(field_type)[0]), text))
+        elif name in values:
             twice.append((name, "is given more than once"))
         else:
-            made[name] = _value(wanted, text)
+            values[name] = _value(field_type, text)
     if twice:
         raise Invalid(twice)
-    return made
+    return values
 
 
 def _value(kind: Any, text: str) -> object:

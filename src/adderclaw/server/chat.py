@@ -3,7 +3,7 @@
 from adderclaw.core.record import record
 from adderclaw.core.types import Outcome
 from adderclaw.server import bounds
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import missing
 from adderclaw.storage import transcript
 
@@ -27,22 +27,22 @@ class Answered:
     """Why it did not complete, where it did not."""
 
 
-async def chat(called: Called) -> Answered:
+async def chat(request: ApiRequest) -> Answered:
     """A client that goes away before the answer has come loses nothing: the turn goes on, and its answer is stored."""
-    client, house, given = called.client, called.house, called.given
+    client, state, body = request.client, request.state, request.body
     granted = False
-    if given.conversation_id is None:
-        folder = house.folder_for(client, given.workspace)
-        conversation = await house.conversations.open(client.id, workspace=folder)
+    if body.conversation_id is None:
+        folder = state.folder_for(client, body.workspace)
+        conversation = await state.conversations.open(client.id, workspace=folder)
     else:
-        id = transcript.by_id(house.store, given.conversation_id)
-        folder = transcript.workspace_of(house.store, id) if id is not None else ""
+        id = transcript.by_id(state.store, body.conversation_id)
+        folder = transcript.workspace_of(state.store, id) if id is not None else ""
         if id is None:
-            raise missing("conversation", given.conversation_id)
+            raise missing("conversation", body.conversation_id)
         granted = client.steers("", folder)
-        conversation = await house.conversations.open(client.id, resume=id, granted=granted)
-        await bounds.require_own(called, conversation)
-    turn = await conversation.send(given.message, client=client.id, granted=granted)
+        conversation = await state.conversations.open(client.id, resume=id, granted=granted)
+        await bounds.require_own(request, conversation)
+    turn = await conversation.send(body.message, client=client.id, granted=granted)
     result = await conversation.ended(turn)
     return Answered(conversation.id, turn, result.outcome, result.answer, result.reason)
 

@@ -56,24 +56,24 @@ class Client(NamedTuple):
         return self._is_granted(folder) or (not self.folders and (self.has("admin") or opened_by == self.id))
 
     def _is_granted(self, folder: str) -> bool:
-        return any(beneath(folder, one) for one in self.folders)
+        return any(beneath(folder, granted) for granted in self.folders)
 
 
 NOBODY = Client("", "", frozenset())
 """Who calls an endpoint that needs no token."""
 
 
-class Called(NamedTuple):
+class ApiRequest(NamedTuple):
     """One request that was let in: decoded, within its limits, of a client that has the scope."""
 
     client: Client
-    house: "ServerState"
+    state: "ServerState"
     """All that this server holds."""
-    given: Any
+    body: Any
     """The body (or, for GET and DELETE, the query) as `Endpoint.takes` has it; None where that is None."""
     path: dict[str, str]
     """The parts of the path that have a name."""
-    request: "Request"
+    http: "Request"
 
 
 @record
@@ -83,7 +83,7 @@ class Endpoint:
     """With names in braces: `/conversations/{id}/messages`."""
     scope: Scope | Literal["open"]
     """`open`: no token is needed (`/health`, `/ready`, the login page)."""
-    answer: Callable[[Called], "Awaitable[object]"]
+    answer: Callable[[ApiRequest], "Awaitable[object]"]
     """A value of `gives`, which is sent as JSON; or a Response, which is sent as it is.
     It raises a `Refusal` (or any error of ours) for an error answer."""
     summary: str

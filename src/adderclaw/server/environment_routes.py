@@ -12,7 +12,7 @@ from adderclaw.core.record import record
 from adderclaw.flows.doctor import health
 from adderclaw.flows.doctor.health import Health
 from adderclaw.server.client_scope import options
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.tools.hooks import catalogue
 
 
@@ -47,41 +47,41 @@ class ExplainedCall:
     """Judge as under this profile."""
 
 
-async def tools(called: Called) -> list[ToolRow]:
-    return await asyncio.to_thread(judging.tools, options(called, called.given.workspace))
+async def tools(request: ApiRequest) -> list[ToolRow]:
+    return await asyncio.to_thread(judging.tools, options(request, request.body.workspace))
 
 
-async def explained(called: Called) -> Explained:
+async def explained(request: ApiRequest) -> Explained:
     from dataclasses import replace
 
-    asked: ExplainedCall = called.given
-    there = options(called, asked.workspace)
+    asked: ExplainedCall = request.body
+    there = options(request, asked.workspace)
     there = replace(there, profile=asked.profile) if asked.profile is not None else there
     return await asyncio.to_thread(judging.explained, there, asked.tool, asked.input or {})
 
 
-async def servers(called: Called) -> list[ServerRow]:
-    return await asyncio.to_thread(parts.mcp_servers, options(called, called.given.workspace))
+async def servers(request: ApiRequest) -> list[ServerRow]:
+    return await asyncio.to_thread(parts.mcp_servers, options(request, request.body.workspace))
 
 
-async def skills(called: Called) -> Skills:
-    return await asyncio.to_thread(parts.skills, options(called, called.given.workspace))
+async def skills(request: ApiRequest) -> Skills:
+    return await asyncio.to_thread(parts.skills, options(request, request.body.workspace))
 
 
-async def hooks(called: Called) -> list[HookRow]:
-    asked: HooksQuery = called.given
+async def hooks(request: ApiRequest) -> list[HookRow]:
+    asked: HooksQuery = request.body
     if asked.event is not None and asked.event not in catalogue.EVENTS:
         raise UsageError(f"there is no hook event {asked.event!r}{nearest(asked.event, [*catalogue.EVENTS])}")
-    return await asyncio.to_thread(parts.hooks, options(called, asked.workspace), asked.event)
+    return await asyncio.to_thread(parts.hooks, options(request, asked.workspace), asked.event)
 
 
-async def settings(called: Called) -> Settings:
-    return await asyncio.to_thread(parts.settings, options(called, called.given.workspace))
+async def settings(request: ApiRequest) -> Settings:
+    return await asyncio.to_thread(parts.settings, options(request, request.body.workspace))
 
 
-async def doctor(called: Called) -> Health:
-    asked: DoctorQuery = called.given
-    return await asyncio.to_thread(health.doctor, options(called, asked.workspace), connect=asked.connect)
+async def doctor(request: ApiRequest) -> Health:
+    asked: DoctorQuery = request.body
+    return await asyncio.to_thread(health.doctor, options(request, asked.workspace), connect=asked.connect)
 
 
 ENDPOINTS = (

@@ -53,8 +53,8 @@ class Rates:
         rate, now = self._rates[kind], self._monotonic()
         left, since = self._left.pop((kind, who), (rate.at_once, now))
         left = min(rate.at_once, left + (now - since) * rate.per_second)
-        given = left >= 1
-        self._left[kind, who] = (left - 1 if given else left, now)
+        is_allowed = left >= 1
+        self._left[kind, who] = (left - 1 if is_allowed else left, now)
         if len(self._left) > MOST_KNOWN:
             del self._left[next(iter(self._left))]
-        return 0.0 if given else (1 - left) / rate.per_second
+        return 0.0 if is_allowed else (1 - left) / rate.per_second

@@ -117,15 +117,15 @@ def bound(where: Where) -> socket.socket:
     host = "127.0.0.1" if where.host == "localhost" else where.host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        made = socket.create_server((host, where.port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((host, where.port), family=family, backlog=BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             fix = "give another --port; 0 takes any that is free"
             raise UsageError(f"port {where.port} of {host} is in use by another program: {fix}") from error
         raise UsageError(f"cannot listen on {host}, port {where.port}: {error.strerror or error}") from error
     # accepted connections inherit it; asyncio sets it only on sockets that name their protocol, as this one does not
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return made
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 @contextmanager
@@ -134,44 +134,44 @@ def unix_socket(path: str | None) -> Generator[socket.socket | None]:
     if path is None:
         yield None
         return
-    place = os.path.abspath(os.path.expanduser(path))
-    folder = followed(os.path.dirname(place))
+    absolute = os.path.abspath(os.path.expanduser(path))
+    folder = followed(os.path.dirname(absolute))
     if not beneath(folder, followed(config.home())):
         raise UsageError(f"--socket {path!r}: it has to lie in {config.home()}, which no command in the sandbox sees")
-    place = os.path.join(folder, os.path.basename(place))
-    if len(os.fsencode(place)) > LONGEST_SOCKET:
+    absolute = os.path.join(folder, os.path.basename(absolute))
+    if len(os.fsencode(absolute)) > LONGEST_SOCKET:
         raise UsageError(f"--socket {path!r}: a socket's path has at most {LONGEST_SOCKET} bytes; give a shorter one")
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        _bind_alone(made, place)
-        yield made
+        _bind_alone(listener, absolute)
+        yield listener
     finally:
-        made.close()
+        listener.close()
         with suppress(OSError):
-            os.unlink(place)
+            os.unlink(absolute)
 
 
-def _bind_alone(made: socket.socket, place: str) -> None:
-    os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+def _bind_alone(listener: socket.socket, path: str) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     try:
-        if os.path.lexists(place):
-            if not os.path.exists(place) or not _is_socket(place):
-                raise UsageError(f"--socket {place!r}: another file is there; move it away")
-            os.unlink(place)  # we hold the lock of this home: nobody listens there
+        if os.path.lexists(path):
+            if not os.path.exists(path) or not _is_socket(path):
+                raise UsageError(f"--socket {path!r}: another file is there; move it away")
+            os.unlink(path)  # we hold the lock of this home: nobody listens there
         before = os.umask(0o177)
         try:
-            made.bind(place)
+            listener.bind(path)
         finally:
             os.umask(before)
-        made.listen(BACKLOG)
+        listener.listen(BACKLOG)
     except OSError as error:
-        raise UsageError(f"cannot listen on {place}: {error.strerror or error}") from error
+        raise UsageError(f"cannot listen on {path}: {error.strerror or error}") from error
 
 
-def _is_socket(place: str) -> bool:
+def _is_socket(path: str) -> bool:
     import stat
 
-    return stat.S_ISSOCK(os.lstat(place).st_mode)
+    return stat.S_ISSOCK(os.lstat(path).st_mode)
 
 
 # ------------------------------------------------------------------ TLS
@@ -209,4 +209,4 @@ def _of_certificate(path: str) -> set[str]:
     except x509.ExtensionNotFound:
         return set()
     by_name = names.get_values_for_type(x509.DNSName)
-    return {one.lower() for one in by_name} | {str(one) for one in names.get_values_for_type(x509.IPAddress)}
+    return {name.lower() for name in by_name} | {str(name) for name in names.get_values_for_type(x509.IPAddress)}

@@ -8,7 +8,7 @@ from adderclaw.agent.queries.notices import NoticeRow, TargetRow
 from adderclaw.core.decode import Between
 from adderclaw.core.record import record
 from adderclaw.server import client_scope
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 
 
 @record
@@ -20,19 +20,19 @@ class NoticesQuery:
     """Only those in this state; moot: what it was about was answered before it was sent."""
 
 
-async def history(called: Called) -> list[NoticeRow]:
-    asked: NoticesQuery = called.given
-    folders = client_scope.places(called)
+async def history(request: ApiRequest) -> list[NoticeRow]:
+    asked: NoticesQuery = request.body
+    folders = client_scope.places(request)
 
     def look() -> list[NoticeRow]:
         target, state = asked.target or "", asked.state or ""
-        return notices.history(called.house.options, limit=asked.limit, target=target, state=state, folders=folders)
+        return notices.history(request.state.options, limit=asked.limit, target=target, state=state, folders=folders)
 
     return await asyncio.to_thread(look)
 
 
-async def targets(called: Called) -> list[TargetRow]:
-    return await asyncio.to_thread(notices.targets, called.house.options)
+async def targets(request: ApiRequest) -> list[TargetRow]:
+    return await asyncio.to_thread(notices.targets, request.state.options)
 
 
 ENDPOINTS = (

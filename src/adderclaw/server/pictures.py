@@ -19,19 +19,19 @@ class Picture:
     name: str = ""
 
 
-def decoded(given: Sequence[Picture]) -> tuple[MediaBlock, ...]:
+def decoded(pictures: Sequence[Picture]) -> tuple[MediaBlock, ...]:
     """Each looked at by what it is, not by what it is called."""
-    if len(given) > MOST:
-        raise Refusal(400, "pictures", f"{len(given)} pictures: a message has at most {MOST}")
-    return tuple(_one(number, one) for number, one in enumerate(given, 1))
+    if len(pictures) > MOST:
+        raise Refusal(400, "pictures", f"{len(pictures)} pictures: a message has at most {MOST}")
+    return tuple(_one(number, picture) for number, picture in enumerate(pictures, 1))
 
 
-def _one(number: int, one: Picture) -> MediaBlock:
+def _one(number: int, picture: Picture) -> MediaBlock:
     try:
-        data = base64.b64decode(one.data, validate=True)
-        found = images.measured(data)
+        data = base64.b64decode(picture.data, validate=True)
+        size = images.measured(data)
     except (binascii.Error, ValueError) as error:
         raise Refusal(400, "pictures", f"picture {number}: {error}") from error
     if len(data) > images.MAX_BYTES:
         raise Refusal(400, "pictures", f"picture {number} has more than {images.MAX_BYTES:,} bytes")
-    return MediaBlock(found.media_type, base64.b64encode(data).decode(), one.name[:200])
+    return MediaBlock(size.media_type, base64.b64encode(data).decode(), picture.name[:200])

@@ -10,34 +10,34 @@ from adderclaw.agent.queries import plugins as facts
 from adderclaw.agent.queries.plugins import PluginRow
 from adderclaw.config import home
 from adderclaw.config.plugins import installed
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal
 
 
-async def listed(_called: Called) -> list[PluginRow]:
+async def listed(_called: ApiRequest) -> list[PluginRow]:
     return await asyncio.to_thread(facts.listed)
 
 
-async def one(called: Called) -> PluginRow:
-    return await asyncio.to_thread(_one, called.path["name"])
+async def one(request: ApiRequest) -> PluginRow:
+    return await asyncio.to_thread(_one, request.path["name"])
 
 
-async def disable(called: Called) -> PluginRow:
+async def disable(request: ApiRequest) -> PluginRow:
     def work() -> PluginRow:
         from adderclaw.tools.plugins import changes
 
-        _one(called.path["name"])
-        changes.disable(home(), called.path["name"])
-        return _one(called.path["name"])
+        _one(request.path["name"])
+        changes.disable(home(), request.path["name"])
+        return _one(request.path["name"])
 
     return await asyncio.to_thread(work)
 
 
 def _one(name: str) -> PluginRow:
-    found = installed.one(home(), name)
-    if found is None:
+    plugin = installed.one(home(), name)
+    if plugin is None:
         raise Refusal(404, "not_found", f"there is no plugin {name[:100]!r}")
-    return facts.row(found)
+    return facts.row(plugin)
 
 
 ENDPOINTS = (

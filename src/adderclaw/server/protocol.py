@@ -28,18 +28,18 @@ class Seats:
         self.taken = 0
         self.newcomers: dict[Guarded, None] = {}
 
-    def come(self, one: "Guarded") -> None:
+    def come(self, connection: "Guarded") -> None:
         self.taken += 1
-        self.newcomers[one] = None
+        self.newcomers[connection] = None
         if len(self.newcomers) > self.most_newcomers or self.taken > self.most:
             next(iter(self.newcomers)).leave()
 
-    def know(self, one: "Guarded") -> None:
-        self.newcomers.pop(one, None)
+    def know(self, connection: "Guarded") -> None:
+        self.newcomers.pop(connection, None)
 
-    def go(self, one: "Guarded") -> None:
+    def go(self, connection: "Guarded") -> None:
         self.taken -= 1
-        self.newcomers.pop(one, None)
+        self.newcomers.pop(connection, None)
 
 
 class Lingering:
@@ -79,8 +79,8 @@ class Guarded(H11Protocol):
 
     seats: Seats
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._peer = ""
         self._head: asyncio.TimerHandle | None = None
         self._write: asyncio.TimerHandle | None = None

@@ -14,7 +14,7 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Risk
 from adderclaw.server import client_scope
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal, missing
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage import transcript
@@ -41,17 +41,17 @@ class SeriesQuery:
     """As for /usage."""
 
 
-async def used(called: Called) -> Usage:
-    asked: UsageQuery = called.given
+async def used(request: ApiRequest) -> Usage:
+    asked: UsageQuery = request.body
     return await asyncio.to_thread(
-        usage.usage, called.house.options, asked.by, asked.since, client_scope.places(called)
+        usage.usage, request.state.options, asked.by, asked.since, client_scope.places(request)
     )
 
 
-async def by_day(called: Called) -> list[DayRow]:
-    asked: SeriesQuery = called.given
+async def by_day(request: ApiRequest) -> list[DayRow]:
+    asked: SeriesQuery = request.body
     return await asyncio.to_thread(
-        usage.series, called.house.options, asked.by, asked.since, client_scope.places(called)
+        usage.series, request.state.options, asked.by, asked.since, client_scope.places(request)
     )
 
 
@@ -79,11 +79,11 @@ class VerifyQuery:
     """A head that was kept elsewhere, `seq:receipt_hash`: finds a rollback."""
 
 
-async def receipts(called: Called) -> Receipts:
-    asked: ReceiptsQuery = called.given
+async def receipts(request: ApiRequest) -> Receipts:
+    asked: ReceiptsQuery = request.body
     return await asyncio.to_thread(
         ledger.receipts,
-        called.house.options,
+        request.state.options,
         limit=asked.limit,
         tool=asked.tool,
         status=asked.status,
@@ -93,28 +93,28 @@ async def receipts(called: Called) -> Receipts:
         run=asked.run,
         answered_by=asked.answered_by,
         before=asked.before,
-        places=client_scope.places(called),
+        places=client_scope.places(request),
     )
 
 
-async def receipt(called: Called) -> OneReceipt:
-    seq, wanted = called.path["seq"], client_scope.places(called)
+async def receipt(request: ApiRequest) -> OneReceipt:
+    seq, folders = request.path["seq"], client_scope.places(request)
     number = int(seq) if seq.isascii() and seq.isdecimal() and len(seq) < 16 else -1
-    found = await asyncio.to_thread(ledger.one, called.house.options, number, wanted)
-    if found is None:
+    row = await asyncio.to_thread(ledger.one, request.state.options, number, folders)
+    if row is None:
         raise missing("receipt", seq)
-    return found
+    return row
 
 
-async def verified(called: Called) -> ChainState:
-    against: str | None = called.given.against
+async def verified(request: ApiRequest) -> ChainState:
+    against: str | None = request.body.against
     if against is not None and not ledger.is_head(against):
         raise Refusal(400, "invalid", "against: give a head as `GET /receipts/head` gives it: seq:receipt_hash")
-    return await asyncio.to_thread(ledger.state, called.house.options, against)
+    return await asyncio.to_thread(ledger.state, request.state.options, against)
 
 
-async def head(called: Called) -> Head:
-    return {"head": await asyncio.to_thread(ledger.head, called.house.options)}
+async def head(request: ApiRequest) -> Head:
+    return {"head": await asyncio.to_thread(ledger.head, request.state.options)}
 
 
 # ------------------------------------------------------------------ checkpoints
@@ -136,32 +136,32 @@ class RestoreWanted:
     """Say what would happen, and do nothing."""
 
 
-async def changed(called: Called) -> list[Group]:
-    asked: CheckpointsQuery = called.given
-    if asked.conversation is not None and not transcript.workspace_of(called.house.store, asked.conversation):
+async def changed(request: ApiRequest) -> list[Group]:
+    asked: CheckpointsQuery = request.body
+    if asked.conversation is not None and not transcript.workspace_of(request.state.store, asked.conversation):
         raise UsageError(f"there is no conversation {asked.conversation!r}")
-    wanted = client_scope.places(called) or None
+    folders = client_scope.places(request) or None
     return await asyncio.to_thread(
-        checkpoints.listing, called.house.options, asked.conversation, asked.limit, places=wanted
+        checkpoints.listing, request.state.options, asked.conversation, asked.limit, places=folders
     )
 
 
-async def shown(called: Called) -> list[CheckpointRow]:
-    return await asyncio.to_thread(checkpoints.shown, called.house.options, str(_checkpoint(called).id))
+async def shown(request: ApiRequest) -> list[CheckpointRow]:
+    return await asyncio.to_thread(checkpoints.shown, request.state.options, str(_checkpoint(request).id))
 
 
-async def restored(called: Called) -> RestoredRow:
+async def restored(request: ApiRequest) -> RestoredRow:
     """In a thread of its own: it reads and writes many files."""
-    asked: RestoreWanted = called.given
-    point = _checkpoint(called)
-    folder = transcript.workspace_of(called.house.store, point.conversation_id)
-    if not called.client.steers(transcript.client_of(called.house.store, point.conversation_id), folder):
+    asked: RestoreWanted = request.body
+    point = _checkpoint(request)
+    folder = transcript.workspace_of(request.state.store, point.conversation_id)
+    if not request.client.steers(transcript.client_of(request.state.store, point.conversation_id), folder):
         raise Refusal(
             403, "client", f"checkpoint {point.id} is of another client's conversation: restore nothing of it"
         )
-    options, only = client_scope.options(called, folder), frozenset(asked.paths or ())
-    _require_quiet(called, folder)
-    here = called.house.conversations.get(point.conversation_id)
+    options, only = client_scope.options(request, folder), frozenset(asked.paths or ())
+    _require_quiet(request, folder)
+    here = request.state.conversations.get(point.conversation_id)
     session = here.run.session if here is not None and here.run is not None else None
 
     def work() -> RestoredRow:
@@ -173,20 +173,28 @@ async def restored(called: Called) -> RestoredRow:
     return await asyncio.to_thread(work)
 
 
-def _require_quiet(called: Called, folder: str) -> None:
+def _require_quiet(request: ApiRequest, folder: str) -> None:
     """Files do not change under a turn that works on them."""
-    for one in called.house.conversations.all():
-        if one.run is not None and one.state != "idle" and one.run.session.scene.context.workspace.root == folder:
-            raise Refusal(409, "conflict", f"{one.id} works in {folder}: interrupt it, or wait, then restore")
+    for conversation in request.state.conversations.all():
+        if (
+            conversation.run is not None
+            and conversation.state != "idle"
+            and conversation.run.session.scene.context.workspace.root == folder
+        ):
+            raise Refusal(409, "conflict", f"{conversation.id} works in {folder}: interrupt it, or wait, then restore")
 
 
-def _checkpoint(called: Called) -> rows.Checkpoint:
+def _checkpoint(request: ApiRequest) -> rows.Checkpoint:
     """By its number."""
-    id = called.path["id"]
-    found = rows.get(called.house.store, int(id)) if id.isascii() and id.isdecimal() and len(id) < 16 else None
-    if found is None or found.kind == "other" or not transcript.workspace_of(called.house.store, found.conversation_id):
+    id = request.path["id"]
+    checkpoint = rows.get(request.state.store, int(id)) if id.isascii() and id.isdecimal() and len(id) < 16 else None
+    if (
+        checkpoint is None
+        or checkpoint.kind == "other"
+        or not transcript.workspace_of(request.state.store, checkpoint.conversation_id)
+    ):
         raise missing("checkpoint", id)
-    return found
+    return checkpoint
 
 
 # ------------------------------------------------------------------ memory
@@ -201,12 +209,12 @@ class SearchQuery:
     """Only conversations that were held in this folder."""
 
 
-async def search(called: Called) -> list[HitRow]:
-    asked: SearchQuery = called.given
-    wanted = list(client_scope.places(called)) or None
+async def search(request: ApiRequest) -> list[HitRow]:
+    asked: SearchQuery = request.body
+    folders = list(client_scope.places(request)) or None
     if asked.workspace is not None:
-        wanted = [asked.workspace]
-    return await asyncio.to_thread(memory.search, called.house.options, asked.q, asked.limit, wanted)
+        folders = [asked.workspace]
+    return await asyncio.to_thread(memory.search, request.state.options, asked.q, asked.limit, folders)
 
 
 ENDPOINTS = (

@@ -79,8 +79,8 @@ class Refusal(AdderClawError):
         return {"error": {"message": clean(message), "type": kind, "param": clean(param), "code": self.code}}
 
     def response(self, path: str = "") -> Response:
-        said = self.as_openai() if path.startswith("/v1/") else self.as_json()
-        return Response(compact(said), self.status, self.headers, "application/json")
+        body = self.as_openai() if path.startswith("/v1/") else self.as_json()
+        return Response(compact(body), self.status, self.headers, "application/json")
 
 
 def refused(error: AdderClawError) -> Refusal:

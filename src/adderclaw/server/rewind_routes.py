@@ -10,7 +10,7 @@ from adderclaw.agent.queries.checkpoints import RestoredRow, as_json
 from adderclaw.agent.run import Run
 from adderclaw.core.record import record
 from adderclaw.server.conversations import found, steers
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal
 
 
@@ -44,32 +44,32 @@ class Went:
     """What became of the files; nothing where none was changed, or they were not asked for."""
 
 
-async def prompts(called: Called) -> Prompts:
-    one = found(called)
-    one.require(called.client.id, granted=steers(called, one))
-    run = await one.awake()
+async def prompts(request: ApiRequest) -> Prompts:
+    conversation = found(request)
+    conversation.require(request.client.id, granted=steers(request, conversation))
+    run = await conversation.awake()
     return Prompts(
         [Prompt(each.sequence, queries.clean(each.text[:500]), each.paths) for each in rewind.prompts(run.session)]
     )
 
 
-async def go_back(called: Called) -> Went:
-    one, given = found(called), called.given
+async def go_back(request: ApiRequest) -> Went:
+    conversation, body = found(request), request.body
 
     async def work(run: Run) -> Went:
-        if all(each.sequence != given.sequence for each in rewind.prompts(run.session)):
-            raise Refusal(404, "not_found", f"no message stands at {given.sequence}: the list of prompts says where")
+        if all(each.sequence != body.sequence for each in rewind.prompts(run.session)):
+            raise Refusal(404, "not_found", f"no message stands at {body.sequence}: the list of prompts says where")
         files = None
-        if given.what != "conversation":
-            restored = await restoring.files_back(run, given.sequence, None, force=given.force)
+        if body.what != "conversation":
+            restored = await restoring.files_back(run, body.sequence, None, force=body.force)
             files = as_json(restored, dry_run=False) if restored is not None else None
         if files is not None and files["refused"]:
             return Went(False, files)
-        if given.what != "files":
-            resume.rewind(run.session, given.sequence)
-        return Went(given.what != "files", files)
+        if body.what != "files":
+            resume.rewind(run.session, body.sequence)
+        return Went(body.what != "files", files)
 
-    return await one.alone(called.client.id, work, granted=steers(called, one))
+    return await conversation.alone(request.client.id, work, granted=steers(request, conversation))
 
 
 ENDPOINTS = (

@@ -22,7 +22,7 @@ from adderclaw.flows.request import RunParams, RunRequest, prepared
 from adderclaw.flows.sop.find import is_path
 from adderclaw.server import bounds, client_scope, streams
 from adderclaw.server.answers import Given, Settled, settle
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal, missing
 from adderclaw.storage import Store, runs, transcript
 
@@ -83,11 +83,11 @@ class Cancelled:
 # ------------------------------------------------------------------ looking
 
 
-def _row(called: Called, store: Store, run: runs.Run) -> Row:
+def _row(request: ApiRequest, store: Store, run: runs.Run) -> Row:
     """A run as this client sees it."""
     folder = transcript.workspace_of(store, run.conversation_id)
-    here = called.house.runs.get(run.run_id)
-    listed = run_facts.listed(store, run, called.house.clock.now())
+    here = request.state.runs.get(run.run_id)
+    listed = run_facts.listed(store, run, request.state.clock.now())
     return Row(
         run_id=run.run_id,
         kind=run.kind,
@@ -104,34 +104,34 @@ def _row(called: Called, store: Store, run: runs.Run) -> Row:
         answer=queries.clean(run.answer),
         here=here is not None and here.state != "ended",
         state=here.state if here is not None else "ended",
-        questions=[asking.as_json(request) for request in here.questions.values()] if here is not None else [],
-        steers=called.client.steers(transcript.client_of(store, run.conversation_id), folder),
+        questions=[asking.as_json(question) for question in here.questions.values()] if here is not None else [],
+        steers=request.client.steers(transcript.client_of(store, run.conversation_id), folder),
     )
 
 
-async def listing(called: Called) -> Listing:
-    given: Listed = called.given
+async def listing(request: ApiRequest) -> Listing:
+    query: Listed = request.body
 
     def read() -> list[Row]:
-        with queries.reading(called.house.options) as store:
-            found = runs.found(
+        with queries.reading(request.state.options) as store:
+            rows = runs.found(
                 store,
-                status=given.status,
-                kind=given.kind,
-                before=given.before,
-                limit=given.limit,
-                places=client_scope.places(called),
+                status=query.status,
+                kind=query.kind,
+                before=query.before,
+                limit=query.limit,
+                places=client_scope.places(request),
             )
-            return [_row(called, store, run) for run in found]
+            return [_row(request, store, run) for run in rows]
 
     return Listing(await asyncio.to_thread(read))
 
 
-async def _shown(called: Called, id: str) -> Row:
+async def _shown(request: ApiRequest, id: str) -> Row:
     def read() -> Row | None:
-        with queries.reading(called.house.options) as store:
+        with queries.reading(request.state.options) as store:
             run = runs.get(store, id)
-            return _row(called, store, run) if run is not None and run.run_id == id else None
+            return _row(request, store, run) if run is not None and run.run_id == id else None
 
     row = await asyncio.to_thread(read)
     if row is None:
@@ -139,80 +139,80 @@ async def _shown(called: Called, id: str) -> Row:
     return row
 
 
-async def show(called: Called) -> Row:
-    return await _shown(called, called.path["id"])
+async def show(request: ApiRequest) -> Row:
+    return await _shown(request, request.path["id"])
 
 
-async def _here(called: Called) -> tuple[HostedRun, Row]:
+async def _here(request: ApiRequest) -> tuple[HostedRun, Row]:
     """A run that was begun in this server, with its row."""
-    row = await _shown(called, called.path["id"])
-    one = called.house.runs.get(row.run_id)
-    if one is None:
+    row = await _shown(request, request.path["id"])
+    run = request.state.runs.get(row.run_id)
+    if run is None:
         raise Refusal(409, "elsewhere", f"{row.run_id} is not under way in this server: it is {row.status}")
-    return one, row
+    return run, row
 
 
-async def events(called: Called) -> object:
-    one, _ = await _here(called)
-    return streams.of_watched(called, one)
+async def events(request: ApiRequest) -> object:
+    run, _ = await _here(request)
+    return streams.of_watched(request, run)
 
 
-async def report(called: Called) -> Response:
+async def report(request: ApiRequest) -> Response:
     """As `adderclaw runs show --report` writes it: a file to keep, not a page of this server."""
-    row = await _shown(called, called.path["id"])
-    text = await asyncio.to_thread(_reported, called, row)
+    row = await _shown(request, request.path["id"])
+    text = await asyncio.to_thread(_reported, request, row)
     names = {"Content-Disposition": f'attachment; filename="run-{quote(row.run_id)}.html"'}
     return Response(text, media_type="text/html", headers=names)
 
 
-def _reported(called: Called, row: Row) -> str:
+def _reported(request: ApiRequest, row: Row) -> str:
     from adderclaw.agent.replay.trace_file import checked, places_of
     from adderclaw.agent.view.rows import Rows
     from adderclaw.flows.spec import report as pages
 
-    options = replace(called.house.options, workspace=row.workspace)
+    options = replace(request.state.options, workspace=row.workspace)
     with queries.reading(options) as store:
         run = runs.get(store, row.run_id)
         assert run is not None
-        place = checked(store, run, places_of(queries.loaded(options), config.home())).place
-        if place is None:
+        trace_place = checked(store, run, places_of(queries.loaded(options), config.home())).place
+        if trace_place is None:
             raise Refusal(404, "not_found", f"nothing is kept beside run {row.run_id}: there is no folder of it")
         summary = f"{run.outcome}: {run.answer}"
-        return pages.report(store, Rows(store, queries.clean, row.workspace), run.run_id, place.parent, summary)
+        return pages.report(store, Rows(store, queries.clean, row.workspace), run.run_id, trace_place.parent, summary)
 
 
 # ------------------------------------------------------------------ steering
 
 
-async def begin(called: Called) -> Row:
-    given: RunRequest = called.given
-    house, client = called.house, called.client
-    folder = house.folder_for(client, given.workspace)
-    said: Json = {name: getattr(given, name) for name in RunRequest.__dataclass_fields__}
-    if given.resume is not None:
-        row = await _shown(called, given.resume)
+async def begin(request: ApiRequest) -> Row:
+    body: RunRequest = request.body
+    state, client = request.state, request.client
+    folder = state.folder_for(client, body.workspace)
+    params: Json = {name: getattr(body, name) for name in RunRequest.__dataclass_fields__}
+    if body.resume is not None:
+        row = await _shown(request, body.resume)
         if not row.steers:
             raise Refusal(403, "client", f"{row.run_id} was begun by another client: this token may not go on with it")
-        folder = house.folder_for(client, given.workspace or row.workspace)
+        folder = state.folder_for(client, body.workspace or row.workspace)
     for name in FILES:
-        if said[name] is not None:
-            said[name] = inside(folder, name, said[name])
-    if given.sop is not None and is_path(given.sop):
-        said["sop"] = inside(folder, "sop", given.sop)
-    options = replace(house.options, headless=True, asks="must", workspace=folder)
-    await asyncio.to_thread(bounds.require_profile, client, options, given.profile)
-    await asyncio.to_thread(bounds.require_provider, options, given.provider)
-    await asyncio.to_thread(bounds.require_limits, client, options, given)
-    said["workspace"] = folder
-    params = RunParams(**said)
+        if params[name] is not None:
+            params[name] = inside(folder, name, params[name])
+    if body.sop is not None and is_path(body.sop):
+        params["sop"] = inside(folder, "sop", body.sop)
+    options = replace(state.options, headless=True, asks="must", workspace=folder)
+    await asyncio.to_thread(bounds.require_profile, client, options, body.profile)
+    await asyncio.to_thread(bounds.require_provider, options, body.provider)
+    await asyncio.to_thread(bounds.require_limits, client, options, body)
+    params["workspace"] = folder
+    run_params = RunParams(**params)
     try:
-        made = await asyncio.to_thread(prepared, options, params)
+        prepared_run = await asyncio.to_thread(prepared, options, run_params)
     except Completed as ended:
         raise Refusal(409, "completed", str(ended)) from ended
-    if given.resume is not None:  # it goes on with the profile that it was begun with
-        await asyncio.to_thread(bounds.require_profile, client, options, made.opening.options.profile)
-    one = await house.runs.start(client.id, made)
-    return await _shown(called, one.id)
+    if body.resume is not None:  # it goes on with the profile that it was begun with
+        await asyncio.to_thread(bounds.require_profile, client, options, prepared_run.opening.options.profile)
+    run = await state.runs.start(client.id, prepared_run)
+    return await _shown(request, run.id)
 
 
 def inside(folder: str, name: str, path: str) -> str:
@@ -223,20 +223,20 @@ def inside(folder: str, name: str, path: str) -> str:
     return full
 
 
-async def cancel(called: Called) -> Cancelled:
-    one, row = await _here(called)
-    reason = called.given.reason or f"cancelled by {called.client.name}"
-    if not one.cancel(called.client.id, reason, granted=row.steers):
+async def cancel(request: ApiRequest) -> Cancelled:
+    run, row = await _here(request)
+    reason = request.body.reason or f"cancelled by {request.client.name}"
+    if not run.cancel(request.client.id, reason, granted=row.steers):
         raise Refusal(409, "idle", f"{row.run_id} has ended already: {row.status}")
     return Cancelled(row.run_id, True)
 
 
-async def answer(called: Called) -> Settled:
+async def answer(request: ApiRequest) -> Settled:
     """By the client that began it, or that is its operator otherwise."""
-    one, row = await _here(called)
-    settled = settle(called, one, called.path["question"], granted=row.steers)
+    run, row = await _here(request)
+    settled = settle(request, run, request.path["question"], granted=row.steers)
     if settled is None:
-        raise missing("question", called.path["question"])
+        raise missing("question", request.path["question"])
     return settled
 
 

@@ -14,7 +14,7 @@ from adderclaw.flows.schedules.adding import New
 from adderclaw.flows.schedules.tick import NotBegun
 from adderclaw.flows.sop.find import is_path
 from adderclaw.server import bounds
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal, missing
 from adderclaw.server.runs import FILES, inside
 from adderclaw.storage import schedules as rows
@@ -53,93 +53,93 @@ class Removed:
     removed: bool
 
 
-def found(called: Called) -> Schedule:
+def found(request: ApiRequest) -> Schedule:
     """The one that the path names."""
     try:
-        return rows.get(called.house.store, called.path["name"])
+        return rows.get(request.state.store, request.path["name"])
     except UsageError:
-        raise missing("schedule", called.path["name"]) from None
+        raise missing("schedule", request.path["name"]) from None
 
 
-def row(called: Called, schedule: Schedule) -> ScheduleRow:
-    house = called.house
-    return facts.row(house.store, schedule, house.clock.now(), house.key)
+def row(request: ApiRequest, schedule: Schedule) -> ScheduleRow:
+    state = request.state
+    return facts.row(state.store, schedule, state.clock.now(), state.key)
 
 
-async def listing(called: Called) -> Listing:
-    known = [one for one in rows.listing(called.house.store) if called.client.sees(one.workspace)]
-    return Listing([row(called, one) for one in known])
+async def listing(request: ApiRequest) -> Listing:
+    known = [schedule for schedule in rows.listing(request.state.store) if request.client.sees(schedule.workspace)]
+    return Listing([row(request, schedule) for schedule in known])
 
 
-async def show(called: Called) -> ScheduleRow:
-    return row(called, found(called))
+async def show(request: ApiRequest) -> ScheduleRow:
+    return row(request, found(request))
 
 
-async def history(called: Called) -> History:
-    schedule = found(called)
-    given: Asked = called.given
-    return History(facts.history(called.house.store, schedule, given.limit, given.before))
+async def history(request: ApiRequest) -> History:
+    schedule = found(request)
+    query: Asked = request.body
+    return History(facts.history(request.state.store, schedule, query.limit, query.before))
 
 
-async def add(called: Called) -> Added:
+async def add(request: ApiRequest) -> Added:
     """By an administrator: it goes on beginning work when the token counts no more."""
-    given: New = called.given
-    house = called.house
-    folder = house.folder_for(called.client, given.what.workspace)
-    said = {name: inside(folder, name, path) for name in FILES if (path := getattr(given.what, name)) is not None}
-    if given.what.sop is not None and is_path(given.what.sop):
-        said["sop"] = inside(folder, "sop", given.what.sop)
-    new = replace(given, what=replace(given.what, workspace=folder, **said))
-    options = replace(house.options, workspace=folder)
-    await asyncio.to_thread(bounds.require_profile, called.client, options, given.what.profile)
-    schedule = await asyncio.to_thread(adding.made, new, options, house.key, house.clock.now(), called.client.who)
-    adding.added(house.store, schedule)
-    return Added(row(called, schedule), _secret(called, schedule))
+    body: New = request.body
+    state = request.state
+    folder = state.folder_for(request.client, body.what.workspace)
+    paths = {name: inside(folder, name, path) for name in FILES if (path := getattr(body.what, name)) is not None}
+    if body.what.sop is not None and is_path(body.what.sop):
+        paths["sop"] = inside(folder, "sop", body.what.sop)
+    new = replace(body, what=replace(body.what, workspace=folder, **paths))
+    options = replace(state.options, workspace=folder)
+    await asyncio.to_thread(bounds.require_profile, request.client, options, body.what.profile)
+    schedule = await asyncio.to_thread(adding.made, new, options, state.key, state.clock.now(), request.client.who)
+    adding.added(state.store, schedule)
+    return Added(row(request, schedule), _secret(request, schedule))
 
 
-def _secret(called: Called, schedule: Schedule) -> str:
+def _secret(request: ApiRequest, schedule: Schedule) -> str:
     if schedule.when["kind"] != "webhook":
         return ""
     from adderclaw.models.credentials import webhook_secrets
 
-    return webhook_secrets.make(called.house.home, f"trigger:{schedule.id}", called.house.clock.now())
+    return webhook_secrets.make(request.state.home, f"trigger:{schedule.id}", request.state.clock.now())
 
 
-async def pause(called: Called) -> ScheduleRow:
-    schedule = found(called)
-    rows.pause(called.house.store, schedule, called.house.clock.now())
-    return row(called, rows.get(called.house.store, schedule.id))
+async def pause(request: ApiRequest) -> ScheduleRow:
+    schedule = found(request)
+    rows.pause(request.state.store, schedule, request.state.clock.now())
+    return row(request, rows.get(request.state.store, schedule.id))
 
 
-async def resume(called: Called) -> ScheduleRow:
-    schedule = found(called)
-    rows.pause(called.house.store, schedule, None)
-    return row(called, rows.get(called.house.store, schedule.id))
+async def resume(request: ApiRequest) -> ScheduleRow:
+    schedule = found(request)
+    rows.pause(request.state.store, schedule, None)
+    return row(request, rows.get(request.state.store, schedule.id))
 
 
-async def approve(called: Called) -> ScheduleRow:
-    schedule, house = found(called), called.house
-    changed = await asyncio.to_thread(adding.approved, house.store, schedule, house.options, house.key)
-    return row(called, changed)
+async def approve(request: ApiRequest) -> ScheduleRow:
+    schedule, state = found(request), request.state
+    changed = await asyncio.to_thread(adding.approved, state.store, schedule, state.options, state.key)
+    return row(request, changed)
 
 
-async def run(called: Called) -> FiredRow:
+async def run(request: ApiRequest) -> FiredRow:
     """It begins here; its run is watched and answered like any other."""
-    schedule = found(called)
+    schedule = found(request)
     try:
-        return facts.fired(await called.house.scheduler.run(schedule))
+        return facts.fired(await request.state.scheduler.run(schedule))
     except (NotBegun, Stopped) as error:
         raise Refusal(409, "not_begun", str(error)) from error
 
 
-async def remove(called: Called) -> Removed:
-    schedule = found(called)
-    rows.remove(called.house.store, schedule)
+async def remove(request: ApiRequest) -> Removed:
+    schedule = found(request)
+    rows.remove(request.state.store, schedule)
     if schedule.when["kind"] == "webhook":
         from adderclaw.models.credentials import webhook_secrets
 
         try:
-            webhook_secrets.forget(called.house.home, f"trigger:{schedule.id}")
+            webhook_secrets.forget(request.state.home, f"trigger:{schedule.id}")
         except AdderClawError:  # it was removed; a secret that stays opens no door
             pass
     return Removed(schedule.name, True)

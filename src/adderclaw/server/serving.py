@@ -55,21 +55,21 @@ def run(options: Options, workspaces: Sequence[str], where: Where, *, openai: bo
         stack.enter_context(listening.alone())
         context = listening.tls(where)
         options = replace(options, workspace=os.path.abspath(os.path.expanduser(folders[0])))
-        house = ServerState(options, folders, hosts=listening.hosts(where), secure=context is not None, openai=openai)
-        stack.callback(house.store.close)
-        clients.clear(house.store, house.clock.now())
-        listening.check(where, has_token=clients.is_any_valid(house.store, house.clock.now()))
+        state = ServerState(options, folders, hosts=listening.hosts(where), secure=context is not None, openai=openai)
+        stack.callback(state.store.close)
+        clients.clear(state.store, state.clock.now())
+        listening.check(where, has_token=clients.is_any_valid(state.store, state.clock.now()))
         port = stack.enter_context(listening.bound(where))
         beside = stack.enter_context(listening.unix_socket(where.socket))
         name = f"[{where.host}]" if ":" in where.host else where.host
         number = int(port.getsockname()[1])
-        house.address = f"{'https' if context else 'http'}://{name}:{number}"
+        state.address = f"{'https' if context else 'http'}://{name}:{number}"
         _unseen()
-        own_server.write(Running(house.address, number, beside.getsockname() if beside else "", os.getpid()))
+        own_server.write(Running(state.address, number, beside.getsockname() if beside else "", os.getpid()))
         _more_files()
         sockets = [(port, context), *([(beside, None)] if beside else [])]
-        server = Server(app.make(house), sockets, Seats(most=_seats()))
-        return asyncio.run(_serve(house, server, grace))
+        server = Server(app.make(state), sockets, Seats(most=_seats()))
+        return asyncio.run(_serve(state, server, grace))
 
 
 def _unseen() -> None:
@@ -82,17 +82,17 @@ def _unseen() -> None:
 
 def _more_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    limit = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
         with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 type Listener = tuple[socket.socket, ssl.SSLContext | None]
 
 
 class Server(uvicorn.Server):
-    """Sockets and signals are ours: a signal ends what runs in the house first, and the server after that."""
+    """Opens the sockets and handles the signals itself: a signal ends all conversations and runs before the server."""
 
     def __init__(self, application: ASGIApp, listeners: Sequence[Listener], seats: Seats) -> None:
         logging.getLogger("uvicorn").addHandler(logging.NullHandler())
@@ -138,68 +138,68 @@ def _seats() -> int:
     return 4_096 if soft == resource.RLIM_INFINITY else max(64, min(4_096, soft // 2))
 
 
-async def _serve(house: ServerState, server: Server, grace: float) -> int:
+async def _serve(state: ServerState, server: Server, grace: float) -> int:
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
 
     def stop(number: int) -> None:
         if asked.is_set():
             os._exit(128 + number)
-        house.ready = False  # before anything ends: who looks where to send new work sees it first
+        state.ready = False  # before anything ends: who looks where to send new work sees it first
         asked.set()
         last = threading.Timer(grace + LAST_NOTICES + ANSWERS_END + SLACK, os._exit, (128 + number,))
         last.daemon = True
         last.start()  # whatever does not end by itself: the watchdogs of the sandboxes end what it started
         name = signal.Signals(number).name
-        house.tell({"event_type": "signal_received", "signal": name})
-        house.tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
+        state.tell({"event_type": "signal_received", "signal": name})
+        state.tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
 
     def complain(text: str) -> None:
         """From another thread."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(_warn, house, text)
+            loop.call_soon_threadsafe(_warn, state, text)
 
     for number in ending():
         loop.add_signal_handler(number, stop, number)
     serving = asyncio.ensure_future(server.serve())
     ticking = asyncio.ensure_future(
-        tick_forever(house.scheduler, house.store, house.address, lambda text: _warn(house, text))
+        tick_forever(state.scheduler, state.store, state.address, lambda text: _warn(state, text))
     )
-    courier = notices.courier_of(house.options, complain)
-    _announce(house)
+    courier = notices.courier_of(state.options, complain)
+    _announce(state)
     _tell_manager(b"READY=1")
     await asyncio.wait({serving, asyncio.ensure_future(asked.wait())}, return_when=asyncio.FIRST_COMPLETED)
     ticking.cancel()
     try:
-        await asyncio.wait_for(house.close(), grace)
+        await asyncio.wait_for(state.close(), grace)
     except TimeoutError:
         print(f"not everything ended within {grace:g} s: it is cut off, and can be resumed", file=sys.stderr)
     if courier is not None:
         await asyncio.to_thread(courier.close, LAST_NOTICES)
-    if house.streams:  # what they follow has ended; a page that follows nothing in particular never does
-        await asyncio.wait({*house.streams}, timeout=LAST_WORDS)
-        for stream in house.streams:
+    if state.streams:  # what they follow has ended; a page that follows nothing in particular never does
+        await asyncio.wait({*state.streams}, timeout=LAST_WORDS)
+        for stream in state.streams:
             stream.cancel()
     server.should_exit = True
     await serving
     return 0
 
 
-def _warn(house: ServerState, text: str) -> None:
-    house.tell({"event_type": "warning", "message": text})
+def _warn(state: ServerState, text: str) -> None:
+    state.tell({"event_type": "warning", "message": text})
 
 
 def _tell_manager(text: bytes) -> None:
     """sd_notify(3): a service manager learns that we listen. Nobody else whom we start is to speak for us."""
-    place = os.environ.pop("NOTIFY_SOCKET", "")
-    if not place.startswith(("/", "@")):
+    address = os.environ.pop("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
         return
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
-        told.sendto(text, "\0" + place[1:] if place[0] == "@" else place)
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.sendto(text, "\0" + address[1:] if address[0] == "@" else address)
 
 
-def _announce(house: ServerState) -> None:
-    print(f"serving {', '.join(house.workspaces)} at {house.address}", file=sys.stderr, flush=True)
-    if not clients.is_any_valid(house.store, house.clock.now()):
+def _announce(state: ServerState) -> None:
+    print(f"serving {', '.join(state.workspaces)} at {state.address}", file=sys.stderr, flush=True)
+    if not clients.is_any_valid(state.store, state.clock.now()):
         fix = "`adderclaw dashboard` opens the pages, `adderclaw token create NAME` makes a token for a program"
         print(f"no client has a token yet: {fix}", file=sys.stderr, flush=True)

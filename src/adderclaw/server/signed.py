@@ -13,7 +13,7 @@ from adderclaw.models.http import signing
 from adderclaw.models.http.signing import Signed, Unverified
 from adderclaw.server import authentication
 from adderclaw.server.body import text_of
-from adderclaw.server.endpoint import Called
+from adderclaw.server.endpoint import ApiRequest
 from adderclaw.server.refusal import Refusal
 from adderclaw.storage import deliveries
 from adderclaw.storage.deliveries import Claim, TooMany
@@ -25,66 +25,66 @@ LONGEST_NAME = 200
 type Scheme = Literal["standard", "github"]
 
 
-def verified(called: Called, name: str, secrets: Sequence[str], scheme: Scheme = "standard") -> Signed:
+def verified(request: ApiRequest, name: str, secrets: Sequence[str], scheme: Scheme = "standard") -> Signed:
     """What the signature vouches for. Who knows no secret learns nothing: not whether there is such a door."""
-    house, request = called.house, called.request
+    state, http = request.state, request.http
     try:
         if scheme == "github":
-            found = signing.verified_github(secrets, request.headers.items(), called.given)
+            delivery = signing.verified_github(secrets, http.headers.items(), request.body)
         else:
-            found = signing.verified(secrets, request.headers.items(), called.given, now=house.clock.now())
+            delivery = signing.verified(secrets, http.headers.items(), request.body, now=state.clock.now())
     except (Unverified, UsageError) as error:
-        tell_refused(called, name, str(error))
+        tell_refused(request, name, str(error))
         raise Refusal(401, "signature", "there is no such door, or the request is not signed for it") from None
-    if known := request.scope.get("extensions", {}).get("adderclaw.known"):
+    if known := http.scope.get("extensions", {}).get("adderclaw.known"):
         known()  # its connection makes no room for strangers
-    return found
+    return delivery
 
 
-def tell_refused(called: Called, name: str, reason: str, sender: str = "") -> None:
+def tell_refused(request: ApiRequest, name: str, reason: str, sender: str = "") -> None:
     """For the operator; at a rate at which a stranger who goes on fills no disk."""
-    house = called.house
-    if house.rates.wait("failure", "signed"):
+    state = request.state
+    if state.rates.wait("failure", "signed"):
         return
     shown = {"door": visible(name)[:LONGEST_NAME], "sender": visible(sender)[:LONGEST_NAME]}
-    more = {"peer": authentication.peer(called.request), "reason": reason}
-    house.tell({"event_type": "delivery_refused", **shown, **more})  # pyright: ignore[reportArgumentType]
+    more = {"peer": authentication.peer(request.http), "reason": reason}
+    state.tell({"event_type": "delivery_refused", **shown, **more})  # pyright: ignore[reportArgumentType]
 
 
-def require_open(called: Called, name: str) -> None:
+def require_open(request: ApiRequest, name: str) -> None:
     """Nothing begins while the emergency stop is set, while the server ends, or above the door's rate."""
-    house = called.house
-    if house.stopped:
+    state = request.state
+    if state.stopped:
         raise Refusal(503, "stopped", "the emergency stop is set: nothing begins", headers={"Retry-After": "60"})
-    if not house.ready:
+    if not state.ready:
         raise Refusal(503, "ending", "the server is about to end: nothing new begins", headers={"Retry-After": "5"})
-    if seconds := house.rates.wait("delivery", name):
+    if seconds := state.rates.wait("delivery", name):
         wait = {"Retry-After": str(max(1, ceil(seconds)))}
         raise Refusal(429, "rate", f"too many requests: try again in {wait['Retry-After']} s", headers=wait)
 
 
-def claim(called: Called, claims: Sequence[Claim], *, sender: str = "", most: int | None = None) -> None:
+def claim(request: ApiRequest, claims: Sequence[Claim], *, sender: str = "", most: int | None = None) -> None:
     """The request is ours to act on, in whatever process it came; a Refusal where it came before."""
-    house = called.house
+    state = request.state
     try:
-        earlier = deliveries.claim(house.store, claims, house.clock.now(), most=most)
+        earlier = deliveries.claim(state.store, claims, state.clock.now(), most=most)
     except TooMany:
-        tell_refused(called, claims[0].door, "the sender's messages of a day are used up", sender)
+        tell_refused(request, claims[0].door, "the sender's messages of a day are used up", sender)
         fix = "try again later, or let the operator allow more"
         raise Refusal(429, "day", f"this sender has sent {most} messages within 24 hours: {fix}") from None
     if earlier is not None:
-        tell_refused(called, claims[0].door, f"{visible(earlier.id)} came before", sender)
+        tell_refused(request, claims[0].door, f"{visible(earlier.id)} came before", sender)
         if earlier.became:
             raise Refusal(409, "replayed", f"{earlier.id} was received before, at {earlier.received_at}: nothing began")
         fix = "nobody can say what became of it: if nothing did, send it again under a new id"
         raise Refusal(409, "unsettled", f"{earlier.id} was received before, at {earlier.received_at}; {fix}")
-    house.tell(
+    state.tell(
         {
             "event_type": "delivery_received",
             "door": claims[0].door,
             "delivery_id": claims[0].id,
             "sender": sender,
-            "peer": authentication.peer(called.request),
+            "peer": authentication.peer(request.http),
         }
     )
 
@@ -98,10 +98,10 @@ def parsed(data: bytes) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         raise ValueError("a key is there twice")
-    return made
+    return unique
 
 
 def require_name(what: str, text: str) -> None:
@@ -117,6 +117,6 @@ def require_words(what: str, text: str) -> None:
     text = text.replace("\r\n", "\n")
     shown = visible(text)
     if shown != text:
-        at = next((at for at, (one, two) in enumerate(zip(text, shown, strict=False)) if one != two), 0)
-        found = f"has the character U+{ord(text[at]):04X} at {at}, which is not shown as it is: leave it out"
-        raise Refusal(400, "invalid", "the request does not fit: see problems", [(what, found)])
+        at = next((at for at, (char, two) in enumerate(zip(text, shown, strict=False)) if char != two), 0)
+        problem = f"has the character U+{ord(text[at]):04X} at {at}, which is not shown as it is: leave it out"
+        raise Refusal(400, "invalid", "the request does not fit: see problems", [(what, problem)])

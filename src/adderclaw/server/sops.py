@@ -7,35 +7,35 @@ from adderclaw.flows.queries import sops
 from adderclaw.flows.queries.sops import SopRow, SopState
 from adderclaw.flows.sop.sop import NAME
 from adderclaw.server import client_scope
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.environment_routes import Where
 from adderclaw.server.refusal import missing
 from adderclaw.storage import runs
 
 
-async def listing(called: Called) -> list[SopRow]:
-    return await asyncio.to_thread(sops.listed, client_scope.options(called, called.given.workspace))
+async def listing(request: ApiRequest) -> list[SopRow]:
+    return await asyncio.to_thread(sops.listed, client_scope.options(request, request.body.workspace))
 
 
-async def show(called: Called) -> SopRow:
-    name = called.path["name"]
+async def show(request: ApiRequest) -> SopRow:
+    name = request.path["name"]
     if not NAME.fullmatch(name):
         raise missing("SOP", name)
-    return await asyncio.to_thread(sops.one, client_scope.options(called, called.given.workspace), name)
+    return await asyncio.to_thread(sops.one, client_scope.options(request, request.body.workspace), name)
 
 
-async def steps(called: Called) -> SopState:
-    id = called.path["id"]
+async def steps(request: ApiRequest) -> SopState:
+    id = request.path["id"]
 
     def read() -> SopState | None:
-        with queries.reading(called.house.options) as store:
-            run = runs.get(store, id, client_scope.places(called))
+        with queries.reading(request.state.options) as store:
+            run = runs.get(store, id, client_scope.places(request))
             return sops.of_run(store, run) if run is not None and run.run_id == id and run.kind == "sop" else None
 
-    found = await asyncio.to_thread(read)
-    if found is None:
+    state = await asyncio.to_thread(read)
+    if state is None:
         raise missing("run of a SOP", id)
-    return found
+    return state
 
 
 ENDPOINTS = (

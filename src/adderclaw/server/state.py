@@ -47,7 +47,7 @@ class ServerState:
         """`hosts`: the names by which it may be called; `secure`: under TLS; `openai`: with those endpoints, too."""
         options = replace(options, walled=True)
         self.options, self.hosts, self.secure, self.openai = options, hosts, secure, openai
-        self.workspaces = tuple(followed(os.path.abspath(os.path.expanduser(one))) for one in workspaces)
+        self.workspaces = tuple(followed(os.path.abspath(os.path.expanduser(folder))) for folder in workspaces)
         self.home = config.home()
         self.clock = SystemClock()
         self.key = operators_key(os.path.join(self.home, home_names.RECEIPT_KEY))
@@ -91,22 +91,24 @@ class ServerState:
     def stopped(self) -> bool:
         return os.path.lexists(self.stop_path)
 
-    def folder_for(self, client: Client, wanted: str | None = None) -> str:
+    def folder_for(self, client: Client, requested: str | None = None) -> str:
         """The folder in which a client opens something: one that this server offers and the client may open."""
-        if wanted is None:
-            folder = next((one for one in (*self.workspaces, *client.folders) if self._opens(client, one)), None)
+        if requested is None:
+            folder = next(
+                (candidate for candidate in (*self.workspaces, *client.folders) if self._opens(client, candidate)), None
+            )
             if folder is None:
                 raise Refusal(403, "folder", "this server offers no folder that the token may open")
             return folder
-        folder = followed(os.path.abspath(wanted)) if os.path.isabs(wanted) else ""
+        folder = followed(os.path.abspath(requested)) if os.path.isabs(requested) else ""
         if not self._opens(client, folder) or not os.path.isdir(folder):
-            offered = ", ".join(one for one in self.workspaces if client.sees(one)) or "none"
-            raise Refusal(403, "folder", f"{wanted!r} may not be opened by this token; folders that may: {offered}")
+            offered = ", ".join(candidate for candidate in self.workspaces if client.sees(candidate)) or "none"
+            raise Refusal(403, "folder", f"{requested!r} may not be opened by this token; folders that may: {offered}")
         return folder
 
     def _opens(self, client: Client, folder: str) -> bool:
         """A folder that became a link to another one since it was granted is not opened."""
-        offered = any(beneath(folder, one) for one in self.workspaces)
+        offered = any(beneath(folder, workspace) for workspace in self.workspaces)
         return offered and client.sees(folder) and followed(folder) == folder
 
     def tell(self, body: Body, conversation_id: str = "") -> None:

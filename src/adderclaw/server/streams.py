@@ -9,7 +9,7 @@ from starlette.requests import Request
 from adderclaw.agent.conversation.watched import Watched
 from adderclaw.core.decode import Between
 from adderclaw.core.record import record
-from adderclaw.server.endpoint import Called
+from adderclaw.server.endpoint import ApiRequest
 from adderclaw.server.refusal import Refusal
 from adderclaw.storage.text import compact
 
@@ -23,18 +23,18 @@ class Followed:
     """The id of the last event that was seen; 0: all that are kept. The header Last-Event-ID goes before it."""
 
 
-def last_seen(request: Request, given: int | None) -> int | None:
+def last_seen(request: Request, after: int | None) -> int | None:
     header = request.headers.get("last-event-id", "").strip()
     if not header:
-        return given
+        return after
     if not header.isascii() or not header.isdecimal() or len(header) > 18:
         raise Refusal(400, "invalid", "Last-Event-ID is no id of an event of ours: leave it out, and read it anew")
     return int(header)
 
 
-def of_watched(called: Called, one: Watched) -> EventSourceResponse:
+def of_watched(request: ApiRequest, watched: Watched) -> EventSourceResponse:
     """The updates of a conversation or a run, for as long as the client reads and its token counts."""
-    return response(_sent(one, last_seen(called.request, called.given.after)))
+    return response(_sent(watched, last_seen(request.http, request.body.after)))
 
 
 def response(events: AsyncGenerator[ServerSentEvent]) -> EventSourceResponse:
@@ -42,6 +42,6 @@ def response(events: AsyncGenerator[ServerSentEvent]) -> EventSourceResponse:
     return EventSourceResponse(events, ping=HEARTBEAT, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 
-async def _sent(one: Watched, after: int | None) -> AsyncGenerator[ServerSentEvent]:
-    async for update in one.follow(after):
+async def _sent(watched: Watched, after: int | None) -> AsyncGenerator[ServerSentEvent]:
+    async for update in watched.follow(after):
         yield ServerSentEvent(compact(update.as_json()), event=update.kind, id=str(update.id), sep="\n")

@@ -8,7 +8,7 @@ from adderclaw.flows.schedules.tick import NotBegun
 from adderclaw.models.credentials import webhook_secrets
 from adderclaw.server import signed
 from adderclaw.server.body import text_of
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal
 from adderclaw.storage import deliveries, schedules
 from adderclaw.storage.deliveries import KEPT, Claim
@@ -26,24 +26,24 @@ class Begun:
     """Empty: it waits for the run before."""
 
 
-async def begin(called: Called) -> Begun:
+async def begin(request: ApiRequest) -> Begun:
     """Nothing of the body is looked into: it is one text, which a model is shown in a frame."""
-    house = called.house
-    found = _named(called, called.path["name"])
-    door = f"trigger:{found.id}" if found is not None else "trigger:"
-    secrets = webhook_secrets.known(house.home, door, house.clock.now())
-    scheme: signed.Scheme = "github" if found is not None and found.when.get("scheme") == "github" else "standard"
-    delivery = signed.verified(called, f"trigger:{called.path['name']}", secrets, scheme)
-    assert found is not None  # without one there is no secret
-    text = text_of(called.given)
-    signed.require_open(called, door)
+    state = request.state
+    schedule = _named(request, request.path["name"])
+    door = f"trigger:{schedule.id}" if schedule is not None else "trigger:"
+    secrets = webhook_secrets.known(state.home, door, state.clock.now())
+    scheme: signed.Scheme = "github" if schedule is not None and schedule.when.get("scheme") == "github" else "standard"
+    delivery = signed.verified(request, f"trigger:{request.path['name']}", secrets, scheme)
+    assert schedule is not None  # without one there is no secret
+    text = text_of(request.body)
+    signed.require_open(request, door)
     # what GitHub signs has no time in it, so that it could come again at any time
     claims = [Claim(door, delivery.id, KEPT if delivery.timestamp is not None else None)]
-    signed.claim(called, claims)
+    signed.claim(request, claims)
     try:
-        run = await house.scheduler.request(found.id, delivery.id, {PAYLOAD: framed(sealed(text), text)})
+        run = await state.scheduler.request(schedule.id, delivery.id, {PAYLOAD: framed(sealed(text), text)})
     except AdderClawError as error:
-        deliveries.release(house.store, claims)  # nothing began: the same request may come again
+        deliveries.release(state.store, claims)  # nothing began: the same request may come again
         match error:
             case NotBegun():
                 why = "`adderclaw schedule history` has why"  # which may name files: it is for the operator
@@ -51,20 +51,20 @@ async def begin(called: Called) -> Begun:
             case Stopped() | Full():
                 raise Refusal(503, "stopped", "nothing begins now", headers={"Retry-After": "60"}) from error
             case _:
-                house.tell({"event_type": "warning", "message": f"trigger {found.name}: {error}"})
+                state.tell({"event_type": "warning", "message": f"trigger {schedule.name}: {error}"})
                 raise Refusal(503, "unavailable", "nothing could begin; the operator can see why") from error
-    deliveries.begun(house.store, claims, run or "queued")
+    deliveries.begun(state.store, claims, run or "queued")
     return Begun(delivery.id, run)
 
 
-def _named(called: Called, name: str) -> Schedule | None:
+def _named(request: ApiRequest, name: str) -> Schedule | None:
     """All are looked at, whichever it is: it takes as long for a name that there is none of."""
-    made: Schedule | None = None
-    for one in schedules.listing(called.house.store):
-        is_genuine = one.is_genuine(called.house.key)
-        if is_genuine and one.name == name and one.when.get("kind") == "webhook":
-            made = one
-    return made
+    match: Schedule | None = None
+    for schedule in schedules.listing(request.state.store):
+        is_genuine = schedule.is_genuine(request.state.key)
+        if is_genuine and schedule.name == name and schedule.when.get("kind") == "webhook":
+            match = schedule
+    return match
 
 
 ENDPOINTS = (

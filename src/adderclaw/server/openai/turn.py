@@ -14,7 +14,7 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Outcome
 from adderclaw.server import client_scope
-from adderclaw.server.endpoint import Called
+from adderclaw.server.endpoint import ApiRequest
 from adderclaw.server.openai.wanted import CompletionRequest
 from adderclaw.server.refusal import Refusal, missing
 from adderclaw.storage import transcript
@@ -61,9 +61,9 @@ class Ended(NamedTuple):
     """What the API has no field for: an outcome other than success with its reason, and the calls that were denied."""
 
 
-def models(called: Called) -> list[str]:
+def models(request: ApiRequest) -> list[str]:
     """The agent as it is configured, and with each provider that is."""
-    options = client_scope.options(called)
+    options = client_scope.options(request)
     known = loaded_by(options, options.workspace, options.overrides, here=True).config.providers.models
     return [OWN, *(f"{OWN}/{name}" for name in known)]
 
@@ -71,10 +71,10 @@ def models(called: Called) -> list[str]:
 class Turn:
     """A turn that goes on. Nobody is asked anything in it; without the scope `operate` it only reads."""
 
-    def __init__(self, called: Called, conversation: Conversation, model: str) -> None:
-        self.called, self.conversation, self.model = called, conversation, model
+    def __init__(self, request: ApiRequest, conversation: Conversation, model: str) -> None:
+        self.request, self.conversation, self.model = request, conversation, model
         self.created = int(time.time())
-        self.number = 1 + conversations.turn_count(called.house.store, conversation.id)
+        self.number = 1 + conversations.turn_count(request.state.store, conversation.id)
         """Which turn of its conversation it is."""
         self._after = conversation.updates.last
         self._turn = ""
@@ -85,31 +85,33 @@ class Turn:
         """The id of each call that was denied, its tool and the reason."""
 
     @staticmethod
-    async def begun(called: Called, wanted: CompletionRequest, model: str, resume: str | None = None) -> "Turn":
-        if model not in models(called):
+    async def begun(
+        request: ApiRequest, completion_request: CompletionRequest, model: str, resume: str | None = None
+    ) -> "Turn":
+        if model not in models(request):
             raise Refusal(404, "model_not_found", f"there is no model {model!r}: GET /v1/models lists them")
-        client, house = called.client, called.house
-        mine = resume is not None and transcript.client_of(house.store, resume) == client.id
-        here = house.conversations.get(resume) if resume is not None and mine else None
+        client, state = request.client, request.state
+        mine = resume is not None and transcript.client_of(state.store, resume) == client.id
+        here = state.conversations.get(resume) if resume is not None and mine else None
         if here is not None and here.run is not None:
             raise Refusal(409, "conflict", f"{resume} is at work: wait for its answer, then go on with that")
-        held = None if resume is None else transcript.workspace_of(house.store, resume)
-        conversation = await house.conversations.open(
+        held = None if resume is None else transcript.workspace_of(state.store, resume)
+        conversation = await state.conversations.open(
             client.id,
-            workspace=house.folder_for(client, held),
+            workspace=state.folder_for(client, held),
             profile=None if client.has("operate") else "readonly",
             provider=model.partition("/")[2] or None,
             resume=resume,
             asks=False,
-            options=house.options,  # each request names its model
+            options=state.options,  # each request names its model
         )
-        made = Turn(called, conversation, model)
+        turn = Turn(request, conversation, model)
         try:
-            made._turn = await conversation.send(wanted.text, client=client.id, attached=wanted.attached)
+            turn._turn = await conversation.send(prompt.text, client=client.id, attached=prompt.attached)
         except BaseException:
-            made.leave()
+            turn.leave()
             raise
-        return made
+        return turn
 
     async def told(self) -> AsyncGenerator[Words | Alive | Ended]:
         """What the agent says, as it says it; at last how the turn ended. A Refusal where there is no answer."""
@@ -178,13 +180,13 @@ class Turn:
             self.leave()
 
     async def _whole(self) -> Ended:
-        async for one in self.told():
-            if isinstance(one, Ended):
-                return one
+        async for update in self.told():
+            if isinstance(update, Ended):
+                return update
         raise AssertionError("a turn ends")
 
     async def _gone(self) -> None:
-        while (await self.called.request.receive())["type"] != "http.disconnect":
+        while (await self.request.http.receive())["type"] != "http.disconnect":
             pass
 
     def leave(self) -> None:
@@ -215,9 +217,9 @@ def response_id(turn: Turn) -> str:
     return f"resp_{turn.number}_{turn.conversation.id}"
 
 
-def resumed(called: Called, id: str) -> str:
+def resumed(request: ApiRequest, id: str) -> str:
     """The conversation whose last response this is."""
-    store = called.house.store
+    store = request.state.store
     mark, _, rest = id.partition("_")
     number, _, conversation = rest.partition("_")
     turns = conversations.turn_count(store, plain(conversation))

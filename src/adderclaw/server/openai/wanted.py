@@ -173,17 +173,17 @@ class CompletionRequest(NamedTuple):
 
 def of_chat(body: ChatBody) -> CompletionRequest:
     _refuse(body, REFUSED_CHAT)
-    return _told([_chat(f"messages[{place}]", one) for place, one in enumerate(body.messages)], "messages")
+    return _told([_chat(f"messages[{index}]", message) for index, message in enumerate(body.messages)], "messages")
 
 
 def of_responses(body: ResponsesBody) -> CompletionRequest:
     _refuse(body, REFUSED_RESPONSES)
     if isinstance(body.input, str):
-        said = [Said("user", body.input)]
+        messages = [Said("user", body.input)]
     else:
-        said = [_item(f"input[{place}]", one) for place, one in enumerate(body.input)]
+        messages = [_item(f"input[{index}]", item) for index, item in enumerate(body.input)]
     before = [Said("instructions", body.instructions)] if body.instructions else []
-    return _told([*before, *said], "input")
+    return _told([*before, *messages], "input")
 
 
 def without_effect(body: ChatBody | ResponsesBody) -> str:
@@ -192,7 +192,9 @@ def without_effect(body: ChatBody | ResponsesBody) -> str:
         (APPLIED_CHAT, REFUSED_CHAT) if isinstance(body, ChatBody) else (APPLIED_RESPONSES, REFUSED_RESPONSES)
     )
     return ", ".join(
-        one.name for one in fields(body) if one.name not in (*applied, *refused) and getattr(body, one.name) is not None
+        field.name
+        for field in fields(body)
+        if field.name not in (*applied, *refused) and getattr(body, field.name) is not None
     )
 
 
@@ -207,37 +209,39 @@ def unsupported(key: str, why: str) -> Refusal:
     return Refusal(400, "unsupported_parameter", f"{key}: {why}", [(key, why)])
 
 
-def _told(said: Sequence[Said], where: str) -> CompletionRequest:
+def _told(messages: Sequence[Said], where: str) -> CompletionRequest:
     """The words of the user at the end are the message; all before them is framed by a mark that it cannot hold."""
-    last = len(said)
-    while last and said[last - 1].role == "user":
+    last = len(messages)
+    while last and messages[last - 1].role == "user":
         last -= 1
-    text = "\n\n".join(one.text for one in said[last:] if one.text.strip())
+    text = "\n\n".join(message.text for message in messages[last:] if message.text.strip())
     if not text:
         why = "the last message has to be of the role user, with words"
         raise Refusal(400, "invalid_value", f"{where}: {why}", [(where, why)])
     if not last:
         return CompletionRequest(text, Attached())
-    record = "\n\n".join(f"[{place}] {one.role}:\n{one.text}" for place, one in enumerate(said[:last], 1))
+    record = "\n\n".join(
+        f"[{number}] {message.role}:\n{message.text}" for number, message in enumerate(messages[:last], 1)
+    )
     return CompletionRequest(text, Attached((framing.attached(f"{DATA}:\n{framing.framed(token_hex(8), record)}"),)))
 
 
-def _chat(where: str, one: ChatMessage) -> Said:
-    words = [_words(f"{where}.content", one.content)]
-    if one.audio is not None:
+def _chat(where: str, message: ChatMessage) -> Said:
+    words = [_words(f"{where}.content", message.content)]
+    if message.audio is not None:
         raise unsupported(f"{where}.audio", "sound is not offered here")
-    if one.refusal:
-        words.append(one.refusal)
-    calls = one.tool_calls or ([one.function_call] if one.function_call is not None else [])
+    if message.refusal:
+        words.append(message.refusal)
+    calls = message.tool_calls or ([message.function_call] if message.function_call is not None else [])
     words += [f"call: {framing.cut(compact(call))}" for call in calls]
-    return Said(one.role, "\n".join(filter(None, words)))
+    return Said(message.role, "\n".join(filter(None, words)))
 
 
 def _item(where: str, item: Mapping[str, Any]) -> Said:
     kind = item.get("type", "message")
     if kind in ("function_call", "function_call_output", "reasoning"):
-        told = item.get("output") if kind == "function_call_output" else {**item}
-        return Said(kind, framing.cut(told if isinstance(told, str) else compact(told)))
+        payload = item.get("output") if kind == "function_call_output" else {**item}
+        return Said(kind, framing.cut(payload if isinstance(payload, str) else compact(payload)))
     role = item.get("role")
     if kind != "message" or role not in ("system", "developer", "user", "assistant"):
         raise unsupported(
@@ -253,14 +257,14 @@ def _words(where: str, content: str | Sequence[Any] | None) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     texts: list[str] = []
-    for place, part in enumerate(content):
-        given = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
-        kind = given.get("type")
+    for index, part in enumerate(content):
+        fields = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
+        kind = fields.get("type")
         if kind not in TEXTS:
             why = f"parts of the type {str(kind)[:40]!r} are not offered: send text alone"
-            raise unsupported(f"{where}[{place}]", why)
-        word = given.get("refusal" if kind == "refusal" else "text")
+            raise unsupported(f"{where}[{index}]", why)
+        word = fields.get("refusal" if kind == "refusal" else "text")
         if not isinstance(word, str):
-            raise unsupported(f"{where}[{place}]", "a part of text needs its text")
+            raise unsupported(f"{where}[{index}]", "a part of text needs its text")
         texts.append(word)
     return "\n".join(texts)

@@ -14,7 +14,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.server import streams
 from adderclaw.server.client_scope import places
 from adderclaw.server.conversations import folder_of, found
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.pages import live, questions
 from adderclaw.server.pages.page import Entry, in_thread, number, page, word
 from adderclaw.server.pages.questions import Card
@@ -83,28 +83,28 @@ class Output(NamedTuple):
 # ------------------------------------------------------------------ the list
 
 
-async def _list(called: Called) -> Listing:
-    words = word(called, "q")[:200]
-    shown = await in_thread(lambda: talks(called, words, MOST))
-    folders = [one for one in called.house.workspaces if called.client.sees(one)]
-    folders += [one for one in called.client.folders if one not in folders]
-    return Listing(words, shown, folders if called.client.has("operate") else [])
+async def _list(request: ApiRequest) -> Listing:
+    words = word(request, "q")[:200]
+    shown = await in_thread(lambda: talks(request, words, MOST))
+    folders = [folder for folder in request.state.workspaces if request.client.sees(folder)]
+    folders += [folder for folder in request.client.folders if folder not in folders]
+    return Listing(words, shown, folders if request.client.has("operate") else [])
 
 
-def talks(called: Called, words: str, limit: int) -> list[Talk]:
+def talks(request: ApiRequest, words: str, limit: int) -> list[Talk]:
     """The most recent first; with `words`, those in which they occur."""
-    store, seen = called.house.store, places(called)
-    rows = [one for one in transcript.conversations(store, 500 if words else limit, seen, begun=True) if one.title]
+    store, seen = request.state.store, places(request)
+    rows = [row for row in transcript.conversations(store, 500 if words else limit, seen, begun=True) if row.title]
     if words:
         hits = {hit.conversation_id for hit in transcript.search(store, words, 200, seen or None)}
         lowered = words.lower()
-        rows = [one for one in rows if lowered in one.title.lower() or one.id in hits or one.id.startswith(words)]
-    return [_talk(called, one) for one in rows[:limit]]
+        rows = [row for row in rows if lowered in row.title.lower() or row.id in hits or row.id.startswith(words)]
+    return [_talk(request, row) for row in rows[:limit]]
 
 
-def _talk(called: Called, row: transcript.Conversation) -> Talk:
-    here = called.house.conversations.get(row.id)
-    came_from = threads.came_from(transcript.client_of(called.house.store, row.id))
+def _talk(request: ApiRequest, row: transcript.Conversation) -> Talk:
+    here = request.state.conversations.get(row.id)
+    came_from = threads.came_from(transcript.client_of(request.state.store, row.id))
     shown = row._replace(title=clean(row.title), project_dir=clean(row.project_dir))
     return Talk(shown, here.state if here else "", clean(came_from))
 
@@ -112,56 +112,56 @@ def _talk(called: Called, row: transcript.Conversation) -> Talk:
 # ------------------------------------------------------------------ one
 
 
-async def _read(called: Called) -> Output:
-    one, store = found(called), called.house.store
-    last = one.updates.last
-    items = await in_thread(lambda: _items(store, one))
-    steers = called.client.has("operate") and called.client.steers(one.client, folder_of(one))
-    start = min(number(called, "start") or 0, len(items)) if word(called, "start") else max(0, len(items) - PAGE)
-    title = clean(conversations.title(store, one.id)) or "New conversation"
+async def _read(request: ApiRequest) -> Output:
+    conversation, store = found(request), request.state.store
+    last = conversation.updates.last
+    items = await in_thread(lambda: _items(store, conversation))
+    steers = request.client.has("operate") and request.client.steers(conversation.client, folder_of(conversation))
+    start = min(number(request, "start") or 0, len(items)) if word(request, "start") else max(0, len(items) - PAGE)
+    title = clean(conversations.title(store, conversation.id)) or "New conversation"
     return Output(
-        one.id,
+        conversation.id,
         title if len(title) <= 90 else f"{title[:90]}…",
-        folder_of(one),
-        clean(threads.came_from(one.client)),
+        folder_of(conversation),
+        clean(threads.came_from(conversation.client)),
         items[start : start + PAGE],
-        one.partial,
+        conversation.partial,
         start,
         max(0, start - PAGE),
         start + PAGE >= len(items),
         last,
-        questions.waiting(called, one.id, with_place=False),
-        _status(store, one),
-        one.state,
+        questions.waiting(request, conversation.id, with_place=False),
+        _status(store, conversation),
+        conversation.state,
         steers,
-        _is_elsewhere(store, one),
-        _prompts(store, one) if steers and word(called, "rewind") else None,
+        _is_elsewhere(store, conversation),
+        _prompts(store, conversation) if steers and word(request, "rewind") else None,
     )
 
 
-def _items(store: Store, one: Conversation) -> list[Item]:
+def _items(store: Store, conversation: Conversation) -> list[Item]:
     """All of it; calls that run as far as they have come."""
-    running = one.running
-    items = list(Rows(store, clean, folder_of(one)).conversation(one.id))
+    running = conversation.running
+    items = list(Rows(store, clean, folder_of(conversation)).conversation(conversation.id))
     return [running.get(item.key, item) if isinstance(item, Call) else item for item in items]
 
 
-def _prompts(store: Store, one: Conversation) -> list[Words]:
+def _prompts(store: Store, conversation: Conversation) -> list[Words]:
     """Messages of the latest session, the latest first."""
-    sessions = transcript.sessions_of(store, one.id)
-    items = Rows(store, clean, folder_of(one)).session(sessions[-1]) if sessions else iter(())
+    sessions = transcript.sessions_of(store, conversation.id)
+    items = Rows(store, clean, folder_of(conversation)).session(sessions[-1]) if sessions else iter(())
     return [item for item in items if isinstance(item, Words) and item.role == "user"][::-1]
 
 
-def _is_elsewhere(store: Store, one: Conversation) -> bool:
-    if one.run is not None:
+def _is_elsewhere(store: Store, conversation: Conversation) -> bool:
+    if conversation.run is not None:
         return False
-    return any(locks.holder(store.path, session) for session in transcript.sessions_of(store, one.id)[-1:])
+    return any(locks.holder(store.path, session) for session in transcript.sessions_of(store, conversation.id)[-1:])
 
 
-def _status(store: Store, one: Conversation) -> Status:
-    used = conversations.used(store, one.id)
-    session = one.run.session if one.run is not None else None
+def _status(store: Store, conversation: Conversation) -> Status:
+    used = conversations.used(store, conversation.id)
+    session = conversation.run.session if conversation.run is not None else None
     policy = session.scene.policy if session is not None else None
     budget = session.budget if session is not None else None
     cost = max(used.cost, budget.cost or 0.0 if budget is not None else 0.0)
@@ -171,41 +171,43 @@ def _status(store: Store, one: Conversation) -> Status:
         f"{used.calls} model call{'' if used.calls == 1 else 's'}" if used.calls else "",
         f"{used.tokens:,} tokens" if used.tokens else "",
         f"${cost:.2f}" if cost else "",
-        f"{len(one.queued)} waiting" if one.queued else "",
+        f"{len(conversation.queued)} waiting" if conversation.queued else "",
     ]
-    state = one.state if one.state in ("working", "asking") else ""
-    words = "open in another process" if _is_elsewhere(store, one) else "ready"
+    state = conversation.state if conversation.state in ("working", "asking") else ""
+    words = "open in another process" if _is_elsewhere(store, conversation) else "ready"
     return Status(state, words, [part for part in parts if part])
 
 
 # ------------------------------------------------------------------ while the page is open
 
 
-async def _events(called: Called) -> object:
-    one = found(called)
-    if _is_elsewhere(called.house.store, one):
-        return streams.response(_watched(called, one))
-    return streams.response(_changes(called, one, streams.last_seen(called.request, number(called, "after"))))
+async def _events(request: ApiRequest) -> object:
+    conversation = found(request)
+    if _is_elsewhere(request.state.store, conversation):
+        return streams.response(_watched(request, conversation))
+    return streams.response(_changes(request, conversation, streams.last_seen(request.http, number(request, "after"))))
 
 
-async def _changes(called: Called, one: Conversation, after: int | None) -> AsyncGenerator["ServerSentEvent"]:
-    for event in _state(called, one, ""):
+async def _changes(
+    request: ApiRequest, conversation: Conversation, after: int | None
+) -> AsyncGenerator["ServerSentEvent"]:
+    for event in _state(request, conversation, ""):
         yield event
-    updates = one.follow(after)
+    updates = conversation.follow(after)
     try:
         async for update in updates:
-            for event in _drawn(called, one, update):
+            for event in _drawn(request, conversation, update):
                 yield event
     finally:
         await updates.aclose()
 
 
-def _state(called: Called, one: Conversation, at: str) -> "list[ServerSentEvent]":
-    status = macro("parts", "status", _status(called.house.store, one))
-    return [live.put("status", status), live.put("interrupt", macro("parts", "interrupt", one.state), at=at)]
+def _state(request: ApiRequest, conversation: Conversation, at: str) -> "list[ServerSentEvent]":
+    status = macro("parts", "status", _status(request.state.store, conversation))
+    return [live.put("status", status), live.put("interrupt", macro("parts", "interrupt", conversation.state), at=at)]
 
 
-def _drawn(called: Called, one: Conversation, update: Update) -> "list[ServerSentEvent]":
+def _drawn(request: ApiRequest, conversation: Conversation, update: Update) -> "list[ServerSentEvent]":
     at, data = str(update.id), update.data
     match update.kind:
         case "item":
@@ -217,15 +219,15 @@ def _drawn(called: Called, one: Conversation, update: Update) -> "list[ServerSen
         case "delta" if data["kind"] == "reset":
             return [live.put("streaming", None, at=at)]
         case "question":
-            card = questions.find(called, data.id)
+            card = questions.find(request, data.id)
             drawn = questions.drawn(card) if card is not None else None
             return [live.put(questions.card_id(data.id), drawn, "questions", at=at)]
         case "answered":  # its call says who answered what
             return [live.put(questions.card_id(str(data["id"])), None, at=at)]
         case "state":
-            return _state(called, one, at)
+            return _state(request, conversation, at)
         case "ended":
-            return [*_ended(data, at), *_state(called, one, at)]
+            return [*_ended(data, at), *_state(request, conversation, at)]
         case "dropped":
             return [live.reset(at)]
         case _:
@@ -243,18 +245,18 @@ def _ended(data: "dict[str, str]", at: str) -> "list[ServerSentEvent]":
     return [live.put("streaming", None), live.put(element_id(notice.key), drawn, "items", at=at)]
 
 
-async def _watched(called: Called, one: Conversation) -> AsyncGenerator["ServerSentEvent"]:
+async def _watched(request: ApiRequest, conversation: Conversation) -> AsyncGenerator["ServerSentEvent"]:
     """What another process does, by its rows."""
-    store, sent = called.house.store, dict[str, str]()
-    while _is_elsewhere(store, one):
+    store, sent = request.state.store, dict[str, str]()
+    while _is_elsewhere(store, conversation):
         before = store.version()
-        items = await in_thread(lambda: _items(store, one))
+        items = await in_thread(lambda: _items(store, conversation))
         for each in items[-PAGE:]:
             id, drawn = element_id(each.key), macro("items", "item", each)
             if sent.get(id) != drawn:
                 sent[id] = drawn
                 yield live.put(id, drawn, "items")
-        for card in questions.waiting(called, one.id, with_place=False):
+        for card in questions.waiting(request, conversation.id, with_place=False):
             yield live.put(card.id, questions.drawn(card), "questions")
         await _written(store, before)
     yield live.reset()

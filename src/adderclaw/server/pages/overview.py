@@ -11,7 +11,7 @@ from adderclaw.agent.view.markup import element_id, macro
 from adderclaw.core.record import NamedTuple
 from adderclaw.server import streams
 from adderclaw.server.client_scope import places
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.pages import live, questions
 from adderclaw.server.pages.conversation import Talk, talks
 from adderclaw.server.pages.page import Entry, page
@@ -59,24 +59,24 @@ class Output(NamedTuple):
     runs: list[Run]
 
 
-async def _read(called: Called) -> Output:
-    return _output(called)
+async def _read(request: ApiRequest) -> Output:
+    return _output(request)
 
 
-def _output(called: Called) -> Output:
-    seen = places(called)
-    recent = [run for run in runs.listing(called.house.store, 40, seen) if run.kind != "agent"][:6]
-    return Output(questions.waiting(called), _working(called, seen), talks(called, "", 6), recent)
+def _output(request: ApiRequest) -> Output:
+    seen = places(request)
+    recent = [run for run in runs.listing(request.state.store, 40, seen) if run.kind != "agent"][:6]
+    return Output(questions.waiting(request), _working(request, seen), talks(request, "", 6), recent)
 
 
-def _working(called: Called, seen: Sequence[str]) -> list[Working]:
-    store = called.house.store
+def _working(request: ApiRequest, seen: Sequence[str]) -> list[Working]:
+    store = request.state.store
     working: list[Working] = []
     for run in runs.found(store, status="running", limit=MOST_RUNNING):
         folder = transcript.workspace_of(store, run.conversation_id)
         if seen and folder not in seen:
             continue
-        here = called.house.conversations.get(run.conversation_id)
+        here = request.state.conversations.get(run.conversation_id)
         step = _step_here(here) if here is not None else conversations.step(store, run.session_id, folder)
         if step is not None:
             title = clean(conversations.title(store, run.conversation_id)) or run.run_id
@@ -85,44 +85,46 @@ def _working(called: Called, seen: Sequence[str]) -> list[Working]:
     return working
 
 
-def _step_here(one: Conversation) -> Step | None:
-    if one.state == "idle":
+def _step_here(conversation: Conversation) -> Step | None:
+    if conversation.state == "idle":
         return None
-    calls = [call for call in one.running.values() if call.state in ("asked", "running")]
-    return Step("waits for you" if one.state == "asking" else "waits for the model", calls[-1] if calls else None)
+    calls = [call for call in conversation.running.values() if call.state in ("asked", "running")]
+    return Step(
+        "waits for you" if conversation.state == "asking" else "waits for the model", calls[-1] if calls else None
+    )
 
 
 # ------------------------------------------------------------------ while the page is open
 
 
-async def _events(called: Called) -> object:
-    return streams.response(_changes(called))
+async def _events(request: ApiRequest) -> object:
+    return streams.response(_changes(request))
 
 
-async def _changes(called: Called) -> AsyncGenerator["ServerSentEvent"]:
+async def _changes(request: ApiRequest) -> AsyncGenerator["ServerSentEvent"]:
     """Each element that changed; first all of them, since the page may be old."""
     sent: Parts = {}
     answered: dict[str, int] = {}
     while True:
-        before = _version(called)  # read first: what changes while a slow page is sent its updates is not missed
-        output = _output(called)
-        parts = _parts(called, output)
-        _add_answered(called, sent, parts, answered)
+        before = _version(request)  # read first: what changes while a slow page is sent its updates is not missed
+        output = _output(request)
+        parts = _parts(request, output)
+        _add_answered(request, sent, parts, answered)
         for id in sent.keys() - parts.keys():
             yield live.put(id, None)
         for id, (into, html) in parts.items():
             if id not in sent or sent[id][1] != html:
                 yield live.put(id, html, into)
         sent = parts
-        await _changed(called, before)
+        await _changed(request, before)
 
 
-def _parts(called: Called, output: Output) -> Parts:
+def _parts(request: ApiRequest, output: Output) -> Parts:
     parts: Parts = {
-        "stopped": ("", macro("parts", "stopped", called.house.stopped)),
+        "stopped": ("", macro("parts", "stopped", request.state.stopped)),
         "waiting-count": ("", macro("parts", "waiting_count", len(output.questions))),
-        **{one.id: ("questions", questions.drawn(one)) for one in output.questions},
-        **{one.id: ("running", macro("parts", "working", one)) for one in output.working},
+        **{shown.id: ("questions", questions.drawn(shown)) for shown in output.questions},
+        **{shown.id: ("running", macro("parts", "working", shown)) for shown in output.working},
         "talk-list": ("talks", macro("parts", "talks", output.talks, "talk-list")),
         "run-list": ("runs", macro("parts", "runs", output.runs)),
     }
@@ -133,28 +135,31 @@ def _parts(called: Called, output: Output) -> Parts:
     return parts
 
 
-def _add_answered(called: Called, sent: Parts, parts: Parts, answered: dict[str, int]) -> None:
+def _add_answered(request: ApiRequest, sent: Parts, parts: Parts, answered: dict[str, int]) -> None:
     """A question that is not open any more shows its answer for a while: it may come from elsewhere."""
     for id in [id for id in sent if id.startswith("q-") and id not in parts]:
         answered[id] = answered.get(id, 0) + 1
-        if answered[id] <= ANSWERED and (card := questions.ended(called, id)) is not None:
+        if answered[id] <= ANSWERED and (card := questions.ended(request, id)) is not None:
             parts[id] = ("questions", questions.drawn(card))
 
 
-async def _changed(called: Called, before: object) -> None:
+async def _changed(request: ApiRequest, before: object) -> None:
     """Wait for a change since `before`, or until the page is read again without one."""
     waited = PAUSE
     await asyncio.sleep(PAUSE)
-    while waited < LONGEST and _version(called) == before:
+    while waited < LONGEST and _version(request) == before:
         await asyncio.sleep(PAUSE)
         waited += PAUSE
 
 
-def _version(called: Called) -> object:
+def _version(request: ApiRequest) -> object:
     """Differs after any process wrote, after the stop was set or released, and after work here took a step."""
-    house = called.house
-    here = [(one.id, one.state, [call.state for call in one.running.values()]) for one in house.conversations.all()]
-    return house.store.version(), house.stopped, here
+    state = request.state
+    here = [
+        (conversation.id, conversation.state, [call.state for call in conversation.running.values()])
+        for conversation in state.conversations.all()
+    ]
+    return state.store.version(), state.stopped, here
 
 
 ENTRY = Entry(10, "/", "Overview", "o")

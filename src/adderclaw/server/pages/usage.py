@@ -11,7 +11,7 @@ from adderclaw.agent.queries.usage import DayRow
 from adderclaw.agent.view.plots import COLOURS, Plot, Series, columns, lines, spark
 from adderclaw.core.record import NamedTuple
 from adderclaw.server.client_scope import places
-from adderclaw.server.endpoint import Called
+from adderclaw.server.endpoint import ApiRequest
 from adderclaw.server.pages.page import Entry, in_thread, page, word
 from adderclaw.storage.model_calls import Used
 
@@ -56,9 +56,9 @@ class _Found(NamedTuple):
     total: Used
 
 
-async def _read(called: Called) -> Output:
-    chosen = word(called, "range", list(RANGES), DEFAULT)
-    options, seen = called.house.options, places(called)
+async def _read(request: ApiRequest) -> Output:
+    chosen = word(request, "range", list(RANGES), DEFAULT)
+    options, seen = request.state.options, places(request)
 
     def read() -> _Found:
         models = usage.usage(options, "model", chosen, seen)
@@ -71,14 +71,14 @@ async def _read(called: Called) -> Output:
             models["total"],
         )
 
-    found = await in_thread(read)
-    total, axis = found.total, _Places(RANGES[chosen][0])
+    figures = await in_thread(read)
+    total, axis = figures.total, _Places(RANGES[chosen][0])
     tables = [
-        ("By model", "Model", _rows(found.models, found.by_model, axis)),
-        ("By project", "Project", _rows(found.projects, found.by_project, axis)),
+        ("By model", "Model", _rows(figures.models, figures.by_model, axis)),
+        ("By project", "Project", _rows(figures.projects, figures.by_project, axis)),
     ]
     read_tokens, fresh = total["cache_read_tokens"], total["input_tokens"] + total["cache_write_tokens"]
-    plots = list(_plots(found, axis)) if total["calls"] else []
+    plots = list(_plots(figures, axis)) if total["calls"] else []
     return Output(RANGES, chosen, total, plots, tables, read_tokens, fresh)
 
 
@@ -97,21 +97,21 @@ class _Places:
 
     def of(self, rows: Sequence[DayRow], key: str | None = None) -> list[list[DayRow]]:
         """The rows of each place; with a key, of that alone."""
-        made: list[list[DayRow]] = [[] for _ in range(self.count)]
+        buckets: list[list[DayRow]] = [[] for _ in range(self.count)]
         for row in rows:
             at = (datetime.fromisoformat(row["day"]).date() - self._first).days // self.width
             if key in (None, row["key"]):
-                made[min(max(at, 0), self.count - 1)].append(row)
-        return made
+                buckets[min(max(at, 0), self.count - 1)].append(row)
+        return buckets
 
 
-def _plots(found: _Found, axis: _Places) -> "Iterator[Markup]":
-    days, labels = axis.of(found.days), axis.labels
-    models = [row["key"] for row in sorted(found.models, key=lambda row: -(row["cost"] or 0.0))]
+def _plots(figures: _Found, axis: _Places) -> "Iterator[Markup]":
+    days, labels = axis.of(figures.days), axis.labels
+    models = [row["key"] for row in sorted(figures.models, key=lambda row: -(row["cost"] or 0.0))]
     named, others = models[: COLOURS - 1], models[COLOURS - 1 :]
 
     def cost(key: str) -> list[float]:
-        return [sum(row["cost"] or 0.0 for row in rows) for rows in axis.of(found.by_model, key)]
+        return [sum(row["cost"] or 0.0 for row in rows) for rows in axis.of(figures.by_model, key)]
 
     series = [Series(key or "unknown", cost(key)) for key in named if any(cost(key))]
     if others:

@@ -106,5 +106,5 @@ class Launchd:
 
 
 def _number(text: str, pattern: str) -> int | None:
-    found = re.search(pattern, text)
-    return int(found[1]) if found else None
+    match = re.search(pattern, text)
+    return int(match[1]) if match else None
