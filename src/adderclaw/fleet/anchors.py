@@ -47,10 +47,10 @@ def key_of(path: str) -> Ed25519PrivateKey:
     except FileExistsError:
         with open(path, "rb") as file:
             return _read_key(file.read(100), path)
-    made = Ed25519PrivateKey.generate()
+    key = Ed25519PrivateKey.generate()
     with os.fdopen(fd, "w", encoding="ascii") as file:
-        file.write(f"{made.private_bytes_raw().hex()}\n")
-    return made
+        file.write(f"{key.private_bytes_raw().hex()}\n")
+    return key
 
 
 def _read_key(body: bytes, path: str) -> Ed25519PrivateKey:
@@ -83,9 +83,9 @@ def enrol(database: Database, name: str, public: str) -> None:
 def require_enrolled(database: Database, who: Identity) -> None:
     row = database.one("SELECT public_key, revoked FROM fleet.identities WHERE name = %s", who.name)
     if row is None or row.public_key != who.public or row.revoked is not None:
-        said = "is not enrolled" if row is None else "was revoked" if row.revoked else "is enrolled with another key"
+        why = "is not enrolled" if row is None else "was revoked" if row.revoked else "is enrolled with another key"
         fix = f"the operator enrols it: adderclaw fleet enroll {who.name} {who.public}"
-        raise UsageError(f"worker {who.name} {said}; {fix}")
+        raise UsageError(f"worker {who.name} {why}; {fix}")
 
 
 def append(cursor: Cursor, who: Identity, body: Json) -> None:
@@ -98,12 +98,12 @@ def append(cursor: Cursor, who: Identity, body: Json) -> None:
     assert at is not None
     seq = int(head.seq) + 1
     text = canonical({**body, "seq": seq, "previous": head.hash, "worker": who.name, "at": at.at})
-    made = hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(text.encode()).hexdigest()
     cursor.execute(
         "INSERT INTO fleet.anchors (seq, entry, hash, signature) VALUES (%s, %s, %s, %s)",
-        (seq, text, made, who.sign(text.encode())),
+        (seq, text, digest, who.sign(text.encode())),
     )
-    cursor.execute("UPDATE fleet.anchor_head SET seq = %s, hash = %s", (seq, made))
+    cursor.execute("UPDATE fleet.anchor_head SET seq = %s, hash = %s", (seq, digest))
 
 
 TEXTS = "submitter, project, wanted, place, outcome, reason, answer"

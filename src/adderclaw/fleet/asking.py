@@ -44,9 +44,11 @@ def question(home: str, id: str) -> Json | None:
 def _read(home: str, id: str) -> Json | None:
     store = Store.open(os.path.join(home, home_names.DATABASE), read_only=True)
     try:
-        found = [one for one in approvals.listing(store, everything=False, limit=20) if one.answer is None]
-        found = [one for one in found if one.id == id or (not id and one.stays)]
-        return _as_json(found[-1]) if found else None
+        questions = [
+            question for question in approvals.listing(store, everything=False, limit=20) if question.answer is None
+        ]
+        questions = [question for question in questions if question.id == id or (not id and question.stays)]
+        return _as_json(questions[-1]) if questions else None
     finally:
         store.close()
 
@@ -169,37 +171,37 @@ def answer(
             what = f"the question {id}" if id else "an answer"
             raise AdderClawError(f"run {run_id} does not wait for {what}: it is {run.outcome or run.state}")
         _require_sealed(key, run_id, asked.id, asked.question, asked.seal)
-        said = _fit(row_of(asked.question), approved=approved, comment=comment, replies=replies)
+        reply = _fit(row_of(asked.question), approved=approved, comment=comment, replies=replies)
         cursor.execute(
             "UPDATE fleet.questions SET answer = %s::jsonb, by = %s, mac = %s, answered = now()"
             " WHERE run = %s AND id = %s",
-            (canonical(said), by, key.mac("answers", _signed(run_id, asked.question, said, by)), run_id, asked.id),
+            (canonical(reply), by, key.mac("answers", _signed(run_id, asked.question, reply, by)), run_id, asked.id),
         )
         if run.state == "waiting":
             queue.again(cursor, run)
         notify(cursor, f"answered {run_id}")
-        return {"run_id": run_id, "question": asked.question, **said}
+        return {"run_id": run_id, "question": asked.question, **reply}
 
     return database.do(work)
 
 
 def _fit(asked: approvals.Approval, *, approved: bool, comment: str, replies: Replies | None) -> Json:
     """The answer, if it is one to this question."""
-    said: Json = {"approved": approved, "comment": comment}
+    reply: Json = {"approved": approved, "comment": comment}
     if not approved:
-        return said
+        return reply
     if asked.terminal:
         raise AdderClawError(f"{asked.id}: only a person at a terminal may answer yes: fetch the run and answer there")
     if asked.questions:
-        return {**said, "replies": fitting(asked, replies)}
+        return {**reply, "replies": fitting(asked, replies)}
     if replies:
         raise UsageError(f"{asked.id} is answered with yes or no: it asks no question that takes a reply")
-    return said
+    return reply
 
 
-def _signed(run_id: str, asked: Json, said: Json, by: str) -> str:
+def _signed(run_id: str, asked: Json, reply: Json, by: str) -> str:
     """All that an answer is given to, and what it is."""
-    return canonical([run_id, asked, said, by])
+    return canonical([run_id, asked, reply, by])
 
 
 def take_answers(database: Database, key: Key, run_id: str, home: str) -> None:
@@ -218,8 +220,8 @@ def take_answers(database: Database, key: Key, run_id: str, home: str) -> None:
                 continue
             if why := _unfit(key, run_id, row, _as_json(asked)):
                 raise AdderClawError(why)
-            said = Answer(bool(row.answer["approved"]), BY_ROW, str(row.answer["comment"]), who=f"{row.by} (fleet)")
-            answer_row(store, lambda: key.receipts(run_id), asked, said)
+            reply = Answer(bool(row.answer["approved"]), BY_ROW, str(row.answer["comment"]), who=f"{row.by} (fleet)")
+            answer_row(store, lambda: key.receipts(run_id), asked, reply)
     finally:
         store.close()
 
@@ -245,8 +247,8 @@ def _shown(key: Key | None, row: Any) -> Json:
     except AdderClawError as error:
         unknown = approvals.Approval(row.question_id, "", "", "?", "high", str(error), "", "", 0, "", terminal=1)
         return _as_json(unknown)
-    made: Json = row.question
-    return made if key is not None else {**made, "unchecked": UNCHECKED}
+    question: Json = row.question
+    return question if key is not None else {**question, "unchecked": UNCHECKED}
 
 
 @record

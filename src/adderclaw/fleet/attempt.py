@@ -220,12 +220,12 @@ class Attempt:
     def _reserved(self, message: Json) -> Json:
         waiting = self._tickets.get(message["model"])
         call = Asking(**{name: message[name] for name in Asking._fields})
-        made = budgets.reserve(self._means.database, self.lease, call, waiting[-1] if waiting else "")
-        if isinstance(made, budgets.Refused):
-            return {"limit": made.reason, "by": made.by} if made.reason else {}
+        granted = budgets.reserve(self._means.database, self.lease, call, waiting[-1] if waiting else "")
+        if isinstance(granted, budgets.Refused):
+            return {"limit": granted.reason, "by": granted.by} if granted.reason else {}
         if waiting:
             waiting.pop()
-        return {"held": made.held, "answer": made.answer}
+        return {"held": granted.held, "answer": granted.answer}
 
     def _saved(self) -> Saved:
         name = self.folder.save(self._saver)

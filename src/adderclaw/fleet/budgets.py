@@ -67,12 +67,12 @@ def settle(database: Database, name: str, tokens: int, price: float) -> None:
 
 def forfeit(cursor: Cursor, run: str, token: int) -> None:
     """The process that made these calls is gone: what was expected of each counts."""
-    found = cursor.execute(
+    rows = cursor.execute(
         "SELECT id, held_tokens, held_cost FROM fleet.reservations"
         " WHERE run = %s AND token < %s AND settled IS NULL ORDER BY id",
         (run, token),
     ).fetchall()
-    for row in found:
+    for row in rows:
         _settled(cursor, row.id, row.held_tokens, row.held_cost, lost=True)
 
 
@@ -128,13 +128,13 @@ def _passed(budget: _Budget, call: Asking) -> Refused | None:
     if budget.cost is not None and budget.spent_cost + budget.held_cost + price > budget.cost + NEAR:
         if budget.held_cost > NEAR and budget.spent_cost + price <= budget.cost + NEAR:
             return Refused("", "")
-        said = f"${budget.spent_cost:.4f} spent, the next call can cost ${price:.4f}, of ${budget.cost:g}"
-        return Refused(f"cost limit reached: {said} ({of})", "cost_usd")
+        figures = f"${budget.spent_cost:.4f} spent, the next call can cost ${price:.4f}, of ${budget.cost:g}"
+        return Refused(f"cost limit reached: {figures} ({of})", "cost_usd")
     if budget.tokens is not None and budget.spent_tokens + budget.held_tokens + tokens > budget.tokens:
         if budget.held_tokens and budget.spent_tokens + tokens <= budget.tokens:
             return Refused("", "")
-        said = f"{budget.spent_tokens:,} used, the next call can take {tokens:,}, of {budget.tokens:,}"
-        return Refused(f"token limit reached: {said} ({of})", "tokens")
+        figures = f"{budget.spent_tokens:,} used, the next call can take {tokens:,}, of {budget.tokens:,}"
+        return Refused(f"token limit reached: {figures} ({of})", "tokens")
     return None
 
 

@@ -73,12 +73,12 @@ class WorkerLink(RunSupervisor):
         self._ask({"do": "slow", "model": model, "seconds": seconds})
 
     def reserve(self, call: Asking) -> Granted:
-        made = self._ask({"do": "reserve", **call._asdict()})
-        if "limit" in made:
-            raise LimitError(str(made["limit"]), made["by"])
-        if "held" not in made:
+        reply = self._ask({"do": "reserve", **call._asdict()})
+        if "limit" in reply:
+            raise LimitError(str(reply["limit"]), reply["by"])
+        if "held" not in reply:
             raise Crowded
-        return Granted(str(made["held"]), made["answer"])
+        return Granted(str(reply["held"]), reply["answer"])
 
     def settle(self, held: str, tokens: int, price: float | None) -> None:
         self._tell({"do": "settle", "held": held, "tokens": tokens, "price": price})
@@ -110,8 +110,8 @@ class WorkerLink(RunSupervisor):
         while (answer := (await asyncio.to_thread(self._ask, {"do": "answered", "id": id}))["answer"]) is None:
             await asyncio.sleep(wait)
             wait = min(wait * 1.5, WAITS[1])
-        made: Json = answer
-        return made
+        reply: Json = answer
+        return reply
 
     def hear(self, record: EventRecord) -> None:
         """A sink: what `fleet logs` shows."""
@@ -176,12 +176,12 @@ class Far:
 
     async def _answered(self, id: str) -> Answer:
         began = now()
-        said = await self._worker.answered(id)
+        reply = await self._worker.answered(id)
         if self.session is not None:
             self.session.budget.waited(now() - began)  # that nobody answered is not the run's time
-        by = "operator" if said["by"] else "no_operator"
-        who = f"{said['by']} (fleet)" if said["by"] else ""
-        return Answer(bool(said["approved"]), by, str(said["comment"]), who=who, replies=said.get("replies"))
+        by = "operator" if reply["by"] else "no_operator"
+        who = f"{reply['by']} (fleet)" if reply["by"] else ""
+        return Answer(bool(reply["approved"]), by, str(reply["comment"]), who=who, replies=reply.get("replies"))
 
 
 def main(end: socket.socket) -> None:
@@ -211,9 +211,9 @@ def _driven(order: Json, worker: WorkerLink) -> Json:
     if order["trace"]:
         os.environ[tracing.VARIABLE] = order["trace"]
     home = os.environ["ADDERCLAW_HOME"]
-    wanted = decode(RunParams, {**order["wanted"], "workspace": order["workspace"]})
-    places.require_fit(wanted, order["workspace"])
-    places.require_allowed(wanted, load(workspace=order["workspace"]).config)
+    params = decode(RunParams, {**order["wanted"], "workspace": order["workspace"]})
+    places.require_fit(params, order["workspace"])
+    places.require_allowed(params, load(workspace=order["workspace"]).config)
     options = Options(
         workspace=order["workspace"],
         headless=True,
@@ -225,8 +225,8 @@ def _driven(order: Json, worker: WorkerLink) -> Json:
             "receipts": {"path": os.path.join(home, home_names.RECEIPTS), "enabled": True},
         },
     )
-    made, again = _made(options, wanted, order["run"], os.path.join(home, home_names.DATABASE))
-    opening = made.opening
+    driver, again = _made(options, params, order["run"], os.path.join(home, home_names.DATABASE))
+    opening = driver.opening
     runtime = start(opening.options)
     runtime.bus.go_on_with(order["run"])
     runtime.bus.listen("fleet", worker.hear)
@@ -235,7 +235,7 @@ def _driven(order: Json, worker: WorkerLink) -> Json:
     with opened(runtime, far, kind=kind, channel="fleet", again=again, task=opening.task, more=opening.rows) as run:
         far.session = run.session
         run.session.state.stays = kind == "message"  # a SOP's steps say so themselves
-        work: Awaitable[TurnResult] = until_signal(run, made.run(run.session), mode=opening.mode)
+        work: Awaitable[TurnResult] = until_signal(run, driver.run(run.session), mode=opening.mode)
         return asyncio.run(_finished(run, work, opening, worker))
 
 
@@ -258,14 +258,14 @@ async def _told_why(work: Awaitable[TurnResult], worker: WorkerLink) -> TurnResu
     return result._replace(outcome="stopped", reason=worker.why) if worker.why else result
 
 
-def _made(options: Options, wanted: RunParams, run_id: str, path: str) -> tuple[Driver, Resume | None]:
+def _made(options: Options, fields: RunParams, run_id: str, path: str) -> tuple[Driver, Resume | None]:
     """The driver, and what goes on where the state has a run that did not end."""
     row = _row(run_id, path)
     if row is None or row.kind == "spec":  # what a specification has reached is in its workspace
-        return prepared(options, wanted), None
+        return prepared(options, fields), None
     if row.outcome == "completed":
         raise Completed(row.run_id, row.answer or "")
-    driver = prepared(options, wanted)
+    driver = prepared(options, fields)
     if row.kind in RESUMABLE and row.kind != "message":
         driver, turn = _going_on(driver, row, path)
         return driver, Resume(row.conversation_id, go_on=turn)

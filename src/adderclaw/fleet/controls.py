@@ -84,13 +84,13 @@ def stop(database: Database, scope: str, name: str, reason: str, by: str) -> int
     def work(cursor: Cursor) -> int:
         if scope == "run" and cursor.execute("SELECT 1 FROM fleet.runs WHERE id = %s", (name,)).fetchone() is None:
             raise UsageError(f"there is no run {name!r}; `adderclaw fleet list` lists them")
-        made = cursor.execute(
+        row = cursor.execute(
             "INSERT INTO fleet.controls (scope, name, reason, by) VALUES (%s, %s, %s, %s) RETURNING id",
             (scope, name, reason, by),
         ).fetchone()
-        assert made is not None
+        assert row is not None
         notify(cursor, "stop")
-        return int(made.id)
+        return int(row.id)
 
     return database.do(work)
 

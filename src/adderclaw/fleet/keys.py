@@ -80,8 +80,8 @@ def found(home: str) -> bool:
 
 def read(home: str) -> Key:
     """From the environment, a mounted file, or the file of this home."""
-    if given := os.environ.get(VARIABLE):
-        return Key(_decoded(given, VARIABLE))
+    if secret := os.environ.get(VARIABLE):
+        return Key(_decoded(secret, VARIABLE))
     file = os.environ.get(f"{VARIABLE}_FILE") or path(home)
     try:
         with open(file, encoding="ascii") as opened:
@@ -93,19 +93,19 @@ def read(home: str) -> Key:
 
 def make(home: str) -> str:
     """A new key in this home; one that is there already stays. Where it is."""
-    place = path(home)
+    key_path = path(home)
     os.makedirs(home, mode=0o700, exist_ok=True)
     try:
-        fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        return place
+        return key_path
     with os.fdopen(fd, "w", encoding="ascii") as file:
         file.write(f"{os.urandom(LENGTH).hex()}\n")
-    return place
+    return key_path
 
 
-def _decoded(text: str, place: str) -> bytes:
+def _decoded(text: str, source: str) -> bytes:
     try:
         return bytes.fromhex(text.strip())
     except ValueError as error:
-        raise UsageError(f"{place} holds no key: {2 * LENGTH} hexadecimal digits are expected") from error
+        raise UsageError(f"{source} holds no key: {2 * LENGTH} hexadecimal digits are expected") from error

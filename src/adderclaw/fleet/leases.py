@@ -90,7 +90,7 @@ class Renewed(NamedTuple):
 
 def renew(database: Database, worker: str, held: list[Lease], seconds: float) -> Renewed:
     """The runs of this worker. It waits for nobody: one that cannot be renewed keeps no other from it."""
-    names, tokens = [one.run for one in held], [one.token for one in held]
+    names, tokens = [lease.run for lease in held], [lease.token for lease in held]
 
     def work(cursor: Cursor) -> Renewed:
         sql = "UPDATE fleet.workers SET seen = now() WHERE id = %s RETURNING draining"
@@ -98,14 +98,14 @@ def renew(database: Database, worker: str, held: list[Lease], seconds: float) ->
         draining = me is not None and me.draining
         if not held:
             return Renewed(frozenset(), frozenset(), draining)
-        kept = cursor.execute(
+        rows = cursor.execute(
             "UPDATE fleet.runs SET lease_until = now() + make_interval(secs => %s) WHERE id IN ("
             "SELECT r.id FROM fleet.runs AS r JOIN unnest(%s::text[], %s::bigint[]) AS held(id, token)"
             " ON r.id = held.id AND r.token = held.token WHERE r.worker = %s AND r.state = 'running'"
             " FOR UPDATE OF r SKIP LOCKED) RETURNING id",
             (seconds, names, tokens, worker),
         )
-        ours = frozenset(row.id for row in kept.fetchall())
+        ours = frozenset(row.id for row in rows.fetchall())
         if len(ours) == len(held):
             return Renewed(ours, frozenset(), draining)
         now = cursor.execute("SELECT id, token, worker, state FROM fleet.runs WHERE id = ANY(%s)", (names,)).fetchall()

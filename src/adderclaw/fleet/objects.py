@@ -37,9 +37,9 @@ class Place(Protocol):
 class Objects:
     """What is put here is sealed first, and looked at when it comes back: no place needs to be trusted."""
 
-    def __init__(self, place: Place, key: Key, of: str | None = None, *, submitted: bool = False) -> None:
+    def __init__(self, backend: Place, key: Key, of: str | None = None, *, submitted: bool = False) -> None:
         """`of`: no box of another submitter is opened; `submitted`: nothing but boxes is."""
-        self._place, self._key = place, key
+        self._place, self._key = backend, key
         self._of, self._submitted = of, submitted
 
     def of(self, submitter: str, *, submitted: bool = False) -> "Objects":
@@ -85,8 +85,8 @@ class Objects:
 class Boxes:
     """Where who submits puts files: it can read none of what is there."""
 
-    def __init__(self, place: Place, sealer: Sealer) -> None:
-        self._place, self._sealer = place, sealer
+    def __init__(self, backend: Place, sealer: Sealer) -> None:
+        self._place, self._sealer = backend, sealer
 
     def put(self, body: bytes) -> str:
         name, sealed = self._sealer.sealed(body)
@@ -195,20 +195,20 @@ class Bucket:
 
     def _age(self, name: str) -> float | None:
         try:
-            found = self._obstore.head(self._store, _key(name))
+            head = self._obstore.head(self._store, _key(name))
         except FileNotFoundError:
             return None
         except self._error as error:
             raise AdderClawError(f"the object store did not look for {name[:16]}: {error}") from error
-        return float(time.time() - found["last_modified"].timestamp())
+        return float(time.time() - head["last_modified"].timestamp())
 
     def unused(self, used: Callable[[str], bool]) -> Iterator[str]:
         try:
             for some in self._obstore.list(self._store, chunk_size=1000):
-                for one in some:
-                    name = str(one["path"]).rpartition("/")[2]
-                    is_ours = one["path"] == _key(name) and _NAME.fullmatch(name) is not None
-                    if is_ours and time.time() - one["last_modified"].timestamp() > KEPT and not used(name):
+                for entry in some:
+                    name = str(entry["path"]).rpartition("/")[2]
+                    is_ours = entry["path"] == _key(name) and _NAME.fullmatch(name) is not None
+                    if is_ours and time.time() - entry["last_modified"].timestamp() > KEPT and not used(name):
                         yield name
         except self._error as error:
             raise AdderClawError(f"the object store does not list what it holds: {error}") from error

@@ -43,13 +43,13 @@ def require_fit(params: "RunParams", workspace: str | None = None) -> None:
     if unfit := [name for name in UNFIT if getattr(params, name)]:
         raise UsageError(f"{', '.join(unfit)}: a run on another machine has no use for it")
     for name in FILES:
-        given = str(getattr(params, name) or "")
-        if given.startswith(("/", "~")) or ".." in given.split("/"):
-            raise UsageError(f"{name} {given!r}: name it as it lies in the workspace, not from / and not by ..")
-        if given and workspace is not None:
+        path = str(getattr(params, name) or "")
+        if path.startswith(("/", "~")) or ".." in path.split("/"):
+            raise UsageError(f"{name} {path!r}: name it as it lies in the workspace, not from / and not by ..")
+        if path and workspace is not None:
             within = os.path.realpath(workspace)
-            if not os.path.realpath(os.path.join(within, given)).startswith(f"{within}/"):
-                raise UsageError(f"{name} {given!r} leads out of the workspace")
+            if not os.path.realpath(os.path.join(within, path)).startswith(f"{within}/"):
+                raise UsageError(f"{name} {path!r} leads out of the workspace")
 
 
 def require_allowed(params: "RunParams", config: "Config") -> None:
@@ -85,7 +85,11 @@ def require_commit(url: str, commit: str) -> None:
 def protocols(*, local: bool) -> tuple[str, ...]:
     """Options of git: it is led to no other protocol, whatever it is told on the way."""
     allowed = ("https", "ssh", *(("file",) if local else ()))
-    return ("-c", "protocol.allow=never", *(word for one in allowed for word in ("-c", f"protocol.{one}.allow=always")))
+    return (
+        "-c",
+        "protocol.allow=never",
+        *(word for protocol in allowed for word in ("-c", f"protocol.{protocol}.allow=always")),
+    )
 
 
 def found_git() -> tuple[str, str]:
@@ -96,19 +100,19 @@ def found_git() -> tuple[str, str]:
     return git, os.pathsep.join(programs.search_path(programs.outside_sessions()))
 
 
-def split(given: str) -> tuple[str, str]:
+def split(spec: str) -> tuple[str, str]:
     """`URL@REF`, or a URL alone: then what is behind its @ is a host."""
-    url, at, ref = given.rpartition("@")
+    url, at, ref = spec.rpartition("@")
     has_ref = at and ":" not in ref and (REMOTE.fullmatch(url) or LOCAL.fullmatch(url))
-    url, ref = (url, ref) if has_ref else (given, "HEAD")
+    url, ref = (url, ref) if has_ref else (spec, "HEAD")
     if url.startswith("-") or ref.startswith("-") or not url or not ref:
-        raise UsageError(f"--repo {given!r}: it takes URL@REF")
+        raise UsageError(f"--repo {spec!r}: it takes URL@REF")
     return url, ref
 
 
-def repository(given: str, *, local: bool) -> dict[str, str]:
+def repository(spec: str, *, local: bool) -> dict[str, str]:
     """`URL@REF` at the commit that it is now."""
-    url, ref = split(given)
+    url, ref = split(spec)
     require_reachable(url, local=local)
     if COMMIT.fullmatch(ref):
         return {"repo": url, "commit": ref}
@@ -119,16 +123,16 @@ def repository(given: str, *, local: bool) -> dict[str, str]:
         done = subprocess.run(step, capture_output=True, env=quiet, timeout=60, check=False)
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"--repo {url}: it did not answer within 60 s") from error
-    told = (line.split("\t") for line in done.stdout.decode("utf-8", "replace").splitlines())
-    commits = {one[1]: one[0] for one in told if len(one) == 2}
-    found = next((commits[name] for name in _names(ref) if name in commits), None)
-    if done.returncode or found is None:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise UsageError(f"--repo {given}: {said[-1] if said else f'it has no {ref}'}")
-    return {"repo": url, "commit": found}
+    refs = (line.split("\t") for line in done.stdout.decode("utf-8", "replace").splitlines())
+    commits = {fields[1]: fields[0] for fields in refs if len(fields) == 2}
+    commit = next((commits[name] for name in _names(ref) if name in commits), None)
+    if done.returncode or commit is None:
+        errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise UsageError(f"--repo {spec}: {errors[-1] if errors else f'it has no {ref}'}")
+    return {"repo": url, "commit": commit}
 
 
 def _names(ref: str) -> tuple[str, ...]:
     """What git calls a ref by, in its own order; it lists every ref that ends so. A tag stands for its commit."""
     whole = (ref, f"refs/{ref}", f"refs/tags/{ref}", f"refs/heads/{ref}")
-    return tuple(name for one in whole for name in (f"{one}^{{}}", one))
+    return tuple(name for candidate in whole for name in (f"{candidate}^{{}}", candidate))

@@ -34,11 +34,11 @@ def begin(database: Database, lease: Lease, saved_call: int) -> list[Json]:
             (lease.run, lease.token, saved_call),
         )
         budgets.forfeit(cursor, lease.run, lease.token)
-        found = cursor.execute(
+        rows = cursor.execute(
             "SELECT tool, shown FROM fleet.calls WHERE run = %s AND id > %s AND lost ORDER BY id",
             (lease.run, saved_call),
         ).fetchall()
-        return [{"tool": row.tool, "shown": row.shown} for row in found]
+        return [{"tool": row.tool, "shown": row.shown} for row in rows]
 
     return database.do(work)
 
@@ -67,7 +67,7 @@ def keep_state(database: Database, lease: Lease, saved: Saved, identity: Identit
     database.do(lambda cursor: _point(cursor, require(cursor, lease), saved, identity))
 
 
-def keep_unit(database: Database, lease: Lease, place: str, saved: Saved, identity: Identity) -> int:
+def keep_unit(database: Database, lease: Lease, position: str, saved: Saved, identity: Identity) -> int:
     """Its number."""
 
     def work(cursor: Cursor) -> int:
@@ -75,12 +75,12 @@ def keep_unit(database: Database, lease: Lease, place: str, saved: Saved, identi
         last = cursor.execute(
             "SELECT place, token, saved FROM fleet.units WHERE run = %s AND number = %s", (lease.run, run.units)
         ).fetchone()
-        if last is not None and tuple(last) == (place, lease.token, saved.name):
+        if last is not None and tuple(last) == (position, lease.token, saved.name):
             return int(run.units)  # this was committed, and nobody heard of it
         number = int(run.units) + 1
         cursor.execute(
             "INSERT INTO fleet.units (run, number, place, token, worker, saved) VALUES (%s, %s, %s, %s, %s, %s)",
-            (lease.run, number, place, lease.token, lease.worker, saved.name),
+            (lease.run, number, position, lease.token, lease.worker, saved.name),
         )
         cursor.execute("UPDATE fleet.runs SET units = %s, strikes = 0, starts = 0 WHERE id = %s", (number, lease.run))
         _point(cursor, run, saved, identity)
@@ -149,8 +149,8 @@ def _end(cursor: Cursor, run: Any, report: Json) -> None:
     notify(cursor, f"ended {run.id}")
 
 
-def _text(said: object) -> str:
-    return str(said or "").replace("\0", "")[:ANSWER]
+def _text(text: object) -> str:
+    return str(text or "").replace("\0", "")[:ANSWER]
 
 
 def _point(cursor: Cursor, run: Any, saved: Saved, identity: Identity) -> None:

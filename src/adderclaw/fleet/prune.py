@@ -66,16 +66,16 @@ def _rows(database: Database, seconds: float) -> tuple[int, int, int]:
 
 def _some(cursor: Cursor, seconds: float) -> tuple[int, int, int]:
     """One batch. A run that somebody just queues again is left out: its row is locked."""
-    found = cursor.execute(
+    rows = cursor.execute(
         f"SELECT id, generation FROM fleet.runs WHERE {_OLD} ORDER BY finished LIMIT %s FOR UPDATE SKIP LOCKED",  # noqa: S608
         (seconds, BATCH),
     ).fetchall()
-    ids = [row.id for row in found]
+    ids = [row.id for row in rows]
     if not ids:
         return 0, 0, 0
     calls = _removed(cursor, "fleet.calls", ids)
     events = _removed(cursor, "fleet.events", ids)
-    workflows = [f"{row.id}.{number}" for row in found for number in range(1, row.generation + 1)]
+    workflows = [f"{row.id}.{number}" for row in rows for number in range(1, row.generation + 1)]
     cursor.execute("DELETE FROM dbos.workflow_status WHERE workflow_uuid = ANY(%s)", (workflows,))
     cursor.execute("UPDATE fleet.runs SET pruned = now() WHERE id = ANY(%s)", (ids,))
     return len(ids), calls, events

@@ -46,7 +46,7 @@ def ready(cursor: Cursor, ended: str) -> None:
             "SELECT id, outcome FROM fleet.runs WHERE id = ANY(%s) AND outcome IS DISTINCT FROM 'completed'",
             (list(run.after),),
         ).fetchall()
-        failed = [one for one in left if one.outcome is not None]
+        failed = [row for row in left if row.outcome is not None]
         if failed:
             from adderclaw.fleet.progress import end_unworked
 

@@ -51,16 +51,16 @@ class Request(NamedTuple):
 
     @classmethod
     def of(cls, row: Any) -> Self:
-        made = cls._make(getattr(row, name) for name in cls._fields)
-        return made._replace(after=tuple(row.after))
+        request = cls._make(getattr(row, name) for name in cls._fields)
+        return request._replace(after=tuple(row.after))
 
     @property
     def digest(self) -> str:
         """A hash of the whole request, which reveals no text of the run."""
-        made = self._asdict()
-        made["max_cost"] = None if self.max_cost is None else repr(float(self.max_cost))
-        made["deadline"] = None if self.deadline is None else self.deadline.astimezone(UTC).isoformat()
-        return hashlib.sha256(canonical(made).encode()).hexdigest()
+        fields = self._asdict()
+        fields["max_cost"] = None if self.max_cost is None else repr(float(self.max_cost))
+        fields["deadline"] = None if self.deadline is None else self.deadline.astimezone(UTC).isoformat()
+        return hashlib.sha256(canonical(fields).encode()).hexdigest()
 
 
 def signed_text(id: str, digest: str) -> bytes:
@@ -123,22 +123,22 @@ def require_valid(request: Request, *, local: bool) -> RunParams:
     if request.max_cost is not None and not 0 <= request.max_cost < math.inf:
         raise UsageError(f"max_cost {request.max_cost}: a number of US dollars, at least 0")
     params = _params(request.wanted)
-    place = decode(Place, request.place)
-    if bool(place.archive) == bool(place.repo):
+    source = decode(Place, request.place)
+    if bool(source.archive) == bool(source.repo):
         raise UsageError("give one of --repo and --workspace: the files that it works on")
-    if place.archive and BOX.fullmatch(place.archive) is None:
-        raise UsageError(f"object {place.archive[:16]!r} was not submitted as files of a run: submit them again")
-    if place.repo:
-        require_reachable(place.repo, local=local)
-        require_commit(place.repo, place.commit or "")
+    if source.archive and BOX.fullmatch(source.archive) is None:
+        raise UsageError(f"object {source.archive[:16]!r} was not submitted as files of a run: submit them again")
+    if source.repo:
+        require_reachable(source.repo, local=local)
+        require_commit(source.repo, source.commit or "")
     return params
 
 
-def _params(wanted: object) -> RunParams:
-    if not isinstance(wanted, dict):
+def _params(request: object) -> RunParams:
+    if not isinstance(request, dict):
         raise UsageError("what is to be run is not a JSON object")
-    given = {name: value for name, value in cast(Json, wanted).items() if value is not None}
-    params = decode(RunParams, given)
+    fields = {name: value for name, value in cast(Json, request).items() if value is not None}
+    params = decode(RunParams, fields)
     if params.workspace:
         raise UsageError("workspace: a run on another machine has no use for it")
     require_fit(params)

@@ -116,18 +116,18 @@ class Folder:
         return saver
 
     def _state(self, objects: Objects, row: Json, unwanted: Callable[[], bool], *, local_repos: bool) -> trees.Saver:
-        place, submitter = decode(Place, row["place"]), str(row["submitter"])
+        source, submitter = decode(Place, row["place"]), str(row["submitter"])
         if row["saved"]:
             tree = trees.restore(objects.of(submitter), row["saved"], {"home": self.home, "workspace": self.workspace})
             for name in (*tree.files, *tree.links, *tree.folders):
-                if name.startswith("home/") and not name.startswith(tuple(f"home/{kept}" for kept in KEPT)):
+                if name.startswith("home/") and not name.startswith(tuple(f"home/{part}" for part in KEPT)):
                     raise AdderClawError(f"the state has {name!r}, which is no part of one: nobody goes on from it")
             self._relocate()
             return trees.Saver(objects, tree)
-        if place.archive is not None:
+        if source.archive is not None:
             submitted = objects.of(submitter, submitted=True)
-            return trees.Saver(objects, trees.restore(submitted, place.archive, {"workspace": self.workspace}))
-        clone(place.repo or "", place.commit or "", self.workspace, unwanted, local=local_repos)
+            return trees.Saver(objects, trees.restore(submitted, source.archive, {"workspace": self.workspace}))
+        clone(source.repo or "", source.commit or "", self.workspace, unwanted, local=local_repos)
         return trees.Saver(objects)
 
     def save(self, saver: trees.Saver) -> str:
@@ -148,11 +148,11 @@ class Folder:
         if not os.path.exists(store):
             return 0, ""
         with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as connection:
-            found = connection.execute(
+            row = connection.execute(
                 "SELECT seq, receipt_hash FROM receipts WHERE archive = '' ORDER BY seq DESC LIMIT 1"
             ).fetchone()
         connection.close()
-        return (int(found[0]), str(found[1])) if found else (0, "")
+        return (int(row[0]), str(row[1])) if row else (0, "")
 
     def stop(self) -> None:
         """The emergency stop of this run alone; the same file as everywhere."""
@@ -248,8 +248,8 @@ def _moved(connection: sqlite3.Connection, table: str, column: str, before: str,
         text = os.fsdecode(path) if isinstance(path, (bytes, str)) else ""
         if text == before or text.startswith(f"{before}/"):
             moved = now + text[len(before) :]
-            made = os.fsencode(moved) if isinstance(path, bytes) else moved
-            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} IS ?", (made, path))  # noqa: S608
+            value = os.fsencode(moved) if isinstance(path, bytes) else moved
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} IS ?", (value, path))  # noqa: S608
 
 
 def _copied(source: str, target: str) -> None:
@@ -280,23 +280,23 @@ def clone(
         (git, *careful, "-C", target, "checkout", "--quiet", "--detach", commit),
     )
     for step in steps:
-        with tempfile.TemporaryFile() as told:
-            code = _waited(step, told, quiet, unwanted)
-            told.seek(0)
-            said = told.read(100_000).decode("utf-8", "replace").strip().splitlines()
+        with tempfile.TemporaryFile() as output:
+            code = _waited(step, output, quiet, unwanted)
+            output.seek(0)
+            lines = output.read(100_000).decode("utf-8", "replace").strip().splitlines()
         if unwanted():
             os.makedirs(target, exist_ok=True)
             return
         if code is None:
             raise AdderClawError(f"{url} could not be cloned within {CLONE_SECONDS} s")
         if code:
-            raise AdderClawError(f"{url} at {commit} cannot be cloned: {said[-1] if said else 'git failed'}")
+            raise AdderClawError(f"{url} at {commit} cannot be cloned: {lines[-1] if lines else 'git failed'}")
 
 
-def _waited(step: Sequence[str], told: IO[bytes], env: dict[str, str], unwanted: Callable[[], bool]) -> int | None:
+def _waited(step: Sequence[str], output: IO[bytes], env: dict[str, str], unwanted: Callable[[], bool]) -> int | None:
     """How git ended; None where it took too long. It is ended with all that it started where nobody wants it."""
     process = subprocess.Popen(
-        step, stdin=subprocess.DEVNULL, stdout=told, stderr=told, env=env, start_new_session=True
+        step, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env, start_new_session=True
     )
     limit = time.monotonic() + CLONE_SECONDS
     try:

@@ -38,14 +38,14 @@ def release(database: Database, labels: list[str], room: int) -> int:
     """Queue again what waits for a worker such as this one, as many as it can take; how many."""
 
     def work(cursor: Cursor) -> int:
-        found = cursor.execute(
+        rows = cursor.execute(
             "SELECT * FROM fleet.runs WHERE state = 'held' AND stopped_by IS NULL AND saved IS NOT NULL"
             " AND schema BETWEEN 1 AND %s AND label = ANY(%s) ORDER BY number LIMIT %s FOR UPDATE SKIP LOCKED",
             (SCHEMA, labels, room),
         ).fetchall()
-        for run in found:
+        for run in rows:
             queue.again(cursor, run)
-        return len(found)
+        return len(rows)
 
     return database.do(work) if room > 0 else 0
 

@@ -90,16 +90,16 @@ class Warm:
                 try:
                     talk = self._started()
                     socket.send_fds(talk, [order], [link.fileno(), log])
-                    made = self._line(talk)
+                    reply = self._line(talk)
                     break
                 except OSError:
                     self._forget()
             else:
                 raise Cold("the process that starts runs does not live: is there memory for it?")
-            if "pid" not in made:
-                raise Cold(f"no process can be started: {made.get('error')}")
+            if "pid" not in reply:
+                raise Cold(f"no process can be started: {reply.get('error')}")
             try:
-                return Process(self, int(made["pid"]))
+                return Process(self, int(reply["pid"]))
             except ProcessLookupError:
                 self._forget()
                 raise Cold("the process that starts runs was ended") from None
@@ -142,8 +142,8 @@ class Warm:
             if not part:
                 raise OSError("the process that starts runs has ended")
             got += part
-        made: Json = json.loads(got)
-        return made
+        message: Json = json.loads(got)
+        return message
 
     def _forget(self) -> None:
         if self._socket is not None:
@@ -165,13 +165,13 @@ def _serve(connection: socket.socket) -> None:
     gc.collect()
     gc.freeze()
     running: set[int] = set()
-    rest, given = b"", list[int]()
+    rest, descriptors = b"", list[int]()
     while True:
         if b"\n" not in rest:
             part, fds, _, _ = socket.recv_fds(connection, 4096, 8)
             for fd in fds:  # what a run starts is not to speak to the worker
                 os.set_inheritable(fd, False)
-            given += fds
+            descriptors += fds
             if not part:
                 break
             rest += part
@@ -191,20 +191,20 @@ def _serve(connection: socket.socket) -> None:
         else:
             if not pid:
                 connection.close()
-                _become(asked, *given[:2])
+                _become(asked, *descriptors[:2])
                 return
             running.add(pid)
             _tell(connection, {"pid": pid})
-        for fd in given:
+        for fd in descriptors:
             os.close(fd)
-        given.clear()
+        descriptors.clear()
     for pid in running:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
 
 
-def _tell(connection: socket.socket, said: Json) -> None:
-    connection.sendall(json.dumps(said).encode() + b"\n")
+def _tell(connection: socket.socket, message: Json) -> None:
+    connection.sendall(json.dumps(message).encode() + b"\n")
 
 
 def _reaped(pid: int, running: set[int]) -> int:

@@ -74,25 +74,25 @@ def anew(home: str, database: str, objects: str | None) -> Where:
     except (OSError, tomllib.TOMLDecodeError):
         before = {}
     same = before.get("objects") if before.get("database") == database else None
-    kept = same if isinstance(same, str) else IN_DATABASE
-    return Where(database=database, objects=objects or kept, local_repos=before.get("local_repos") is True)
+    stored = same if isinstance(same, str) else IN_DATABASE
+    return Where(database=database, objects=objects or stored, local_repos=before.get("local_repos") is True)
 
 
 def read(home: str, database: str | None = None, *, patience: float = 5.0) -> Fleet:
     """The fleet of this home; another address may be given, or is in the environment."""
     try:
         with open(path(home), "rb") as file:
-            made: Any = tomllib.load(file)
+            settings: Any = tomllib.load(file)
     except FileNotFoundError:
-        made = {}
+        settings = {}
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path(home)} cannot be read: {error}; `adderclaw fleet init` writes it anew") from error
-    given = database or os.environ.get(DATABASE)
-    if given:
-        made["database"] = given
-    if "database" not in made:
+    address = database or os.environ.get(DATABASE)
+    if address:
+        settings["database"] = address
+    if "database" not in settings:
         raise UsageError(NONE)
-    return Fleet(home, decode(Where, made), patience=patience)
+    return Fleet(home, decode(Where, settings), patience=patience)
 
 
 def write(home: str, where: Where) -> None:

@@ -152,8 +152,8 @@ class Worker:
         engine.limit_per_worker(self)
         engine.refuse_pickles()
         DBOS.launch()
-        for one in self._queues:
-            DBOS.register_queue(one, worker_concurrency=MOST, polling_interval_sec=0.1)
+        for name in self._queues:
+            DBOS.register_queue(name, worker_concurrency=MOST, polling_interval_sec=0.1)
 
     def room(self, queue_name: str) -> int:
         """How many runs more may begin here now; nobody need ask the queue where it is empty and nothing was said."""
@@ -171,7 +171,7 @@ class Worker:
         """Slots that no run takes: one that waits for an answer takes none."""
         with self._lock:
             busy = sum(work.busy for work in self._works) + len(self._taken)
-            busy -= min(WAITING * self.settings.slots, sum(one.waits for one in self._attempts.values()))
+            busy -= min(WAITING * self.settings.slots, sum(attempt.waits for attempt in self._attempts.values()))
         return max(0, self.settings.slots - busy)
 
     def asks(self, queue_name: str) -> None:
@@ -212,7 +212,9 @@ class Worker:
         """Give back what it works on: others go on with it from the last unit, at once."""
         with self._lock:
             attempts = list(self._attempts.values())
-            unbegun = [queue.run_id(one) for one in self._taken] + [work.run for work in self._works if work.busy]
+            unbegun = [queue.run_id(workflow) for workflow in self._taken] + [
+                work.run for work in self._works if work.busy
+            ]
         for attempt in attempts:
             attempt.take_away()
             with contextlib.suppress(AdderClawError):
@@ -236,7 +238,7 @@ class Worker:
         with self._lock:
             attempts = list(self._attempts.values())
         began = now()
-        renewed = leases.renew(self.database, self.id, [one.lease for one in attempts], self.settings.lease)
+        renewed = leases.renew(self.database, self.id, [held.lease for held in attempts], self.settings.lease)
         for attempt in attempts:
             if attempt.run in renewed.kept:
                 attempt.renewed(began + self.settings.lease)
@@ -278,11 +280,15 @@ class Worker:
         from dbos import DBOS
 
         with self._lock:
-            late = [one for one, since in self._taken.items() if time.monotonic() - since > 2 * self.settings.lease]
-            for one in late:  # the engine could not begin them
-                del self._taken[one]
+            late = [
+                workflow
+                for workflow, since in self._taken.items()
+                if time.monotonic() - since > 2 * self.settings.lease
+            ]
+            for workflow in late:  # the engine could not begin them
+                del self._taken[workflow]
         if late:
-            leases.due(self.database, [queue.run_id(one) for one in late])
+            leases.due(self.database, [queue.run_id(workflow) for workflow in late])
         controls.let_go_on(self.database)
         versions.release(self.database, ["", *self.settings.labels], self._free())
         for run in leases.reap(self.database, self.settings.lease):
@@ -299,7 +305,7 @@ class Worker:
     def _lapse(self) -> None:
         """Processes whose lease ran out end, also where the database cannot say so."""
         with self._lock:
-            late = [one for one in self._attempts.values() if now() > one.deadline + 1]
+            late = [held for held in self._attempts.values() if now() > held.deadline + 1]
         for attempt in late:
             attempt.take_away()
 
@@ -313,14 +319,16 @@ class Worker:
                         if time.monotonic() - at >= LOOK:
                             at = time.monotonic()
                             self._obey(controls.active_on(connection))
-                        for said in connection.notifies(timeout=max(0.0, at + LOOK - time.monotonic()), stop_after=1):
-                            at = 0.0 if self._heard(said.payload) else at
+                        for notification in connection.notifies(
+                            timeout=max(0.0, at + LOOK - time.monotonic()), stop_after=1
+                        ):
+                            at = 0.0 if self._heard(notification.payload) else at
             except (psycopg.Error, OSError, AdderClawError):
                 time.sleep(LOOK / 2)
 
-    def _heard(self, said: str) -> bool:
+    def _heard(self, message: str) -> bool:
         """Whether the stops are to be looked at."""
-        match said.split():
+        match message.split():
             case ["left"]:
                 self._reaping.set()
             case ["queued"]:
@@ -328,7 +336,7 @@ class Worker:
             case ["ended", run] if run in self._attempts:
                 self._wake.set()  # perhaps somebody cancelled it
             case _:
-                return said in ("stop", "resume")
+                return message in ("stop", "resume")
         return False
 
     def _obey(self, stops: list[Stop]) -> None:
@@ -339,7 +347,9 @@ class Worker:
         with self._lock:
             attempts = list(self._attempts.values())
         for stop in stops:
-            held = [one for one in attempts if stop.holds(one.run, one.label) and one.stopped is None]
+            held = [
+                running for running in attempts if stop.holds(running.run, running.label) and running.stopped is None
+            ]
             for attempt in held:
                 attempt.stop(stop)
             if held or stop.id not in self._reported:

@@ -51,11 +51,7 @@ def _operation(described: Endpoint) -> Json:
         "operationId": "_".join([described.method.lower(), *words]),
         "summary": described.summary,
         "responses": {str(described.status): _answer(described), **_errors(described)},
-        "security": [{"token": []}]
-        if described.scope != "open"
-        else [{"signature": []}]
-        if described.is_signed
-        else [],
+        "security": _security(described),
     }
     if described.is_signed:
         operation["responses"] |= {"202": _answer(described)}  # it goes on

@@ -85,9 +85,7 @@ class Turn:
         """The id of each call that was denied, its tool and the reason."""
 
     @staticmethod
-    async def begun(
-        request: ApiRequest, completion_request: CompletionRequest, model: str, resume: str | None = None
-    ) -> "Turn":
+    async def begun(request: ApiRequest, prompt: CompletionRequest, model: str, resume: str | None = None) -> "Turn":
         if model not in models(request):
             raise Refusal(404, "model_not_found", f"there is no model {model!r}: GET /v1/models lists them")
         client, state = request.client, request.state
