@@ -32,7 +32,7 @@ class Server:
 
     def __init__(self, state: ServerState, endpoints: Sequence[Endpoint] | None = None) -> None:
         self.state = state
-        self.app: Any = app.make(state, endpoints)
+        self.app: Any = app.make_app(state, endpoints)
 
     def token(
         self, *scopes: str, name: str = "tester", folders: Sequence[str] = (), seconds: float | None = 3_600

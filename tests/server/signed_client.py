@@ -16,8 +16,8 @@ import httpx2
 
 from adderclaw.agent.run import Options
 from adderclaw.server.limits import Rate, Rates
-from adderclaw.server.listening import Where, bound
-from adderclaw.server.protocol import Seats
+from adderclaw.server.listening import Listen, bind
+from adderclaw.server.protocol import ConnectionLimits
 from adderclaw.server.serving import Server as Listening
 from adderclaw.server.state import ServerState
 from tests.server.conftest import Server
@@ -102,8 +102,8 @@ class OnPort:
         )
         clock = state.clock.monotonic
         state.rates = rates or Rates(clock, failures=PLENTY, addresses=PLENTY, deliveries=PLENTY)
-        sock = bound(Where(port=0))
-        made = Listening(Server(state).app, [(sock, None)], Seats())
+        sock = bind(Listen(port=0))
+        made = Listening(Server(state).app, [(sock, None)], ConnectionLimits())
         await made.startup()
         ticking = asyncio.ensure_future(made.main_loop())
         self.url = f"http://127.0.0.1:{sock.getsockname()[1]}"

@@ -218,7 +218,7 @@ def test_scope_and_folder_are_checked_before_every_handler(folders: Folders) -> 
         reached.append(request.http.url.path)
         return {}
 
-    served = [replace(one, answer=handler, takes=None) for one in app.collected(openai=True)]
+    served = [replace(one, answer=handler, takes=None) for one in app.all_endpoints(openai=True)]
     server = Server(state, served)
     alpha = str(folders.alpha)
     tokens = {
@@ -332,7 +332,7 @@ def test_a_body_reaches_a_folder_only_by_a_field_that_is_checked() -> None:
         r"(folder|dir|path|file|cwd|root|place|workspace|project|conversation|session|run|resume|response|question"
         r"|spec|sop|checkpoint|schedule|receipt)s?(_id)?$"
     )
-    names = {name for one in app.collected(openai=True) for name in _fields(one.takes) if sounds.search(name)}
+    names = {name for one in app.all_endpoints(openai=True) for name in _fields(one.takes) if sounds.search(name)}
     assert names == checked | inside | signed | no_place
 
 
@@ -446,7 +446,7 @@ def test_a_websocket_reaches_no_handler(folders: Folders, serves: str) -> None:
 
 
 def test_the_description_says_what_a_token_with_folders_may_not(folders: Folders) -> None:
-    described = openapi.description(app.collected())["paths"]
+    described = openapi.description(app.all_endpoints())["paths"]
     assert described["/metrics"]["get"]["description"] == "Scope: read. Not for a token with folders."
     assert described["/runs"]["post"]["description"] == "Scope: operate."
 

@@ -81,7 +81,7 @@ def test_the_description_names_every_endpoint(server: Server) -> None:
     found = server.ask("GET", "/openapi.json").json()
     assert found["openapi"].startswith("3.1")
     described = {(path, method.upper()) for path, methods in found["paths"].items() for method in methods}
-    assert described == {(one.path, one.method) for one in app.collected() if not one.is_page} | {
+    assert described == {(one.path, one.method) for one in app.all_endpoints() if not one.is_page} | {
         ("/openapi.json", "GET")
     }
 

@@ -277,7 +277,7 @@ def test_under_tls_the_cookie_is_for_this_host_and_tls_alone(server: Server) -> 
 
 def test_every_answer_has_a_strict_policy_for_browsers(server: Server) -> None:
     token = server.token()
-    for endpoint in (*app.collected(), None):
+    for endpoint in (*app.all_endpoints(), None):
         path = endpoint.path if endpoint is not None else "/nowhere"
         if endpoint is not None and (endpoint.method != "GET" or "{" in path or endpoint.gives is None):
             continue

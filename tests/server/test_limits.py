@@ -12,8 +12,8 @@ from starlette.responses import StreamingResponse
 
 from adderclaw.core.record import record
 from adderclaw.server.endpoint import ApiRequest, Endpoint
-from adderclaw.server.listening import Where, bound
-from adderclaw.server.protocol import Seats
+from adderclaw.server.listening import Listen, bind
+from adderclaw.server.protocol import ConnectionLimits
 from adderclaw.server.serving import Server as Listening
 from adderclaw.server.state import ServerState
 from tests.server.conftest import Server
@@ -30,7 +30,7 @@ class Given:
 class Port:
     """A server that listens, and raw clients of it."""
 
-    def __init__(self, number: int, token: str, seats: Seats) -> None:
+    def __init__(self, number: int, token: str, seats: ConnectionLimits) -> None:
         self.number, self.token, self.seats = number, token, seats
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -42,8 +42,8 @@ class Port:
 
 
 @asynccontextmanager
-async def listening(server: Server, seats: Seats) -> AsyncGenerator[Port]:
-    sock = bound(Where(port=0))
+async def listening(server: Server, seats: ConnectionLimits) -> AsyncGenerator[Port]:
+    sock = bind(Listen(port=0))
     made = Listening(server.app, [(sock, None)], seats)
     await made.startup()
     ticking = asyncio.ensure_future(made.main_loop())
@@ -84,10 +84,10 @@ ENDPOINTS = (
 
 
 @pytest.fixture
-def on(state: ServerState) -> Callable[[Seats, Callable[[Port], Awaitable[None]]], None]:
+def on(state: ServerState) -> Callable[[ConnectionLimits, Callable[[Port], Awaitable[None]]], None]:
     """`on(seats, work)` runs the work against a server that listens."""
 
-    def run(seats: Seats, work: Callable[[Port], Awaitable[None]]) -> None:
+    def run(seats: ConnectionLimits, work: Callable[[Port], Awaitable[None]]) -> None:
         async def whole() -> None:
             async with asyncio.timeout(LONG), listening(Server(state, ENDPOINTS), seats) as port:
                 await work(port)
@@ -97,7 +97,7 @@ def on(state: ServerState) -> Callable[[Seats, Callable[[Port], Awaitable[None]]
     return run
 
 
-type On = Callable[[Seats, Callable[[Port], Awaitable[None]]], None]
+type On = Callable[[ConnectionLimits, Callable[[Port], Awaitable[None]]], None]
 
 
 def answer(data: bytes) -> tuple[int, object]:
@@ -125,7 +125,7 @@ def test_what_is_no_http_gets_the_same_form_of_error(on: On, sent: bytes) -> Non
         )
         writer.close()
 
-    on(Seats(), work)
+    on(ConnectionLimits(), work)
 
 
 def test_no_answer_waits_for_the_acknowledgement_of_the_packet_before(on: On) -> None:
@@ -140,7 +140,7 @@ def test_no_answer_waits_for_the_acknowledgement_of_the_packet_before(on: On) ->
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         writer.close()
 
-    on(Seats(), work)
+    on(ConnectionLimits(), work)
 
 
 def test_a_head_that_comes_slowly_is_not_waited_for(on: On) -> None:
@@ -162,7 +162,7 @@ def test_a_head_that_comes_slowly_is_not_waited_for(on: On) -> None:
         writer.write(b"GET /wai")
         assert await reader.read() == b""
 
-    on(Seats(head_seconds=0.2), work)
+    on(ConnectionLimits(head_seconds=0.2), work)
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(on: On) -> None:
@@ -192,7 +192,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(on: On) -> None:
             status, _ = answer(await reader.read())
             assert status in (401, 404, 405)
 
-    on(Seats(), work)
+    on(ConnectionLimits(), work)
 
 
 def test_a_body_that_comes_slowly_is_not_waited_for(on: On, state: ServerState) -> None:
@@ -202,7 +202,7 @@ def test_a_body_that_comes_slowly_is_not_waited_for(on: On, state: ServerState) 
         assert answer(await reader.read())[0] == 408
 
     state.body_seconds = 0.1
-    on(Seats(), work)
+    on(ConnectionLimits(), work)
 
 
 def test_a_client_that_reads_nothing_is_left_alone(on: On) -> None:
@@ -215,7 +215,7 @@ def test_a_client_that_reads_nothing_is_left_alone(on: On) -> None:
             while port.seats.taken:  # noqa: ASYNC110 - only the server's own count says that it is gone
                 await asyncio.sleep(0.01)
 
-    on(Seats(write_seconds=0.2), work)
+    on(ConnectionLimits(write_seconds=0.2), work)
 
 
 def test_thousands_of_connections_keep_no_client_with_a_token_out(on: On) -> None:
@@ -243,6 +243,6 @@ def test_thousands_of_connections_keep_no_client_with_a_token_out(on: On) -> Non
             one.transport.abort()
 
     try:
-        on(Seats(newcomers=128), work)
+        on(ConnectionLimits(newcomers=128), work)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

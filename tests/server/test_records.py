@@ -53,7 +53,7 @@ class Worked:
         """The answer, which is one that the description has."""
         answer = self.server.ask(method, path, token, **more)
         assert answer.status_code == status, answer.text
-        described = openapi.description(app.collected())
+        described = openapi.description(app.all_endpoints())
         (one,) = [
             methods[method.lower()]["responses"][str(status)]
             for template, methods in described["paths"].items()

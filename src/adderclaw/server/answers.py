@@ -14,12 +14,12 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.server import client_scope
 from adderclaw.server.endpoint import ApiRequest, Endpoint
-from adderclaw.server.refusal import missing
+from adderclaw.server.refusal import not_found
 from adderclaw.storage import approvals, transcript
 
 
 @record
-class Given:
+class AnswerBody:
     """A yes or a no; or replies, where it asks questions."""
 
     approved: bool
@@ -33,47 +33,49 @@ class Given:
 
 
 @record
-class Settled:
+class SettledQuestion:
     id: str
     approved: bool
     by: str
 
 
 @record
-class Listed:
+class QuestionsQuery:
     all: bool = False
     """Those that were answered, too."""
     limit: Annotated[int, Between(1, 1_000)] = 100
 
 
 @record
-class Listing:
+class QuestionList:
     questions: list[dict[str, Any]]
 
 
-def who(request: ApiRequest) -> str:
+def answering_person(request: ApiRequest) -> str:
     """How rows and receipts name who answers."""
-    return person(channel(request))
+    return person(channel_name(request))
 
 
-def channel(request: ApiRequest) -> str:
+def channel_name(request: ApiRequest) -> str:
     return f"{request.client.via}: {request.client.name}"
 
 
-def settle(request: ApiRequest, watched: Watched, id: str, *, granted: bool) -> Settled | None:
+def answer_watched(request: ApiRequest, watched: Watched, id: str, *, granted: bool) -> SettledQuestion | None:
     """Answer what a conversation or run of this process asks; None where it asks nothing of this id."""
-    body: Given = request.body
-    answer = Answer(body.approved, "operator", body.comment, body.remember, who(request), replies=body.replies)
+    body: AnswerBody = request.body
+    answer = Answer(
+        body.approved, "operator", body.comment, body.remember, answering_person(request), replies=body.replies
+    )
     if not watched.answer(id, answer, request.client.id, granted=granted, plan=body.plan):
         return None
-    return Settled(id, body.approved, who(request))
+    return SettledQuestion(id, body.approved, answering_person(request))
 
 
-async def listing(request: ApiRequest) -> Listing:
-    query: Listed = request.body
-    folders = client_scope.places(request)
+async def list_questions(request: ApiRequest) -> QuestionList:
+    query: QuestionsQuery = request.body
+    folders = client_scope.visible_folders(request)
     rows = approvals.listing(request.state.store, everything=query.all, limit=query.limit, places=folders)
-    return Listing([_as_json(request, row) for row in rows])
+    return QuestionList([_as_json(request, row) for row in rows])
 
 
 def _as_json(request: ApiRequest, row: approvals.Approval) -> Json:
@@ -85,13 +87,13 @@ def _as_json(request: ApiRequest, row: approvals.Approval) -> Json:
     return {**queries.clean({**entry, "conversation_id": conversation}), **whole}
 
 
-async def answered(request: ApiRequest) -> Settled:
+async def answer_question(request: ApiRequest) -> SettledQuestion:
     """By a client that is granted `approve`: whatever process asked."""
     state, id, answer = request.state, request.path["id"], request.body
     if approvals.get(state.store, id) is None:
-        raise missing("question", id)
+        raise not_found("question", id)
     for watched in (*state.conversations.all(), *state.runs.all()):
-        if id in watched.questions and (settled := settle(request, watched, id, granted=True)) is not None:
+        if id in watched.questions and (settled := answer_watched(request, watched, id, granted=True)) is not None:
             return settled
     if answer.remember:
         raise UsageError("remember is for questions of conversations and runs in this server")
@@ -99,13 +101,13 @@ async def answered(request: ApiRequest) -> Settled:
         questions.answered,
         state.store_path,
         id,
-        channel(request),
+        channel_name(request),
         approved=answer.approved,
         replies=answer.replies,
         comment=answer.comment,
         plan=answer.plan,
     )
-    return Settled(id, counts.answer == "yes", counts.answered_who or "")
+    return SettledQuestion(id, counts.answer == "yes", counts.answered_who or "")
 
 
 ENDPOINTS = (
@@ -113,20 +115,20 @@ ENDPOINTS = (
         "GET",
         "/questions",
         "read",
-        listing,
+        list_questions,
         "Questions that wait for an answer, whatever process asked them.",
-        takes=Listed,
-        gives=Listing,
+        takes=QuestionsQuery,
+        gives=QuestionList,
         reach="filtered",
     ),
     Endpoint(
         "POST",
         "/questions/{id}/answer",
         "approve",
-        answered,
+        answer_question,
         "Answer a question, whoever opened what asks it; the first answer counts.",
-        takes=Given,
-        gives=Settled,
+        takes=AnswerBody,
+        gives=SettledQuestion,
         reach="question",
     ),
 )

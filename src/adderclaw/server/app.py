@@ -14,9 +14,9 @@ from adderclaw.core.decode import freeze
 from adderclaw.core.errors import AdderClawError
 from adderclaw.server import authentication, body, client_scope, openapi
 from adderclaw.server.endpoint import NOBODY, ApiRequest, Client, Endpoint
-from adderclaw.server.pages.page import modules as pages
+from adderclaw.server.pages.page import page_modules as pages
 from adderclaw.server.pages.page import refusal_page
-from adderclaw.server.refusal import Refusal, refused
+from adderclaw.server.refusal import Refusal, refusal_for
 from adderclaw.server.state import ServerState
 from adderclaw.storage import clients
 from adderclaw.storage.clients import ClientRow
@@ -61,16 +61,16 @@ HEADERS = {
 """On every answer; a page has PAGE_POLICY in place of the first, and may say itself how long it is kept."""
 
 
-def collected(*, openai: bool = False) -> list[Endpoint]:
+def all_endpoints(*, openai: bool = False) -> list[Endpoint]:
     """The endpoints of all modules; those of `openai` only where they are asked for."""
     names = (*MODULES, "openai.endpoints") if openai else MODULES
     modules = [import_module(f"adderclaw.server.{name}") for name in names]
     return [endpoint for module in (*modules, *pages()) for endpoint in module.ENDPOINTS]
 
 
-def make(state: ServerState, endpoints: Iterable[Endpoint] | None = None) -> ASGIApp:
+def make_app(state: ServerState, endpoints: Iterable[Endpoint] | None = None) -> ASGIApp:
     """The application of one server."""
-    described = list(endpoints) if endpoints is not None else collected(openai=state.openai)
+    described = list(endpoints) if endpoints is not None else all_endpoints(openai=state.openai)
     described.append(openapi.endpoint(described))
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in described:
@@ -80,11 +80,11 @@ def make(state: ServerState, endpoints: Iterable[Endpoint] | None = None) -> ASG
         methods[endpoint.method] = endpoint
     # what is literal goes before what has a name in it
     paths = sorted(by_path, key=lambda path: ["{" in part for part in path.split("/")])
-    routes = [Route(path, _Path(state, by_path[path])) for path in paths]
-    return _Outermost(state, Router(routes, redirect_slashes=False, default=_Nowhere(state)))
+    routes = [Route(path, _PathEndpoints(state, by_path[path])) for path in paths]
+    return _ErrorBoundary(state, Router(routes, redirect_slashes=False, default=_UnknownPath(state)))
 
 
-class _Outermost:
+class _ErrorBoundary:
     """Around everything: whatever comes of a request is an answer in our form, with our headers, and no trace."""
 
     def __init__(self, state: ServerState, inner: ASGIApp) -> None:
@@ -119,11 +119,13 @@ class _Outermost:
             await answer(scope, receive, guarded)
 
     def _answer(self, error: Exception, request: Request) -> Response:
-        if isinstance(error, authentication.LoginFirst):
+        if isinstance(error, authentication.LoginRequired):
             return error.response()
         if isinstance(error, AdderClawError):
-            return self._refused(refused(error), request)
-        self._state.tell({"event_type": "warning", "message": f"a request failed: {type(error).__name__}: {error}"})
+            return self._refused(refusal_for(error), request)
+        self._state.record_event(
+            {"event_type": "warning", "message": f"a request failed: {type(error).__name__}: {error}"}
+        )
         return self._refused(Refusal(500, "internal", "the server failed on this request; its log has more"), request)
 
     def _refused(self, refusal: Refusal, request: Request) -> Response:
@@ -157,7 +159,7 @@ def _with_headers(
     return [*unchanged, *((name.encode(), value.encode()) for name, value in added.items())]
 
 
-class _Nowhere:
+class _UnknownPath:
     """No endpoint has this path."""
 
     def __init__(self, state: ServerState) -> None:
@@ -169,7 +171,7 @@ class _Nowhere:
         raise Refusal(404, "not_found", "there is nothing at this path")
 
 
-class _Path:
+class _PathEndpoints:
     """All endpoints of one path."""
 
     def __init__(self, state: ServerState, methods: dict[str, Endpoint]) -> None:
@@ -183,14 +185,14 @@ class _Path:
             allowed = {"Allow": ", ".join(sorted(self._methods))}
             raise Refusal(405, "method", f"this path takes {allowed['Allow']}", headers=allowed)
         scope["adderclaw.page"] = endpoint.is_page
-        answer, row = await _answered(self._state, endpoint, request)
+        answer, row = await _handle(self._state, endpoint, request)
         if row is None or not hasattr(answer, "body_iterator"):
             await answer(scope, receive, send)
         else:
-            await _while_it_counts(self._state, row, answer(scope, receive, send))
+            await _stream_while_token_valid(self._state, row, answer(scope, receive, send))
 
 
-async def _while_it_counts(state: ServerState, row: ClientRow, streaming: Coroutine[Any, Any, None]) -> None:
+async def _stream_while_token_valid(state: ServerState, row: ClientRow, streaming: Coroutine[Any, Any, None]) -> None:
     """A stream goes on as long as its token counts: one that was revoked or has expired ends it."""
     task = asyncio.ensure_future(streaming)
     state.streams.add(task)
@@ -205,14 +207,14 @@ async def _while_it_counts(state: ServerState, row: ClientRow, streaming: Corout
         task.cancel()
 
 
-async def _answered(state: ServerState, endpoint: Endpoint, request: Request) -> tuple[Response, ClientRow | None]:
+async def _handle(state: ServerState, endpoint: Endpoint, request: Request) -> tuple[Response, ClientRow | None]:
     changes = endpoint.method not in authentication.SAFE
     try:
-        client, row = authentication.enter(state, request, endpoint)
+        client, row = authentication.authenticate(state, request, endpoint)
         if row is not None:
-            _note(state, request, row)
+            _note_use(state, request, row)
         client_scope.require_folder(state, client, request, endpoint.reach)
-        decoded = await body.taken(endpoint, request, state.body_seconds)
+        decoded = await body.read_parameters(endpoint, request, state.body_seconds)
         client_scope.require_named(state, client, decoded)
     except Refusal as refusal:
         if changes and refusal.code in ("scope", "origin", "folder") and not state.rates.wait("failure", refusal.code):
@@ -224,16 +226,16 @@ async def _answered(state: ServerState, endpoint: Endpoint, request: Request) ->
             raise Refusal(503, "ending", "the server is about to end: nothing new begins", headers={"Retry-After": "5"})
         if endpoint.scope != "open":  # who logs in is known later, and noted then
             of = path.get("id", "") if request.url.path.startswith("/conversations/") else ""
-            authentication.tell_let_in(state, request, client, of)
+            authentication.record_change_request(state, request, client, of)
     result = await endpoint.answer(ApiRequest(client, state, decoded, path, request))
     if isinstance(result, Response):
         return result, row
     return Response(compact(freeze(result)), endpoint.status, media_type="application/json"), row
 
 
-def _note(state: ServerState, request: Request, row: ClientRow) -> None:
+def _note_use(state: ServerState, request: Request, row: ClientRow) -> None:
     """That it was there: its row says when, and its connection no longer makes room for others."""
-    if state.is_news(row.id):
+    if state.is_use_due(row.id):
         clients.note_use(state.store, row, state.clock.now())
     if known := request.scope.get("extensions", {}).get("adderclaw.known"):
         known()
@@ -243,4 +245,4 @@ def _tell_refused(state: ServerState, request: Request, code: str) -> None:
     client: Client = request.scope.get("adderclaw.client", NOBODY)
     who = {"client_id": client.id, "client": client.name}
     what = {"method": request.method, "path": request.url.path, "code": code}
-    state.tell({"event_type": "client_refused", **who, **what})  # pyright: ignore[reportArgumentType]
+    state.record_event({"event_type": "client_refused", **who, **what})  # pyright: ignore[reportArgumentType]

@@ -22,7 +22,7 @@ def cookie_name(*, secure: bool) -> str:
     return "__Host-adderclaw" if secure else "adderclaw"
 
 
-class LoginFirst(Exception):
+class LoginRequired(Exception):
     """A browser asks for a page and is not logged in."""
 
     def __init__(self, path: str) -> None:
@@ -74,26 +74,26 @@ def own_origin(state: ServerState, request: Request) -> str:
     return f"{'https' if state.secure else 'http'}://{request.headers['host']}"
 
 
-def enter(state: ServerState, request: Request, endpoint: Endpoint) -> tuple[Client, ClientRow | None]:
+def authenticate(state: ServerState, request: Request, endpoint: Endpoint) -> tuple[Client, ClientRow | None]:
     """The client, with the scope that the endpoint wants; Refusal or LoginFirst for everybody else."""
     check_host(state, request)
     check_origin(state, request, endpoint)
     if endpoint.is_signed:  # each address its own: nobody uses up what others have, before a signature is looked at
-        within(state, "address", peer(request))
+        require_rate(state, "address", peer_of(request))
         return NOBODY, None
     if endpoint.scope == "open":
-        within(state, "open", endpoint.path)
+        require_rate(state, "open", endpoint.path)
         return NOBODY, None
     token, via = token_of(state, request)
     row = clients.found(state.store, state.key, token, state.clock.now()) if token else None
     if row is None:
         if endpoint.is_page and endpoint.method in SAFE:
-            raise LoginFirst(str(request.url.path))
-        raise _unknown(state, has_token=bool(token))
+            raise LoginRequired(str(request.url.path))
+        raise _refuse_token(state, has_token=bool(token))
     client = request.scope["adderclaw.client"] = client_of(row, via)
     if via == "dashboard" and endpoint.method not in SAFE:
         _require_own_page(request)
-    within(state, "client", client.id)
+    require_rate(state, "client", client.id)
     if not client.has(endpoint.scope):
         raise Refusal(403, "scope", f"the token of {client.name} has no scope {endpoint.scope!r}")
     return client, row
@@ -128,37 +128,37 @@ def token_of(state: ServerState, request: Request) -> tuple[str, str]:
     return (cookie.value, "dashboard") if cookie is not None else ("", "http")
 
 
-def _unknown(state: ServerState, *, has_token: bool) -> Refusal:
+def _refuse_token(state: ServerState, *, has_token: bool) -> Refusal:
     asks = {"WWW-Authenticate": 'Bearer realm="adderclaw"'}
     if not has_token:
-        within(state, "open")
+        require_rate(state, "open")
         fix = "send `Authorization: Bearer TOKEN`; `adderclaw token create` makes one"
         return Refusal(401, "token", f"this needs a token: {fix}", headers=asks)
-    failed(state)
+    note_failed_token(state)
     return Refusal(401, "token", "the token is unknown, expired or revoked", headers=asks)
 
 
-def failed(state: ServerState) -> None:
+def note_failed_token(state: ServerState) -> None:
     """A token that is none: counted, and above the rate refused without a word about it."""
-    within(state, "failure")
-    state.tell(
+    require_rate(state, "failure")
+    state.record_event(
         {"event_type": "client_refused", "client_id": "", "client": "", "method": "", "path": "", "code": "token"}
     )
 
 
-def within(state: ServerState, kind: str, who: str = "") -> None:
+def require_rate(state: ServerState, kind: str, who: str = "") -> None:
     if seconds := state.rates.wait(kind, who):
         wait = {"Retry-After": str(max(1, ceil(seconds)))}
         raise Refusal(429, "rate", f"too many requests: try again in {wait['Retry-After']} s", headers=wait)
 
 
-def peer(request: Request) -> str:
+def peer_of(request: Request) -> str:
     """The address that the connection came from."""
     return str(request.scope.get("extensions", {}).get("adderclaw.peer", ""))
 
 
-def tell_let_in(state: ServerState, request: Request, client: Client, conversation_id: str = "") -> None:
+def record_change_request(state: ServerState, request: Request, client: Client, conversation_id: str = "") -> None:
     """That a client asks for a change, before anything follows from it."""
     who = {"client_id": client.id, "client": client.name, "via": client.via}
-    what = {"method": request.method, "path": request.url.path, "peer": peer(request)}
-    state.tell({"event_type": "client_request", **who, **what}, conversation_id)  # pyright: ignore[reportArgumentType]
+    what = {"method": request.method, "path": request.url.path, "peer": peer_of(request)}
+    state.record_event({"event_type": "client_request", **who, **what}, conversation_id)  # pyright: ignore[reportArgumentType]

@@ -39,7 +39,7 @@ class Status:
 
 
 @record
-class Stop:
+class StopState:
     stopped: bool
 
 
@@ -68,7 +68,7 @@ async def status(request: ApiRequest) -> Status:
     )
 
 
-async def stop(request: ApiRequest) -> Stop:
+async def set_stop(request: ApiRequest) -> StopState:
     """Before anything else can go wrong: the file is what stops."""
     path = request.state.stop_path
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -76,13 +76,13 @@ async def stop(request: ApiRequest) -> Stop:
     with open(path, "a", encoding="utf-8") as file:
         file.write(f"stopped at {stamp} by {request.client.who}\n")
     await asyncio.to_thread(notices.stopped, request.state.options, by=request.client.who, flushed=False)
-    return Stop(True)
+    return StopState(True)
 
 
-async def release(request: ApiRequest) -> Stop:
+async def release_stop(request: ApiRequest) -> StopState:
     if os.path.lexists(request.state.stop_path):
         os.unlink(request.state.stop_path)
-    return Stop(False)
+    return StopState(False)
 
 
 ENDPOINTS = (
@@ -103,10 +103,10 @@ ENDPOINTS = (
         "POST",
         "/estop",
         "operate",
-        stop,
+        set_stop,
         "Stop every tool, now and until it is released.",
-        gives=Stop,
+        gives=StopState,
         while_ending=True,
     ),
-    Endpoint("DELETE", "/estop", "admin", release, "Release the stop.", gives=Stop, while_ending=True),
+    Endpoint("DELETE", "/estop", "admin", release_stop, "Release the stop.", gives=StopState, while_ending=True),
 )

@@ -18,7 +18,7 @@ MOST_FIELDS = 100
 """Of a query or a form."""
 
 
-async def taken(endpoint: Endpoint, request: Request, seconds: float) -> Any:
+async def read_parameters(endpoint: Endpoint, request: Request, seconds: float) -> Any:
     """The query or the body as `Endpoint.takes` has it; Invalid has every problem. `seconds`: until it is there."""
     query = endpoint.method in ("GET", "DELETE")
     data = b"" if query else await _read(request, endpoint.body_limit, seconds)
@@ -35,10 +35,10 @@ async def taken(endpoint: Endpoint, request: Request, seconds: float) -> Any:
             raise Refusal(400, "invalid", "this takes no query: leave it out")
         return None
     if query:
-        return decode(kind, _of_fields(kind, _pairs(request.url.query)))
+        return decode(kind, _typed_fields(kind, _pairs(request.url.query)))
     if endpoint.is_form:
         _require_type(request, "application/x-www-form-urlencoded")
-        return decode(kind, _of_fields(kind, _pairs(text_of(data))))
+        return decode(kind, _typed_fields(kind, _pairs(text_of(data))))
     if data:
         _require_type(request, "application/json")
     return decode(kind, _json(data))
@@ -98,7 +98,7 @@ def _pairs(query: str) -> list[tuple[str, str]]:
         raise Refusal(400, "encoding", f"the query or form cannot be read: {error}") from error
 
 
-def _of_fields(kind: type, pairs: Iterable[tuple[str, str]]) -> Json:
+def _typed_fields(kind: type, pairs: Iterable[tuple[str, str]]) -> Json:
     """Text of a query or form as the JSON values that its type has; what fits none is left as text, and reported."""
     types = {spec.name: bare(spec.type) for spec in fields(kind)}
     values: Json = {}

@@ -14,7 +14,7 @@ from adderclaw.core.questions import Answer, QuestionRequest
 from adderclaw.core.record import record
 from adderclaw.server import replies, senders, signed
 from adderclaw.server.endpoint import ApiRequest, Endpoint
-from adderclaw.server.refusal import Refusal, missing
+from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.server.replies import Chat, Reply
 from adderclaw.storage import deliveries, threads
 from adderclaw.storage.deliveries import Claim
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @record
-class Answered:
+class IncomingAnswer:
     """What a person says to a question."""
 
     id: str
@@ -50,51 +50,51 @@ class Incoming:
     text: str | None = None
     thread: str = ""
     """Each thread of a sender is a conversation of its own."""
-    answer: Answered | None = None
+    answer: IncomingAnswer | None = None
     """The answer to a question of the sender's own conversations."""
     turn: str | None = None
     """What became of this turn of the sender's? Nothing begins."""
 
 
-async def message(request: ApiRequest) -> "Response":
+async def receive_message(request: ApiRequest) -> "Response":
     """Every step may refuse, the cheap ones first; nothing begins before the request is claimed."""
     name, state = request.path["name"], request.state
     channel = await state.webhooks.get(name)
     secrets = channel_secrets(state.home, name, channel, state.clock.now())
-    delivery = signed.verified(request, door_of(name), secrets)
+    delivery = signed.verify_signature(request, door_of(name), secrets)
     assert channel is not None  # without one there is no secret
-    incoming = _given(request)
+    incoming = _read_message(request)
     entry = channel.senders.get(incoming.sender)
     if entry is None:
         signed.tell_refused(request, door_of(name), "the sender is not listed", incoming.sender)
         raise Refusal(403, "sender", f"{incoming.sender!r} is not listed as a sender of this channel")
-    signed.require_open(request, door_of(name))
+    signed.require_accepting(request, door_of(name))
     chat = Chat(state, name, channel, incoming.sender, entry, incoming.thread, incoming.message_id)
     claims = [Claim(door_of(name), delivery.id)]
     if incoming.turn is not None:
-        signed.claim(request, claims, sender=incoming.sender)
-        return _response(await _asked_for(chat, incoming.turn))
+        signed.claim_delivery(request, claims, sender=incoming.sender)
+        return _response(await _reply_of_turn(chat, incoming.turn))
     client = threads.client_id(name, incoming.sender)
     senders.require_budget(state, entry, client)
     claims.append(Claim(f"{door_of(name)}:{incoming.sender}", incoming.message_id))
-    signed.claim(request, claims, sender=incoming.sender, most=entry.messages_per_day)
+    signed.claim_delivery(request, claims, sender=incoming.sender, most=entry.messages_per_day)
     try:
         conversation, turn, after = await (
-            _sent(chat, incoming) if incoming.text is not None else _settled(chat, incoming)
+            _send_to_thread(chat, incoming) if incoming.text is not None else _answer_question(chat, incoming)
         )
     except AdderClawError as error:
         deliveries.release(state.store, claims)  # nothing began: the same message may come again
-        raise _for_sender(chat, error) from error
+        raise _shown_to_sender(chat, error) from error
     deliveries.begun(state.store, claims, turn)
-    return _response(await replies.within(chat, conversation, turn, after))
+    return _response(await replies.reply_in_time(chat, conversation, turn, after))
 
 
-def _for_sender(chat: Chat, error: AdderClawError) -> AdderClawError:
+def _shown_to_sender(chat: Chat, error: AdderClawError) -> AdderClawError:
     """What a sender may read of it: what is wrong in the configuration or on this machine is for the operator."""
     if isinstance(error, (Refusal, Full, NotCounted, InUse)):
         return error
     message = f"channels.webhook.{chat.name}: a message of {chat.sender} could not begin: {error}"
-    chat.state.tell({"event_type": "warning", "message": message})
+    chat.state.record_event({"event_type": "warning", "message": message})
     return Refusal(503, "unavailable", "nothing could begin; the operator can see why")
 
 
@@ -104,49 +104,49 @@ def _response(reply: Reply) -> "Response":
     return Response(compact(freeze(reply)), 202 if reply.state == "working" else 200, media_type="application/json")
 
 
-def _given(request: ApiRequest) -> Incoming:
+def _read_message(request: ApiRequest) -> Incoming:
     kind = request.http.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Refusal(415, "media_type", f"send the body as application/json, not as {kind or 'nothing in particular'}")
-    incoming = decode(Incoming, signed.parsed(request.body))
+    incoming = decode(Incoming, signed.parse_json(request.body))
     if sum(field is not None for field in (incoming.text, incoming.answer, incoming.turn)) != 1:
         raise Refusal(400, "invalid", "give exactly one of text, answer and turn")
     signed.require_name("sender", incoming.sender)
     signed.require_name("message_id", incoming.message_id)
     if incoming.thread:
         signed.require_name("thread", incoming.thread)
-    signed.require_words("text", incoming.text or "")
+    signed.require_visible_text("text", incoming.text or "")
     if incoming.text is not None and not incoming.text.strip():
         raise Refusal(400, "invalid", "the message is empty")
     if (answer := incoming.answer) is not None:
         for text in (answer.reply or "", answer.comment, *(answer.replies or {}).values()):
-            signed.require_words("answer", text)
+            signed.require_visible_text("answer", text)
     return incoming
 
 
 # ------------------------------------------------------------------ messages
 
 
-async def _sent(chat: Chat, incoming: Incoming) -> tuple[Conversation, str, int]:
+async def _send_to_thread(chat: Chat, incoming: Incoming) -> tuple[Conversation, str, int]:
     """The conversation, its turn, and the update before it. Messages of one thread come in their order."""
     client = threads.client_id(chat.name, chat.sender)
     key = f"{client}\n{chat.thread}"
     if (lock := chat.state.threads.get(key)) is None:
         lock = chat.state.threads[key] = asyncio.Lock()
     async with lock:
-        conversation = await _opened(chat, client)
+        conversation = await _conversation_of_thread(chat, client)
         after = conversation.updates.last
         turn = await conversation.send(incoming.text or "", client=client, by_name=chat.entry.commands)
     return conversation, turn, after
 
 
-async def _opened(chat: Chat, client: str) -> Conversation:
+async def _conversation_of_thread(chat: Chat, client: str) -> Conversation:
     """The conversation of this thread, by the rules that hold for the sender now."""
     state = chat.state
-    options = await asyncio.to_thread(senders.options, state, chat.entry)
+    options = await asyncio.to_thread(senders.sender_options, state, chat.entry)
     id = threads.find(state.store, client, chat.thread, options.workspace or "")
     if id is not None and (here := state.conversations.get(id)) is not None and here.run is not None:
-        if senders.is_as(here.options, options):
+        if senders.has_same_rules(here.options, options):
             return here
         if not await here.sleep():  # at work by other rules: those of the operator, or those before a change
             wait = {"Retry-After": "10"}
@@ -161,15 +161,15 @@ async def _opened(chat: Chat, client: str) -> Conversation:
 # ------------------------------------------------------------------ answers
 
 
-async def _settled(chat: Chat, incoming: Incoming) -> tuple[Conversation, str, int]:
+async def _answer_question(chat: Chat, incoming: Incoming) -> tuple[Conversation, str, int]:
     """A question of the sender's own conversations is answered; of others nobody learns that there are any."""
     assert incoming.answer is not None
     reply, client = incoming.answer, threads.client_id(chat.name, chat.sender)
     conversation = next(
-        (candidate for candidate in chat.state.conversations.all() if _asks(candidate, client, reply.id)), None
+        (candidate for candidate in chat.state.conversations.all() if _is_asked(candidate, client, reply.id)), None
     )
     if conversation is None:
-        raise missing("question of yours", reply.id)
+        raise not_found("question of yours", reply.id)
     request = conversation.questions[reply.id]
     if not replies.may_answer(chat.entry, request):
         raise Refusal(403, "approve", "the operator answers this question, not its sender")
@@ -184,21 +184,23 @@ async def _settled(chat: Chat, incoming: Incoming) -> tuple[Conversation, str, i
     except UsageError as error:  # a yes where words are asked for, or the other way round
         raise Refusal(400, "refused", str(error)) from error
     if not is_known:
-        raise missing("question of yours", reply.id)
+        raise not_found("question of yours", reply.id)
     return conversation, turn, after
 
 
-def _asks(conversation: Conversation, client: str, id: str) -> bool:
+def _is_asked(conversation: Conversation, client: str, id: str) -> bool:
     return conversation.client == client and id in conversation.questions
 
 
-async def _asked_for(chat: Chat, turn: str) -> Reply:
+async def _reply_of_turn(chat: Chat, turn: str) -> Reply:
     client = threads.client_id(chat.name, chat.sender)
     for conversation in chat.state.conversations.all():
         if conversation.client == client and conversation.knows(turn):
             if conversation.turn == turn and (waits := next(iter(conversation.questions.values()), None)) is not None:
-                return replies.asking(conversation, turn, waits, chat.entry)
-            return await replies.within(replies.for_poll(chat), conversation, turn, conversation.updates.last)
+                return replies.question_reply(conversation, turn, waits, chat.entry)
+            return await replies.reply_in_time(
+                replies.without_posting(chat), conversation, turn, conversation.updates.last
+            )
     raise Unknown(f"no turn {turn[:100]!r} of yours is known here; after a restart its answer is in the conversation")
 
 
@@ -207,7 +209,7 @@ ENDPOINTS = (
         "POST",
         "/channels/{name}/messages",
         "open",
-        message,
+        receive_message,
         "A signed message of a chat system: its sender's words, or the answer to a question (docs/channels.md).",
         takes=Incoming,
         gives=Reply,

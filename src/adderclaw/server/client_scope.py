@@ -17,7 +17,7 @@ from adderclaw.storage.text import plain
 if TYPE_CHECKING:
     from adderclaw.server.state import ServerState
 
-NONE = ("no folder",)
+NO_FOLDERS = ("no folder",)
 """A folder that matches nothing: real folders are absolute, and records of the whole machine have an empty one."""
 
 _NAMES = {
@@ -82,14 +82,14 @@ def _folders(store: Store, kind: str, value: str) -> list[str]:
             return conversations.folders_of(store, kind, plain(value))
 
 
-def places(request: ApiRequest) -> tuple[str, ...]:
+def visible_folders(request: ApiRequest) -> tuple[str, ...]:
     """The folders whose conversations the client may look at; empty: all."""
     client, state = request.client, request.state
     if not client.folders:
         return ()
-    return tuple(folder for folder in conversations.projects(state.store) if client.sees(folder)) or NONE
+    return tuple(folder for folder in conversations.projects(state.store) if client.sees(folder)) or NO_FOLDERS
 
 
-def options(request: ApiRequest, workspace: str | None = None) -> Options:
+def options_for(request: ApiRequest, workspace: str | None = None) -> Options:
     """Of the folder that the client names, or the first that it may open."""
     return replace(request.state.options, workspace=request.state.folder_for(request.client, workspace))

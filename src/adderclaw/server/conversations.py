@@ -16,10 +16,10 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.server import bounds, client_scope, streams
-from adderclaw.server.answers import Given, Settled, settle
+from adderclaw.server.answers import AnswerBody, SettledQuestion, answer_watched
 from adderclaw.server.endpoint import ApiRequest, Endpoint
-from adderclaw.server.pictures import Picture, decoded
-from adderclaw.server.refusal import Refusal, missing
+from adderclaw.server.pictures import Picture, decode_pictures
+from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.storage import threads, transcript
 
 MOST_LISTED = 500
@@ -30,7 +30,7 @@ type State = Literal["idle", "working", "asking", "ended"]
 
 
 @record
-class Row:
+class ConversationRow:
     id: str
     workspace: str
     title: str
@@ -50,12 +50,12 @@ class Row:
 
 
 @record
-class Listing:
-    conversations: list[Row]
+class ConversationList:
+    conversations: list[ConversationRow]
 
 
 @record
-class Listed:
+class ConversationsQuery:
     limit: Annotated[int, Between(1, MOST_LISTED)] = 50
     workspace: str | None = None
     """Only those that are held in this folder."""
@@ -76,7 +76,7 @@ class ConversationRequest:
 
 
 @record
-class Shown:
+class ConversationState:
     id: str
     workspace: str
     title: str
@@ -100,7 +100,7 @@ class Shown:
 
 
 @record
-class Paged:
+class ItemsQuery:
     start: Annotated[int, Between(0)] | None = None
     """The number of the first item; without it, the latest are given."""
     limit: Annotated[int, Between(1, 1_000)] = 200
@@ -119,19 +119,19 @@ class Items:
 
 
 @record
-class Said:
+class MessageRequest:
     text: str
     images: list[Picture] | None = None
 
 
 @record
-class Queued:
+class QueuedMessage:
     turn: str
     state: State
 
 
 @record
-class Which:
+class InterruptRequest:
     turn: str | None = None
     """The turn at hand, or one whose message waits; without it, the one at hand."""
 
@@ -142,13 +142,13 @@ class Interrupted:
 
 
 @record
-class Waited:
+class ResultQuery:
     seconds: Annotated[int, Between(0, 60)] = 60
     """How long to wait for its end."""
 
 
 @record
-class Result:
+class TurnResult:
     turn: str
     outcome: str | None
     """None: it has not ended yet."""
@@ -159,7 +159,7 @@ class Result:
 # ------------------------------------------------------------------ which one
 
 
-def found(request: ApiRequest) -> Conversation:
+def find_conversation(request: ApiRequest) -> Conversation:
     """The conversation of the path."""
     return request.state.conversations.find(request.path["id"])
 
@@ -172,9 +172,9 @@ def steers(request: ApiRequest, conversation: Conversation) -> bool:
     return request.client.steers(conversation.client, folder_of(conversation))
 
 
-def shown(request: ApiRequest, conversation: Conversation) -> Shown:
+def describe(request: ApiRequest, conversation: Conversation) -> ConversationState:
     session = conversation.run.session if conversation.run is not None else None
-    return Shown(
+    return ConversationState(
         id=conversation.id,
         workspace=queries.clean(folder_of(conversation)),
         title=queries.clean(transcript.title(request.state.store, conversation.id)),
@@ -197,23 +197,23 @@ def shown(request: ApiRequest, conversation: Conversation) -> Shown:
 # ------------------------------------------------------------------ looking
 
 
-async def listing(request: ApiRequest) -> Listing:
-    query: Listed = request.body
-    folders = client_scope.places(request)
+async def list_conversations(request: ApiRequest) -> ConversationList:
+    query: ConversationsQuery = request.body
+    folders = client_scope.visible_folders(request)
     if query.workspace is not None:
-        folders = (query.workspace,) if not folders or query.workspace in folders else client_scope.NONE
+        folders = (query.workspace,) if not folders or query.workspace in folders else client_scope.NO_FOLDERS
 
     def read() -> list[tuple[transcript.Conversation, str]]:
         with queries.reading(request.state.options) as store:
             rows = transcript.conversations(store, query.limit, folders)
             return [(row, transcript.client_of(store, row.id)) for row in rows]
 
-    return Listing([_row(request, *row) for row in await asyncio.to_thread(read)])
+    return ConversationList([_row(request, *row) for row in await asyncio.to_thread(read)])
 
 
-def _row(request: ApiRequest, row: transcript.Conversation, owner: str) -> Row:
+def _row(request: ApiRequest, row: transcript.Conversation, owner: str) -> ConversationRow:
     here = request.state.conversations.get(row.id)
-    return Row(
+    return ConversationRow(
         id=row.id,
         workspace=queries.clean(row.project_dir),
         title=queries.clean(row.title),
@@ -229,12 +229,12 @@ def _row(request: ApiRequest, row: transcript.Conversation, owner: str) -> Row:
     )
 
 
-async def show(request: ApiRequest) -> Shown:
-    return shown(request, found(request))
+async def show(request: ApiRequest) -> ConversationState:
+    return describe(request, find_conversation(request))
 
 
-async def items(request: ApiRequest) -> Items:
-    conversation, page = found(request), request.body
+async def list_items(request: ApiRequest) -> Items:
+    conversation, page = find_conversation(request), request.body
     last, partial, running = conversation.updates.last, conversation.partial, conversation.running
 
     def read() -> tuple[list[Json], int, int]:
@@ -249,13 +249,13 @@ async def items(request: ApiRequest) -> Items:
 
 
 async def events(request: ApiRequest) -> object:
-    return streams.of_watched(request, found(request))
+    return streams.stream_watched(request, find_conversation(request))
 
 
 # ------------------------------------------------------------------ steering
 
 
-async def open_one(request: ApiRequest) -> Shown:
+async def open_conversation(request: ApiRequest) -> ConversationState:
     body: ConversationRequest = request.body
     here, client = request.state.conversations, request.client
     if body.resume is not None:
@@ -279,37 +279,37 @@ async def open_one(request: ApiRequest) -> Shown:
         granted=granted,
     )
     if body.go_on or body.text is not None:
-        await bounds.require_own(request, conversation)
+        await bounds.require_own_profile(request, conversation)
     if body.go_on and body.resume is not None:
         await conversation.go_on(client.id, granted=granted)
     if body.text is not None:
         await conversation.send(body.text, client=client.id, granted=granted)
-    return shown(request, conversation)
+    return describe(request, conversation)
 
 
-async def send(request: ApiRequest) -> Queued:
-    conversation, body = found(request), request.body
-    await bounds.require_own(request, conversation)
-    pictures = decoded(body.images or [])
+async def send(request: ApiRequest) -> QueuedMessage:
+    conversation, body = find_conversation(request), request.body
+    await bounds.require_own_profile(request, conversation)
+    pictures = decode_pictures(body.images or [])
     turn = await conversation.send(
         body.text, client=request.client.id, images=pictures, granted=steers(request, conversation)
     )
-    return Queued(turn, conversation.state)
+    return QueuedMessage(turn, conversation.state)
 
 
-async def result(request: ApiRequest) -> Result:
+async def await_result(request: ApiRequest) -> TurnResult:
     """Waits for the end of the turn, and not for ever: who asked may be gone."""
-    conversation, turn = found(request), request.path["turn"]
+    conversation, turn = find_conversation(request), request.path["turn"]
     try:
         async with asyncio.timeout(request.body.seconds):
             ended = await conversation.ended(turn)
     except TimeoutError:
-        return Result(turn, None, "", "")
-    return Result(turn, ended.outcome, ended.answer, ended.reason)
+        return TurnResult(turn, None, "", "")
+    return TurnResult(turn, ended.outcome, ended.answer, ended.reason)
 
 
 async def interrupt(request: ApiRequest) -> Interrupted:
-    conversation = found(request)
+    conversation = find_conversation(request)
     why = f"interrupted by {request.client.name}"
     if not conversation.interrupt(
         request.client.id, turn=request.body.turn, granted=steers(request, conversation), why=why
@@ -318,42 +318,51 @@ async def interrupt(request: ApiRequest) -> Interrupted:
     return Interrupted(True)
 
 
-async def branch(request: ApiRequest) -> Shown:
+async def branch(request: ApiRequest) -> ConversationState:
     """Who may look at a conversation may go on in a copy of it."""
-    conversation = found(request)
+    conversation = find_conversation(request)
     folder = request.state.folder_for(request.client, folder_of(conversation))
     copy = await request.state.conversations.open(
         request.client.id, resume=conversation.id, fork=True, workspace=folder, granted=True
     )
-    return shown(request, copy)
+    return describe(request, copy)
 
 
-async def close(request: ApiRequest) -> Shown:
-    conversation = found(request)
+async def close(request: ApiRequest) -> ConversationState:
+    conversation = find_conversation(request)
     conversation.require(request.client.id, granted=steers(request, conversation))
     await conversation.close(f"closed by {request.client.name}")
-    return shown(request, conversation)
+    return describe(request, conversation)
 
 
-async def answer(request: ApiRequest) -> Settled:
+async def answer(request: ApiRequest) -> SettledQuestion:
     """By the client that opened it, or that is its operator otherwise."""
-    conversation, id = found(request), request.path["question"]
-    settled = settle(request, conversation, id, granted=steers(request, conversation))
+    conversation, id = find_conversation(request), request.path["question"]
+    settled = answer_watched(request, conversation, id, granted=steers(request, conversation))
     if settled is None:
-        raise missing("question", id)
+        raise not_found("question", id)
     return settled
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/conversations", "read", listing, "Conversations.", takes=Listed, gives=Listing, reach="filtered"),
+    Endpoint(
+        "GET",
+        "/conversations",
+        "read",
+        list_conversations,
+        "Conversations.",
+        takes=ConversationsQuery,
+        gives=ConversationList,
+        reach="filtered",
+    ),
     Endpoint(
         "POST",
         "/conversations",
         "operate",
-        open_one,
+        open_conversation,
         "Open a conversation.",
         takes=ConversationRequest,
-        gives=Shown,
+        gives=ConversationState,
         status=201,
         reach="filtered",
     ),
@@ -363,16 +372,16 @@ ENDPOINTS = (
         "read",
         show,
         "A conversation, and what it does now.",
-        gives=Shown,
+        gives=ConversationState,
         reach="conversation",
     ),
     Endpoint(
         "GET",
         "/conversations/{id}/items",
         "read",
-        items,
+        list_items,
         "What happened in it.",
-        takes=Paged,
+        takes=ItemsQuery,
         gives=Items,
         reach="conversation",
     ),
@@ -382,7 +391,7 @@ ENDPOINTS = (
         "read",
         events,
         "What happens in it, as server-sent events.",
-        takes=streams.Followed,
+        takes=streams.EventsQuery,
         media_type="text/event-stream",
         reach="conversation",
     ),
@@ -392,8 +401,8 @@ ENDPOINTS = (
         "operate",
         send,
         "Send a message; while a turn works it waits for its own.",
-        takes=Said,
-        gives=Queued,
+        takes=MessageRequest,
+        gives=QueuedMessage,
         status=202,
         body_limit=MESSAGE_BYTES,
         reach="conversation",
@@ -402,10 +411,10 @@ ENDPOINTS = (
         "GET",
         "/conversations/{id}/turns/{turn}",
         "read",
-        result,
+        await_result,
         "How a turn ended, once it has.",
-        takes=Waited,
-        gives=Result,
+        takes=ResultQuery,
+        gives=TurnResult,
         reach="conversation",
     ),
     Endpoint(
@@ -414,7 +423,7 @@ ENDPOINTS = (
         "operate",
         interrupt,
         "End the turn at hand, or one that waits.",
-        takes=Which,
+        takes=InterruptRequest,
         gives=Interrupted,
         reach="conversation",
     ),
@@ -424,7 +433,7 @@ ENDPOINTS = (
         "operate",
         branch,
         "Go on in a copy of it.",
-        gives=Shown,
+        gives=ConversationState,
         status=201,
         reach="conversation",
     ),
@@ -434,7 +443,7 @@ ENDPOINTS = (
         "operate",
         close,
         "End it at a safe point.",
-        gives=Shown,
+        gives=ConversationState,
         reach="conversation",
     ),
     Endpoint(
@@ -443,8 +452,8 @@ ENDPOINTS = (
         "operate",
         answer,
         "Answer a question of a conversation that the client opened.",
-        takes=Given,
-        gives=Settled,
+        takes=AnswerBody,
+        gives=SettledQuestion,
         reach="conversation",
     ),
 )

@@ -11,13 +11,13 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.flows.doctor import health
 from adderclaw.flows.doctor.health import Health
-from adderclaw.server.client_scope import options
+from adderclaw.server.client_scope import options_for
 from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.tools.hooks import catalogue
 
 
 @record
-class Where:
+class WorkspaceQuery:
     workspace: str | None = None
     """One of the folders of `/status`; null: the first."""
 
@@ -47,52 +47,59 @@ class ExplainedCall:
     """Judge as under this profile."""
 
 
-async def tools(request: ApiRequest) -> list[ToolRow]:
-    return await asyncio.to_thread(judging.tools, options(request, request.body.workspace))
+async def list_tools(request: ApiRequest) -> list[ToolRow]:
+    return await asyncio.to_thread(judging.tools, options_for(request, request.body.workspace))
 
 
-async def explained(request: ApiRequest) -> Explained:
+async def explain_call(request: ApiRequest) -> Explained:
     from dataclasses import replace
 
     asked: ExplainedCall = request.body
-    there = options(request, asked.workspace)
+    there = options_for(request, asked.workspace)
     there = replace(there, profile=asked.profile) if asked.profile is not None else there
     return await asyncio.to_thread(judging.explained, there, asked.tool, asked.input or {})
 
 
-async def servers(request: ApiRequest) -> list[ServerRow]:
-    return await asyncio.to_thread(parts.mcp_servers, options(request, request.body.workspace))
+async def list_servers(request: ApiRequest) -> list[ServerRow]:
+    return await asyncio.to_thread(parts.mcp_servers, options_for(request, request.body.workspace))
 
 
-async def skills(request: ApiRequest) -> Skills:
-    return await asyncio.to_thread(parts.skills, options(request, request.body.workspace))
+async def list_skills(request: ApiRequest) -> Skills:
+    return await asyncio.to_thread(parts.skills, options_for(request, request.body.workspace))
 
 
-async def hooks(request: ApiRequest) -> list[HookRow]:
+async def list_hooks(request: ApiRequest) -> list[HookRow]:
     asked: HooksQuery = request.body
     if asked.event is not None and asked.event not in catalogue.EVENTS:
         raise UsageError(f"there is no hook event {asked.event!r}{nearest(asked.event, [*catalogue.EVENTS])}")
-    return await asyncio.to_thread(parts.hooks, options(request, asked.workspace), asked.event)
+    return await asyncio.to_thread(parts.hooks, options_for(request, asked.workspace), asked.event)
 
 
-async def settings(request: ApiRequest) -> Settings:
-    return await asyncio.to_thread(parts.settings, options(request, request.body.workspace))
+async def list_settings(request: ApiRequest) -> Settings:
+    return await asyncio.to_thread(parts.settings, options_for(request, request.body.workspace))
 
 
-async def doctor(request: ApiRequest) -> Health:
+async def run_doctor(request: ApiRequest) -> Health:
     asked: DoctorQuery = request.body
-    return await asyncio.to_thread(health.doctor, options(request, asked.workspace), connect=asked.connect)
+    return await asyncio.to_thread(health.doctor, options_for(request, asked.workspace), connect=asked.connect)
 
 
 ENDPOINTS = (
     Endpoint(
-        "GET", "/tools", "read", tools, "The tools that a model may call.", Where, list[ToolRow], reach="filtered"
+        "GET",
+        "/tools",
+        "read",
+        list_tools,
+        "The tools that a model may call.",
+        WorkspaceQuery,
+        list[ToolRow],
+        reach="filtered",
     ),
     Endpoint(
         "POST",
         "/policy/explain",
         "read",
-        explained,
+        explain_call,
         "What the gate would decide on a call, with the opinion of every guard and judge; nothing runs.",
         ExplainedCall,
         Explained,
@@ -102,9 +109,9 @@ ENDPOINTS = (
         "GET",
         "/mcp",
         "read",
-        servers,
+        list_servers,
         "The configured MCP servers, and what is approved of their tools; none is started.",
-        Where,
+        WorkspaceQuery,
         list[ServerRow],
         reach="filtered",
     ),
@@ -112,9 +119,9 @@ ENDPOINTS = (
         "GET",
         "/skills",
         "read",
-        skills,
+        list_skills,
         "The skills, and those that cannot be used with why.",
-        Where,
+        WorkspaceQuery,
         Skills,
         reach="filtered",
     ),
@@ -122,7 +129,7 @@ ENDPOINTS = (
         "GET",
         "/hooks",
         "read",
-        hooks,
+        list_hooks,
         "The hooks in the order in which they run.",
         HooksQuery,
         list[HookRow],
@@ -132,9 +139,9 @@ ENDPOINTS = (
         "GET",
         "/settings",
         "read",
-        settings,
+        list_settings,
         "Every setting with its origin; no secrets.",
-        Where,
+        WorkspaceQuery,
         Settings,
         reach="filtered",
     ),
@@ -142,7 +149,7 @@ ENDPOINTS = (
         "POST",
         "/doctor",
         "operate",
-        doctor,
+        run_doctor,
         "Try whether everything is here that a run needs; starts the configured MCP servers for it.",
         DoctorQuery,
         Health,

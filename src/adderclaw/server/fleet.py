@@ -10,9 +10,9 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.record import record
 from adderclaw.models.credentials import webhook_secrets
 from adderclaw.server import signed
-from adderclaw.server.answers import channel
+from adderclaw.server.answers import channel_name
 from adderclaw.server.endpoint import ApiRequest, Endpoint
-from adderclaw.server.refusal import Refusal, missing
+from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.storage import deliveries
 from adderclaw.storage.deliveries import Claim
 
@@ -55,7 +55,7 @@ class FleetQuestions:
     questions: list[dict[str, Any]]
 
 
-def opened() -> "Fleet":
+def open_fleet() -> "Fleet":
     """The fleet of this home."""
     try:
         from adderclaw.fleet import where
@@ -66,37 +66,39 @@ def opened() -> "Fleet":
     return where.read(home(), patience=1.0)
 
 
-async def listing(_: ApiRequest) -> FleetQuestions:
+async def list_questions(_: ApiRequest) -> FleetQuestions:
     def look() -> list[dict[str, Any]]:
         from adderclaw.core.redaction import Secrets
         from adderclaw.fleet import asking
 
-        fleet = opened()
+        fleet = open_fleet()
         questions: list[dict[str, Any]] = Secrets().clean(asking.waiting(fleet.database, fleet.key_here()))
         return questions
 
     return FleetQuestions(await asyncio.to_thread(look))
 
 
-async def answered(request: ApiRequest) -> FleetAnswered:
-    who = person(channel(request))
-    return await asyncio.to_thread(_settled, request.path["run_id"], request.path["id"], request.body, who)
+async def answer_question(request: ApiRequest) -> FleetAnswered:
+    who = person(channel_name(request))
+    return await asyncio.to_thread(_record_answer, request.path["run_id"], request.path["id"], request.body, who)
 
 
-async def by_request(request: ApiRequest) -> FleetAnswered:
+async def answer_by_signed_request(request: ApiRequest) -> FleetAnswered:
     """As at every signed door: nothing is looked into before the signature fits, and each request counts once."""
     state = request.state
-    delivery = signed.verified(request, DOOR, webhook_secrets.known(state.home, DOOR, state.clock.now()))
-    answer = decode(SignedAnswer, signed.parsed(request.body))
+    delivery = signed.verify_signature(request, DOOR, webhook_secrets.known(state.home, DOOR, state.clock.now()))
+    answer = decode(SignedAnswer, signed.parse_json(request.body))
     for text in (answer.comment, *(answer.replies or {}).values()):
-        signed.require_words("answer", text)
+        signed.require_visible_text("answer", text)
     signed.require_name("run_id", answer.run_id)
     signed.require_name("question_id", answer.question_id)
-    signed.require_open(request, DOOR)
+    signed.require_accepting(request, DOOR)
     claims = [Claim(DOOR, delivery.id)]
-    signed.claim(request, claims)
+    signed.claim_delivery(request, claims)
     try:
-        result = await asyncio.to_thread(_settled, answer.run_id, answer.question_id, answer, f"webhook {delivery.id}")
+        result = await asyncio.to_thread(
+            _record_answer, answer.run_id, answer.question_id, answer, f"webhook {delivery.id}"
+        )
     except AdderClawError:
         deliveries.release(state.store, claims)  # nothing was answered: the same request may come again
         raise
@@ -104,17 +106,17 @@ async def by_request(request: ApiRequest) -> FleetAnswered:
     return result
 
 
-def _settled(run_id: str, id: str, answer: FleetAnswer, by: str) -> FleetAnswered:
+def _record_answer(run_id: str, id: str, answer: FleetAnswer, by: str) -> FleetAnswered:
     from adderclaw.fleet import asking
 
-    fleet = opened()
+    fleet = open_fleet()
     questions = [
         question
         for question in asking.waiting(fleet.database, fleet.key_here())
         if (question["run_id"], question["id"]) == (run_id, id)
     ]
     if not questions:
-        raise missing("question of the fleet", id)
+        raise not_found("question of the fleet", id)
     if answer.plan and answer.plan != questions[-1]["plan"]:
         raise Refusal(409, "plan", "it is about another call than the one that you were shown")
     try:
@@ -140,7 +142,7 @@ ENDPOINTS = (
         "GET",
         "/fleet/questions",
         "read",
-        listing,
+        list_questions,
         "Questions of the fleet's runs that wait for an answer.",
         gives=FleetQuestions,
     ),
@@ -148,7 +150,7 @@ ENDPOINTS = (
         "POST",
         "/fleet/questions/{run_id}/{id}/answer",
         "approve",
-        answered,
+        answer_question,
         "Answer a question of a run of the fleet; the first answer counts.",
         takes=FleetAnswer,
         gives=FleetAnswered,
@@ -157,7 +159,7 @@ ENDPOINTS = (
         "POST",
         "/fleet/answers",
         "open",
-        by_request,
+        answer_by_signed_request,
         "Answer a question of a run of the fleet by a signed request (docs/fleet.md).",
         takes=SignedAnswer,
         gives=FleetAnswered,

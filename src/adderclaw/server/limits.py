@@ -8,9 +8,9 @@ ANSWERS_END = 3
 """Seconds that answers under way have once everything else has ended."""
 LAST_NOTICES = 2.0
 """Seconds that notices of what ended have to be sent; what is not sent waits for the next process."""
-SLACK = 2.0
+EXIT_SLACK = 2.0
 """Seconds more after which the process is gone, whatever is still under way."""
-MOST_KNOWN = 10_000
+MOST_BUCKETS = 10_000
 """Buckets that are kept at a time."""
 
 
@@ -55,6 +55,6 @@ class Rates:
         left = min(rate.at_once, left + (now - since) * rate.per_second)
         is_allowed = left >= 1
         self._left[kind, who] = (left - 1 if is_allowed else left, now)
-        if len(self._left) > MOST_KNOWN:
+        if len(self._left) > MOST_BUCKETS:
             del self._left[next(iter(self._left))]
         return 0.0 if is_allowed else (1 - left) / rate.per_second

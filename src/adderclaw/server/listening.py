@@ -28,7 +28,7 @@ LONGEST_SOCKET = 107
 """Bytes of the path of a Unix socket."""
 
 
-class Where(NamedTuple):
+class Listen(NamedTuple):
     """What the command line says of it."""
 
     host: str = "127.0.0.1"
@@ -53,19 +53,19 @@ def running() -> Running | None:
     except OSError:
         return None
     try:
-        return None if _locked(fd, fcntl.LOCK_SH) else own_server.found()
+        return None if _try_lock(fd, fcntl.LOCK_SH) else own_server.found()
     finally:
         os.close(fd)
 
 
 @contextmanager
-def alone() -> Generator[None]:
+def hold_lock() -> Generator[None]:
     """One server at a time; the lock goes with its process however that ends, and so does what it says of itself."""
     os.makedirs(own_server.folder(), mode=0o700, exist_ok=True)
     fd = os.open(lock_path(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        while not _locked(fd, fcntl.LOCK_EX):
-            if not _locked(fd, fcntl.LOCK_SH):
+        while not _try_lock(fd, fcntl.LOCK_EX):
+            if not _try_lock(fd, fcntl.LOCK_SH):
                 other = own_server.found()
                 at = f"at {other.address} (process {other.pid})" if other else "and is just starting"
                 raise UsageError(f"a server of {config.home()} runs already {at}: use that one, or end it first")
@@ -80,7 +80,7 @@ def alone() -> Generator[None]:
         os.close(fd)
 
 
-def _locked(fd: int, how: int) -> bool:
+def _try_lock(fd: int, how: int) -> bool:
     try:
         fcntl.flock(fd, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -99,7 +99,7 @@ def is_loopback(host: str) -> bool:
     return False
 
 
-def check(where: Where, *, has_token: bool) -> None:
+def check_address(where: Listen, *, has_token: bool) -> None:
     """Other machines reach us under TLS and with tokens alone."""
     if bool(where.tls_cert) != bool(where.tls_key):
         raise UsageError("--tls-cert and --tls-key belong together: give both")
@@ -113,7 +113,7 @@ def check(where: Where, *, has_token: bool) -> None:
         )
 
 
-def bound(where: Where) -> socket.socket:
+def bind(where: Listen) -> socket.socket:
     host = "127.0.0.1" if where.host == "localhost" else where.host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -143,7 +143,7 @@ def unix_socket(path: str | None) -> Generator[socket.socket | None]:
         raise UsageError(f"--socket {path!r}: a socket's path has at most {LONGEST_SOCKET} bytes; give a shorter one")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        _bind_alone(listener, absolute)
+        _bind_private(listener, absolute)
         yield listener
     finally:
         listener.close()
@@ -151,7 +151,7 @@ def unix_socket(path: str | None) -> Generator[socket.socket | None]:
             os.unlink(absolute)
 
 
-def _bind_alone(listener: socket.socket, path: str) -> None:
+def _bind_private(listener: socket.socket, path: str) -> None:
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     try:
         if os.path.lexists(path):
@@ -177,7 +177,7 @@ def _is_socket(path: str) -> bool:
 # ------------------------------------------------------------------ TLS
 
 
-def tls(where: Where) -> ssl.SSLContext | None:
+def tls_context(where: Listen) -> ssl.SSLContext | None:
     if not where.tls_cert or not where.tls_key:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -191,15 +191,15 @@ def tls(where: Where) -> ssl.SSLContext | None:
     return context
 
 
-def hosts(where: Where) -> frozenset[str]:
+def host_names(where: Listen) -> frozenset[str]:
     """The names by which clients may call us: those of loopback, the address itself, those of the certificate."""
     named = {where.host.lower()} - {"0.0.0.0", "::"}
     if where.tls_cert:
-        named |= _of_certificate(where.tls_cert)
+        named |= _certificate_names(where.tls_cert)
     return LOOPBACK | named
 
 
-def _of_certificate(path: str) -> set[str]:
+def _certificate_names(path: str) -> set[str]:
     from cryptography import x509
 
     with open(path, "rb") as file:

@@ -10,12 +10,12 @@ from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.pages.page import respond
 from adderclaw.storage import clients
 
-DAYS = 7 * 86_400.0
+LOGIN_SECONDS = 7 * 86_400.0
 """Seconds after which a browser logs in again; with a token that expires earlier, then."""
 
 
 @record
-class Asked:
+class LoginQuery:
     next: str = "/"
     """The page to go to after the login."""
 
@@ -41,10 +41,10 @@ async def login(request: ApiRequest) -> Response:
     state, form, now = request.state, request.body, request.state.clock.now()
     row = clients.found(state.store, state.key, form.token.strip(), now)
     if row is None or row.parent:
-        authentication.failed(state)
+        authentication.note_failed_token(state)
         wrong = Output(_own_page(form.next), "The token is unknown, expired or revoked.")
         return respond(request, "login.html", wrong, 401)
-    authentication.tell_let_in(state, request.http, authentication.client_of(row, "dashboard"))
+    authentication.record_change_request(state, request.http, authentication.client_of(row, "dashboard"))
     clients.clear(state.store, now)
     cookie_token = clients.create(
         state.store,
@@ -53,13 +53,19 @@ async def login(request: ApiRequest) -> Response:
         scopes=row.scopes,
         folders=row.folders,
         now=now,
-        seconds=DAYS,
+        seconds=LOGIN_SECONDS,
         parent=row.id,
     )
     answer = RedirectResponse(_own_page(form.next), 303)
     name = authentication.cookie_name(secure=state.secure)
     answer.set_cookie(
-        name, cookie_token.token, max_age=int(DAYS), path="/", secure=state.secure, httponly=True, samesite="strict"
+        name,
+        cookie_token.token,
+        max_age=int(LOGIN_SECONDS),
+        path="/",
+        secure=state.secure,
+        httponly=True,
+        samesite="strict",
     )
     return answer
 
@@ -85,7 +91,7 @@ def _own_page(path: str) -> str:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/login", "open", page, "The login page.", takes=Asked, is_page=True),
+    Endpoint("GET", "/login", "open", page, "The login page.", takes=LoginQuery, is_page=True),
     Endpoint("POST", "/login", "open", login, "Log a browser in.", takes=Login, is_page=True, is_form=True),
     Endpoint(
         "POST",

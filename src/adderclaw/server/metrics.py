@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 STATES = ("idle", "working", "asking")
 
 
-class Counts:
+class RowCounts:
     """Sums over rows that are only added; what is cleared was counted."""
 
     def __init__(self) -> None:
         self._last = dict.fromkeys(COUNTED, 0)
         self._sums: dict[str, list[float]] = {}
 
-    def of(self, store: Store) -> dict[str, list[float]]:
+    def update(self, store: Store) -> dict[str, list[float]]:
         for name in COUNTED:
             last, more = count_after(store, name, self._last[name])
             before = self._sums.get(name, [0.0] * len(more))
@@ -46,11 +46,11 @@ class Counts:
         return self._sums
 
 
-class Meter(Collector):
+class ServerMetrics(Collector):
     """What one server gives; one look at a time."""
 
     def __init__(self, state: "ServerState") -> None:
-        self._state, self._counts, self._watch = state, Counts(), Watch(state.options)
+        self._state, self._counts, self._watch = state, RowCounts(), Watch(state.options)
         self._lock = threading.Lock()
         self._states: Counter[str] = Counter()
         self.registry = CollectorRegistry()
@@ -69,7 +69,7 @@ class Meter(Collector):
         return []
 
     def collect(self) -> "Iterator[Metric]":
-        counted = self._counts.of(self._state.store)
+        counted = self._counts.update(self._state.store)
         calls, failed, cost, *tokens = counted["model_calls"]
         yield _counter("conversations", "Conversations that were begun.", counted["conversations"][0])
         yield _counter("tool_calls", "Tool calls that models asked for.", counted["tool_calls"][0])
@@ -82,7 +82,7 @@ class Meter(Collector):
             used.add_metric([kind.removesuffix("_tokens")], number)
         yield used
         yield from self._now()
-        yield from _of_fleet()
+        yield from _fleet_metrics()
 
     def _now(self) -> "Iterator[Metric]":
         state = self._state
@@ -101,7 +101,7 @@ class Meter(Collector):
         yield info
 
 
-def _of_fleet() -> "Iterator[Metric]":
+def _fleet_metrics() -> "Iterator[Metric]":
     """Of the fleet that this home belongs to; nothing where it belongs to none, or that cannot be reached."""
     from adderclaw.server.pages.fleet import read_fleet
 

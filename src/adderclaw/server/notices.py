@@ -20,9 +20,9 @@ class NoticesQuery:
     """Only those in this state; moot: what it was about was answered before it was sent."""
 
 
-async def history(request: ApiRequest) -> list[NoticeRow]:
+async def list_notices(request: ApiRequest) -> list[NoticeRow]:
     asked: NoticesQuery = request.body
-    folders = client_scope.places(request)
+    folders = client_scope.visible_folders(request)
 
     def look() -> list[NoticeRow]:
         target, state = asked.target or "", asked.state or ""
@@ -31,7 +31,7 @@ async def history(request: ApiRequest) -> list[NoticeRow]:
     return await asyncio.to_thread(look)
 
 
-async def targets(request: ApiRequest) -> list[TargetRow]:
+async def list_targets(request: ApiRequest) -> list[TargetRow]:
     return await asyncio.to_thread(notices.targets, request.state.options)
 
 
@@ -40,7 +40,7 @@ ENDPOINTS = (
         "GET",
         "/notices",
         "read",
-        history,
+        list_notices,
         "The last notices to the operator, the newest first, with why one was not delivered.",
         NoticesQuery,
         list[NoticeRow],
@@ -50,7 +50,7 @@ ENDPOINTS = (
         "GET",
         "/notices/targets",
         "read",
-        targets,
+        list_targets,
         "Where notices are sent, with what is known to be wrong; no secrets.",
         gives=list[TargetRow],
     ),

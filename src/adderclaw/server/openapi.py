@@ -99,28 +99,28 @@ def _answer(described: Endpoint) -> Json:
     return {"description": described.summary, "content": content}
 
 
-ALWAYS = {
+ALWAYS_ERRORS = {
     400: "The request does not fit.",
     403: "A page of another origin, or more than the token may: a scope, a folder, a limit.",
     421: "A host that is not this server's.",
     429: "Too many requests.",
     503: "The server cannot do it now.",
 }
-WITH_TOKEN = {401: "No token, or one that does not count."}
-SIGNED = {401: "There is no such door, or the request is not signed for it."}
-OF_ONE = {404: "There is nothing of this name.", 409: "What is there stands in the way."}
-WITH_BODY = {408: "The body came too slowly.", 413: "The body is too large.", 415: "The body is of another type."}
-OF_AGENT = {404: "There is no such model or response.", 502: "The agent gave no answer."}
+TOKEN_ERRORS = {401: "No token, or one that does not count."}
+SIGNATURE_ERRORS = {401: "There is no such door, or the request is not signed for it."}
+PATH_ERRORS = {404: "There is nothing of this name.", 409: "What is there stands in the way."}
+BODY_ERRORS = {408: "The body came too slowly.", 413: "The body is too large.", 415: "The body is of another type."}
+AGENT_ERRORS = {404: "There is no such model or response.", 502: "The agent gave no answer."}
 
 
 def _errors(described: Endpoint) -> Json:
     """All that may go wrong: an answer with another status is a defect."""
-    known = dict(ALWAYS)
-    known |= WITH_TOKEN if described.scope != "open" else {}
-    known |= SIGNED if described.is_signed else {}
-    known |= OF_ONE if "{" in described.path or described.method != "GET" else {}
-    known |= WITH_BODY if described.method not in ("GET", "DELETE") else {}
-    known |= OF_AGENT if described.scope == "openai" and described.method == "POST" else {}
+    known = dict(ALWAYS_ERRORS)
+    known |= TOKEN_ERRORS if described.scope != "open" else {}
+    known |= SIGNATURE_ERRORS if described.is_signed else {}
+    known |= PATH_ERRORS if "{" in described.path or described.method != "GET" else {}
+    known |= BODY_ERRORS if described.method not in ("GET", "DELETE") else {}
+    known |= AGENT_ERRORS if described.scope == "openai" and described.method == "POST" else {}
     name = "OpenAIError" if described.path.startswith("/v1/") else "Error"
     content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
     return {str(status): {"description": words, "content": content} for status, words in sorted(known.items())}

@@ -9,7 +9,7 @@ from adderclaw.core.types import MediaBlock
 from adderclaw.server.refusal import Refusal
 from adderclaw.tools import images
 
-MOST = 10
+MOST_PICTURES = 10
 
 
 @record
@@ -19,14 +19,14 @@ class Picture:
     name: str = ""
 
 
-def decoded(pictures: Sequence[Picture]) -> tuple[MediaBlock, ...]:
+def decode_pictures(pictures: Sequence[Picture]) -> tuple[MediaBlock, ...]:
     """Each looked at by what it is, not by what it is called."""
-    if len(pictures) > MOST:
-        raise Refusal(400, "pictures", f"{len(pictures)} pictures: a message has at most {MOST}")
-    return tuple(_one(number, picture) for number, picture in enumerate(pictures, 1))
+    if len(pictures) > MOST_PICTURES:
+        raise Refusal(400, "pictures", f"{len(pictures)} pictures: a message has at most {MOST_PICTURES}")
+    return tuple(_decode_picture(number, picture) for number, picture in enumerate(pictures, 1))
 
 
-def _one(number: int, picture: Picture) -> MediaBlock:
+def _decode_picture(number: int, picture: Picture) -> MediaBlock:
     try:
         data = base64.b64decode(picture.data, validate=True)
         size = images.measured(data)

@@ -14,26 +14,26 @@ from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal
 
 
-async def listed(_called: ApiRequest) -> list[PluginRow]:
+async def list_plugins(_called: ApiRequest) -> list[PluginRow]:
     return await asyncio.to_thread(facts.listed)
 
 
-async def one(request: ApiRequest) -> PluginRow:
-    return await asyncio.to_thread(_one, request.path["name"])
+async def show_plugin(request: ApiRequest) -> PluginRow:
+    return await asyncio.to_thread(_plugin_row, request.path["name"])
 
 
 async def disable(request: ApiRequest) -> PluginRow:
     def work() -> PluginRow:
         from adderclaw.tools.plugins import changes
 
-        _one(request.path["name"])
+        _plugin_row(request.path["name"])
         changes.disable(home(), request.path["name"])
-        return _one(request.path["name"])
+        return _plugin_row(request.path["name"])
 
     return await asyncio.to_thread(work)
 
 
-def _one(name: str) -> PluginRow:
+def _plugin_row(name: str) -> PluginRow:
     plugin = installed.one(home(), name)
     if plugin is None:
         raise Refusal(404, "not_found", f"there is no plugin {name[:100]!r}")
@@ -41,8 +41,8 @@ def _one(name: str) -> PluginRow:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/plugins", "read", listed, "The plugins with all that they bring.", gives=list[PluginRow]),
-    Endpoint("GET", "/plugins/{name}", "read", one, "One plugin.", gives=PluginRow),
+    Endpoint("GET", "/plugins", "read", list_plugins, "The plugins with all that they bring.", gives=list[PluginRow]),
+    Endpoint("GET", "/plugins/{name}", "read", show_plugin, "One plugin.", gives=PluginRow),
     Endpoint(
         "POST",
         "/plugins/{name}/disable",

@@ -15,7 +15,7 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Risk
 from adderclaw.server import client_scope
 from adderclaw.server.endpoint import ApiRequest, Endpoint
-from adderclaw.server.refusal import Refusal, missing
+from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage import transcript
 from adderclaw.storage.ledger.chain import Status
@@ -41,17 +41,17 @@ class SeriesQuery:
     """As for /usage."""
 
 
-async def used(request: ApiRequest) -> Usage:
+async def show_usage(request: ApiRequest) -> Usage:
     asked: UsageQuery = request.body
     return await asyncio.to_thread(
-        usage.usage, request.state.options, asked.by, asked.since, client_scope.places(request)
+        usage.usage, request.state.options, asked.by, asked.since, client_scope.visible_folders(request)
     )
 
 
-async def by_day(request: ApiRequest) -> list[DayRow]:
+async def show_daily_usage(request: ApiRequest) -> list[DayRow]:
     asked: SeriesQuery = request.body
     return await asyncio.to_thread(
-        usage.series, request.state.options, asked.by, asked.since, client_scope.places(request)
+        usage.series, request.state.options, asked.by, asked.since, client_scope.visible_folders(request)
     )
 
 
@@ -79,7 +79,7 @@ class VerifyQuery:
     """A head that was kept elsewhere, `seq:receipt_hash`: finds a rollback."""
 
 
-async def receipts(request: ApiRequest) -> Receipts:
+async def list_receipts(request: ApiRequest) -> Receipts:
     asked: ReceiptsQuery = request.body
     return await asyncio.to_thread(
         ledger.receipts,
@@ -93,27 +93,27 @@ async def receipts(request: ApiRequest) -> Receipts:
         run=asked.run,
         answered_by=asked.answered_by,
         before=asked.before,
-        places=client_scope.places(request),
+        places=client_scope.visible_folders(request),
     )
 
 
-async def receipt(request: ApiRequest) -> OneReceipt:
-    seq, folders = request.path["seq"], client_scope.places(request)
+async def show_receipt(request: ApiRequest) -> OneReceipt:
+    seq, folders = request.path["seq"], client_scope.visible_folders(request)
     number = int(seq) if seq.isascii() and seq.isdecimal() and len(seq) < 16 else -1
     row = await asyncio.to_thread(ledger.one, request.state.options, number, folders)
     if row is None:
-        raise missing("receipt", seq)
+        raise not_found("receipt", seq)
     return row
 
 
-async def verified(request: ApiRequest) -> ChainState:
+async def verify_receipts(request: ApiRequest) -> ChainState:
     against: str | None = request.body.against
     if against is not None and not ledger.is_head(against):
         raise Refusal(400, "invalid", "against: give a head as `GET /receipts/head` gives it: seq:receipt_hash")
     return await asyncio.to_thread(ledger.state, request.state.options, against)
 
 
-async def head(request: ApiRequest) -> Head:
+async def show_head(request: ApiRequest) -> Head:
     return {"head": await asyncio.to_thread(ledger.head, request.state.options)}
 
 
@@ -127,7 +127,7 @@ class CheckpointsQuery:
 
 
 @record
-class RestoreWanted:
+class RestoreRequest:
     paths: list[str] | None = None
     """Only these paths, or what is in these folders; null: all."""
     force: bool = False
@@ -136,31 +136,31 @@ class RestoreWanted:
     """Say what would happen, and do nothing."""
 
 
-async def changed(request: ApiRequest) -> list[Group]:
+async def list_checkpoints(request: ApiRequest) -> list[Group]:
     asked: CheckpointsQuery = request.body
     if asked.conversation is not None and not transcript.workspace_of(request.state.store, asked.conversation):
         raise UsageError(f"there is no conversation {asked.conversation!r}")
-    folders = client_scope.places(request) or None
+    folders = client_scope.visible_folders(request) or None
     return await asyncio.to_thread(
         checkpoints.listing, request.state.options, asked.conversation, asked.limit, places=folders
     )
 
 
-async def shown(request: ApiRequest) -> list[CheckpointRow]:
+async def show_checkpoint(request: ApiRequest) -> list[CheckpointRow]:
     return await asyncio.to_thread(checkpoints.shown, request.state.options, str(_checkpoint(request).id))
 
 
-async def restored(request: ApiRequest) -> RestoredRow:
+async def restore_checkpoint(request: ApiRequest) -> RestoredRow:
     """In a thread of its own: it reads and writes many files."""
-    asked: RestoreWanted = request.body
+    asked: RestoreRequest = request.body
     point = _checkpoint(request)
     folder = transcript.workspace_of(request.state.store, point.conversation_id)
     if not request.client.steers(transcript.client_of(request.state.store, point.conversation_id), folder):
         raise Refusal(
             403, "client", f"checkpoint {point.id} is of another client's conversation: restore nothing of it"
         )
-    options, only = client_scope.options(request, folder), frozenset(asked.paths or ())
-    _require_quiet(request, folder)
+    options, only = client_scope.options_for(request, folder), frozenset(asked.paths or ())
+    _require_idle(request, folder)
     here = request.state.conversations.get(point.conversation_id)
     session = here.run.session if here is not None and here.run is not None else None
 
@@ -173,7 +173,7 @@ async def restored(request: ApiRequest) -> RestoredRow:
     return await asyncio.to_thread(work)
 
 
-def _require_quiet(request: ApiRequest, folder: str) -> None:
+def _require_idle(request: ApiRequest, folder: str) -> None:
     """Files do not change under a turn that works on them."""
     for conversation in request.state.conversations.all():
         if (
@@ -193,7 +193,7 @@ def _checkpoint(request: ApiRequest) -> rows.Checkpoint:
         or checkpoint.kind == "other"
         or not transcript.workspace_of(request.state.store, checkpoint.conversation_id)
     ):
-        raise missing("checkpoint", id)
+        raise not_found("checkpoint", id)
     return checkpoint
 
 
@@ -209,9 +209,9 @@ class SearchQuery:
     """Only conversations that were held in this folder."""
 
 
-async def search(request: ApiRequest) -> list[HitRow]:
+async def search_memory(request: ApiRequest) -> list[HitRow]:
     asked: SearchQuery = request.body
-    folders = list(client_scope.places(request)) or None
+    folders = list(client_scope.visible_folders(request)) or None
     if asked.workspace is not None:
         folders = [asked.workspace]
     return await asyncio.to_thread(memory.search, request.state.options, asked.q, asked.limit, folders)
@@ -222,7 +222,7 @@ ENDPOINTS = (
         "GET",
         "/usage",
         "read",
-        used,
+        show_usage,
         "What model calls took, put together by one key.",
         UsageQuery,
         Usage,
@@ -232,21 +232,28 @@ ENDPOINTS = (
         "GET",
         "/usage/series",
         "read",
-        by_day,
+        show_daily_usage,
         "What model calls took, day by day.",
         SeriesQuery,
         list[DayRow],
         reach="filtered",
     ),
     Endpoint(
-        "GET", "/receipts", "read", receipts, "Receipts, the newest first.", ReceiptsQuery, Receipts, reach="filtered"
+        "GET",
+        "/receipts",
+        "read",
+        list_receipts,
+        "Receipts, the newest first.",
+        ReceiptsQuery,
+        Receipts,
+        reach="filtered",
     ),
-    Endpoint("GET", "/receipts/head", "read", head, "The head of the chain, to be kept elsewhere.", gives=Head),
+    Endpoint("GET", "/receipts/head", "read", show_head, "The head of the chain, to be kept elsewhere.", gives=Head),
     Endpoint(
         "GET",
         "/receipts/verification",
         "read",
-        verified,
+        verify_receipts,
         "Replay the whole log: whether each receipt is true, and one is there for each call.",
         VerifyQuery,
         ChainState,
@@ -255,7 +262,7 @@ ENDPOINTS = (
         "GET",
         "/receipts/{seq}",
         "read",
-        receipt,
+        show_receipt,
         "One receipt, with those before and after it.",
         gives=OneReceipt,
         reach="receipt",
@@ -264,7 +271,7 @@ ENDPOINTS = (
         "GET",
         "/checkpoints",
         "read",
-        changed,
+        list_checkpoints,
         "What tools changed on disk, by the message that they worked for, oldest first.",
         CheckpointsQuery,
         list[Group],
@@ -274,7 +281,7 @@ ENDPOINTS = (
         "GET",
         "/checkpoints/{id}",
         "read",
-        shown,
+        show_checkpoint,
         "The changes of a message from a checkpoint on, with their lines.",
         gives=list[CheckpointRow],
         reach="checkpoint",
@@ -283,9 +290,9 @@ ENDPOINTS = (
         "POST",
         "/checkpoints/{id}/restore",
         "operate",
-        restored,
+        restore_checkpoint,
         "Put files back as they were before a checkpoint.",
-        RestoreWanted,
+        RestoreRequest,
         RestoredRow,
         reach="checkpoint",
     ),
@@ -293,7 +300,7 @@ ENDPOINTS = (
         "GET",
         "/memory/search",
         "read",
-        search,
+        search_memory,
         "Search what was said in conversations.",
         SearchQuery,
         list[HitRow],

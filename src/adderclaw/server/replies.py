@@ -20,7 +20,7 @@ from adderclaw.models.http import signing
 from adderclaw.server.state import ServerState
 from adderclaw.storage.text import compact
 
-TRIES = (0.0, 2.0, 15.0)
+RETRY_PAUSES = (0.0, 2.0, 15.0)
 """Seconds before each try to post."""
 POST_SECONDS = 15.0
 MOST_SHOWN = 8_000
@@ -53,14 +53,14 @@ class Chat(NamedTuple):
     message_id: str
 
 
-def answered(conversation: Conversation, turn: str, result: TurnResult) -> Reply:
+def answer_reply(conversation: Conversation, turn: str, result: TurnResult) -> Reply:
     """Why a turn failed is for the operator: it may name files, servers, keys."""
     failed = f"(The turn ended early: {result.outcome}. The operator can see why.)"
     text = result.answer or ("" if result.outcome == "completed" else failed)
     return Reply("answered", conversation.id, turn, clean(text), result.outcome)
 
 
-def working(conversation: Conversation, turn: str) -> Reply:
+def working_reply(conversation: Conversation, turn: str) -> Reply:
     return Reply("working", conversation.id, turn, "")
 
 
@@ -73,11 +73,11 @@ def may_answer(entry: Sender, request: Request) -> bool:
     return entry.may_approve and len(request.shown) <= MOST_SHOWN and clean(seen) == seen
 
 
-def _waits(seen: Shown) -> str:
+def _waiting_text(seen: Shown) -> str:
     return f"{seen.tool if seen.is_step else f'A call of {seen.tool}'} waits for the operator's approval."
 
 
-def asking(conversation: Conversation, turn: str, request: Request, entry: Sender) -> Reply:
+def question_reply(conversation: Conversation, turn: str, request: Request, entry: Sender) -> Reply:
     allowed = may_answer(entry, request)
     if isinstance(request, QuestionRequest):
         kind, words = "question", text_of(request.questions) if allowed else "The operator is asked something."
@@ -88,7 +88,7 @@ def asking(conversation: Conversation, turn: str, request: Request, entry: Sende
         words = "\n".join([words, *seen.marks])
         fix = f"Answer {request.id} with yes or no."
     else:
-        kind, words = "approval", _waits(shown(request))
+        kind, words = "approval", _waiting_text(shown(request))
         fix = "The operator answers it."
     options = (
         [[choice.label for choice in question.options] for question in request.questions]
@@ -102,65 +102,69 @@ def asking(conversation: Conversation, turn: str, request: Request, entry: Sende
 # ------------------------------------------------------------------ what happens in a turn
 
 
-class News(NamedTuple):
+class TurnNews(NamedTuple):
     reply: Reply
     at: int
     """The update that it was, so that who goes on misses none and gets none twice."""
 
 
-async def news(chat: Chat, conversation: Conversation, turn: str, after: int) -> News:
+async def next_news(chat: Chat, conversation: Conversation, turn: str, after: int) -> TurnNews:
     """The next that the chat is to be told of this turn: a question, or its end."""
     if conversation.is_over(turn):
-        return News(answered(conversation, turn, await conversation.ended(turn)), conversation.updates.last)
+        return TurnNews(answer_reply(conversation, turn, await conversation.ended(turn)), conversation.updates.last)
     async for update in conversation.follow(after):
         if update.kind == "question" and update.data.id in conversation.questions:
-            return News(asking(conversation, turn, update.data, chat.entry), update.id)
+            return TurnNews(question_reply(conversation, turn, update.data, chat.entry), update.id)
         if update.kind == "ended" and update.data.get("turn") == turn:
             break
         if update.kind == "dropped":  # more happened than is kept: what is still open or over is known without it
             for request in conversation.questions.values():
-                return News(asking(conversation, turn, request, chat.entry), update.id)
+                return TurnNews(question_reply(conversation, turn, request, chat.entry), update.id)
             break
-    return News(answered(conversation, turn, await conversation.ended(turn)), conversation.updates.last)
+    return TurnNews(answer_reply(conversation, turn, await conversation.ended(turn)), conversation.updates.last)
 
 
-async def within(chat: Chat, conversation: Conversation, turn: str, after: int) -> Reply:
+async def reply_in_time(chat: Chat, conversation: Conversation, turn: str, after: int) -> Reply:
     """For the answer to a request: what is there within the channel's seconds. What comes later is posted."""
     if chat.channel.reply == "post":
-        follow(chat, conversation, turn, after)
-        return working(conversation, turn)
+        post_later(chat, conversation, turn, after)
+        return working_reply(conversation, turn)
     try:
         async with asyncio.timeout(chat.channel.reply_seconds):
-            latest = await news(chat, conversation, turn, after)
+            latest = await next_news(chat, conversation, turn, after)
     except TimeoutError:
         if chat.channel.reply_url is not None:
-            follow(chat, conversation, turn, after)
+            post_later(chat, conversation, turn, after)
         open_now = next(iter(conversation.questions.values()), None)
-        return asking(conversation, turn, open_now, chat.entry) if open_now is not None else working(conversation, turn)
+        return (
+            question_reply(conversation, turn, open_now, chat.entry)
+            if open_now is not None
+            else working_reply(conversation, turn)
+        )
     return latest.reply
 
 
 # ------------------------------------------------------------------ posting
 
 
-def follow(chat: Chat, conversation: Conversation, turn: str, after: int) -> None:
+def post_later(chat: Chat, conversation: Conversation, turn: str, after: int) -> None:
     """Post what the turn asks and answers from here on, beside all else; of each turn once."""
     posting = chat.state.posting
     if turn not in posting:
-        posting[turn] = asyncio.ensure_future(_followed(chat, conversation, turn, after))
+        posting[turn] = asyncio.ensure_future(_post_news(chat, conversation, turn, after))
         posting[turn].add_done_callback(lambda _done: posting.pop(turn, None))
 
 
-async def _followed(chat: Chat, conversation: Conversation, turn: str, after: int) -> None:
+async def _post_news(chat: Chat, conversation: Conversation, turn: str, after: int) -> None:
     while True:
-        latest = await news(chat, conversation, turn, after)
-        await post(chat, latest.reply)
+        latest = await next_news(chat, conversation, turn, after)
+        await post_reply(chat, latest.reply)
         if latest.reply.state == "answered":
             return
         after = latest.at
 
 
-async def post(chat: Chat, reply: Reply) -> None:
+async def post_reply(chat: Chat, reply: Reply) -> None:
     """One signed request to the channel's `reply_url`; tried again a few times, and reported where nobody takes it."""
     from adderclaw.models.http import client, urls
 
@@ -168,7 +172,7 @@ async def post(chat: Chat, reply: Reply) -> None:
     about = {"channel": chat.name, "sender": chat.sender, "thread": chat.thread, "in_reply_to": chat.message_id}
     body = compact({**about, **{name: getattr(reply, name) for name in Reply.__dataclass_fields__}}).encode()
     id, why = random_ids("reply"), ""
-    for pause in TRIES:
+    for pause in RETRY_PAUSES:
         await asyncio.sleep(pause)
         try:
             secrets = channel_secrets(state.home, chat.name, chat.channel, state.clock.now())
@@ -188,9 +192,9 @@ async def post(chat: Chat, reply: Reply) -> None:
         if taken.status < 500 and taken.status not in (408, 425, 429):
             break
     message = f"channels.webhook.{chat.name}: an answer to {chat.sender} could not be posted to {url}: {why}"
-    state.tell({"event_type": "warning", "message": message}, reply.conversation_id)
+    state.record_event({"event_type": "warning", "message": message}, reply.conversation_id)
 
 
-def for_poll(chat: Chat) -> Chat:
+def without_posting(chat: Chat) -> Chat:
     """Who asks for a turn gets what there is, and nothing is posted because of it."""
     return chat._replace(channel=replace(chat.channel, reply="response", reply_url=None))

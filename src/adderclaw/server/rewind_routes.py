@@ -9,7 +9,7 @@ from adderclaw.agent.queries import restoring
 from adderclaw.agent.queries.checkpoints import RestoredRow, as_json
 from adderclaw.agent.run import Run
 from adderclaw.core.record import record
-from adderclaw.server.conversations import found, steers
+from adderclaw.server.conversations import find_conversation, steers
 from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal
 
@@ -28,7 +28,7 @@ class Prompts:
 
 
 @record
-class Back:
+class RewindRequest:
     sequence: int
     """The place of the message; what follows it is left, and it itself."""
     what: Literal["both", "conversation", "files"] = "both"
@@ -37,15 +37,15 @@ class Back:
 
 
 @record
-class Went:
+class RewindResult:
     conversation: bool
     """Whether what was said went back."""
     files: RestoredRow | None
     """What became of the files; nothing where none was changed, or they were not asked for."""
 
 
-async def prompts(request: ApiRequest) -> Prompts:
-    conversation = found(request)
+async def list_prompts(request: ApiRequest) -> Prompts:
+    conversation = find_conversation(request)
     conversation.require(request.client.id, granted=steers(request, conversation))
     run = await conversation.awake()
     return Prompts(
@@ -53,10 +53,10 @@ async def prompts(request: ApiRequest) -> Prompts:
     )
 
 
-async def go_back(request: ApiRequest) -> Went:
-    conversation, body = found(request), request.body
+async def rewind_conversation(request: ApiRequest) -> RewindResult:
+    conversation, body = find_conversation(request), request.body
 
-    async def work(run: Run) -> Went:
+    async def work(run: Run) -> RewindResult:
         if all(each.sequence != body.sequence for each in rewind.prompts(run.session)):
             raise Refusal(404, "not_found", f"no message stands at {body.sequence}: the list of prompts says where")
         files = None
@@ -64,10 +64,10 @@ async def go_back(request: ApiRequest) -> Went:
             restored = await restoring.files_back(run, body.sequence, None, force=body.force)
             files = as_json(restored, dry_run=False) if restored is not None else None
         if files is not None and files["refused"]:
-            return Went(False, files)
+            return RewindResult(False, files)
         if body.what != "files":
             resume.rewind(run.session, body.sequence)
-        return Went(body.what != "files", files)
+        return RewindResult(body.what != "files", files)
 
     return await conversation.alone(request.client.id, work, granted=steers(request, conversation))
 
@@ -77,7 +77,7 @@ ENDPOINTS = (
         "GET",
         "/conversations/{id}/prompts",
         "operate",
-        prompts,
+        list_prompts,
         "Messages that one can go back to before.",
         gives=Prompts,
         reach="conversation",
@@ -86,10 +86,10 @@ ENDPOINTS = (
         "POST",
         "/conversations/{id}/rewind",
         "operate",
-        go_back,
+        rewind_conversation,
         "Go back to before a message; what others changed since is left.",
-        takes=Back,
-        gives=Went,
+        takes=RewindRequest,
+        gives=RewindResult,
         reach="conversation",
     ),
 )

@@ -21,9 +21,9 @@ from adderclaw.flows.queries import runs as run_facts
 from adderclaw.flows.request import RunParams, RunRequest, prepared
 from adderclaw.flows.sop.find import is_path
 from adderclaw.server import bounds, client_scope, streams
-from adderclaw.server.answers import Given, Settled, settle
+from adderclaw.server.answers import AnswerBody, SettledQuestion, answer_watched
 from adderclaw.server.endpoint import ApiRequest, Endpoint
-from adderclaw.server.refusal import Refusal, missing
+from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.storage import Store, runs, transcript
 
 FILES = ("agentfile", "spec", "skills_dir")
@@ -31,7 +31,7 @@ FILES = ("agentfile", "spec", "skills_dir")
 
 
 @record
-class Row:
+class RunRow:
     run_id: str
     kind: str
     title: str
@@ -56,12 +56,12 @@ class Row:
 
 
 @record
-class Listing:
-    runs: list[Row]
+class RunList:
+    runs: list[RunRow]
 
 
 @record
-class Listed:
+class RunsQuery:
     limit: Annotated[int, Between(1, 500)] = 50
     status: str = ""
     kind: str = ""
@@ -70,7 +70,7 @@ class Listed:
 
 
 @record
-class Cancel:
+class CancelRequest:
     reason: str = ""
 
 
@@ -83,12 +83,12 @@ class Cancelled:
 # ------------------------------------------------------------------ looking
 
 
-def _row(request: ApiRequest, store: Store, run: runs.Run) -> Row:
+def _row(request: ApiRequest, store: Store, run: runs.Run) -> RunRow:
     """A run as this client sees it."""
     folder = transcript.workspace_of(store, run.conversation_id)
     here = request.state.runs.get(run.run_id)
     listed = run_facts.listed(store, run, request.state.clock.now())
-    return Row(
+    return RunRow(
         run_id=run.run_id,
         kind=run.kind,
         title=listed.title,
@@ -109,10 +109,10 @@ def _row(request: ApiRequest, store: Store, run: runs.Run) -> Row:
     )
 
 
-async def listing(request: ApiRequest) -> Listing:
-    query: Listed = request.body
+async def list_runs(request: ApiRequest) -> RunList:
+    query: RunsQuery = request.body
 
-    def read() -> list[Row]:
+    def read() -> list[RunRow]:
         with queries.reading(request.state.options) as store:
             rows = runs.found(
                 store,
@@ -120,52 +120,52 @@ async def listing(request: ApiRequest) -> Listing:
                 kind=query.kind,
                 before=query.before,
                 limit=query.limit,
-                places=client_scope.places(request),
+                places=client_scope.visible_folders(request),
             )
             return [_row(request, store, run) for run in rows]
 
-    return Listing(await asyncio.to_thread(read))
+    return RunList(await asyncio.to_thread(read))
 
 
-async def _shown(request: ApiRequest, id: str) -> Row:
-    def read() -> Row | None:
+async def _run_row(request: ApiRequest, id: str) -> RunRow:
+    def read() -> RunRow | None:
         with queries.reading(request.state.options) as store:
             run = runs.get(store, id)
             return _row(request, store, run) if run is not None and run.run_id == id else None
 
     row = await asyncio.to_thread(read)
     if row is None:
-        raise missing("run", id)
+        raise not_found("run", id)
     return row
 
 
-async def show(request: ApiRequest) -> Row:
-    return await _shown(request, request.path["id"])
+async def show_run(request: ApiRequest) -> RunRow:
+    return await _run_row(request, request.path["id"])
 
 
-async def _here(request: ApiRequest) -> tuple[HostedRun, Row]:
+async def _hosted_run(request: ApiRequest) -> tuple[HostedRun, RunRow]:
     """A run that was begun in this server, with its row."""
-    row = await _shown(request, request.path["id"])
+    row = await _run_row(request, request.path["id"])
     run = request.state.runs.get(row.run_id)
     if run is None:
         raise Refusal(409, "elsewhere", f"{row.run_id} is not under way in this server: it is {row.status}")
     return run, row
 
 
-async def events(request: ApiRequest) -> object:
-    run, _ = await _here(request)
-    return streams.of_watched(request, run)
+async def stream_events(request: ApiRequest) -> object:
+    run, _ = await _hosted_run(request)
+    return streams.stream_watched(request, run)
 
 
-async def report(request: ApiRequest) -> Response:
+async def download_report(request: ApiRequest) -> Response:
     """As `adderclaw runs show --report` writes it: a file to keep, not a page of this server."""
-    row = await _shown(request, request.path["id"])
-    text = await asyncio.to_thread(_reported, request, row)
+    row = await _run_row(request, request.path["id"])
+    text = await asyncio.to_thread(_render_report, request, row)
     names = {"Content-Disposition": f'attachment; filename="run-{quote(row.run_id)}.html"'}
     return Response(text, media_type="text/html", headers=names)
 
 
-def _reported(request: ApiRequest, row: Row) -> str:
+def _render_report(request: ApiRequest, row: RunRow) -> str:
     from adderclaw.agent.replay.trace_file import checked, places_of
     from adderclaw.agent.view.rows import Rows
     from adderclaw.flows.spec import report as pages
@@ -184,21 +184,21 @@ def _reported(request: ApiRequest, row: Row) -> str:
 # ------------------------------------------------------------------ steering
 
 
-async def begin(request: ApiRequest) -> Row:
+async def begin_run(request: ApiRequest) -> RunRow:
     body: RunRequest = request.body
     state, client = request.state, request.client
     folder = state.folder_for(client, body.workspace)
     params: Json = {name: getattr(body, name) for name in RunRequest.__dataclass_fields__}
     if body.resume is not None:
-        row = await _shown(request, body.resume)
+        row = await _run_row(request, body.resume)
         if not row.steers:
             raise Refusal(403, "client", f"{row.run_id} was begun by another client: this token may not go on with it")
         folder = state.folder_for(client, body.workspace or row.workspace)
     for name in FILES:
         if params[name] is not None:
-            params[name] = inside(folder, name, params[name])
+            params[name] = path_within(folder, name, params[name])
     if body.sop is not None and is_path(body.sop):
-        params["sop"] = inside(folder, "sop", body.sop)
+        params["sop"] = path_within(folder, "sop", body.sop)
     options = replace(state.options, headless=True, asks="must", workspace=folder)
     await asyncio.to_thread(bounds.require_profile, client, options, body.profile)
     await asyncio.to_thread(bounds.require_provider, options, body.provider)
@@ -212,10 +212,10 @@ async def begin(request: ApiRequest) -> Row:
     if body.resume is not None:  # it goes on with the profile that it was begun with
         await asyncio.to_thread(bounds.require_profile, client, options, prepared_run.opening.options.profile)
     run = await state.runs.start(client.id, prepared_run)
-    return await _shown(request, run.id)
+    return await _run_row(request, run.id)
 
 
-def inside(folder: str, name: str, path: str) -> str:
+def path_within(folder: str, name: str, path: str) -> str:
     """A file of the folder: nothing else on this machine is read for a client."""
     full = followed(os.path.join(folder, path.replace("\0", "")))
     if "\0" in path or not beneath(full, followed(folder)):
@@ -223,44 +223,46 @@ def inside(folder: str, name: str, path: str) -> str:
     return full
 
 
-async def cancel(request: ApiRequest) -> Cancelled:
-    run, row = await _here(request)
+async def cancel_run(request: ApiRequest) -> Cancelled:
+    run, row = await _hosted_run(request)
     reason = request.body.reason or f"cancelled by {request.client.name}"
     if not run.cancel(request.client.id, reason, granted=row.steers):
         raise Refusal(409, "idle", f"{row.run_id} has ended already: {row.status}")
     return Cancelled(row.run_id, True)
 
 
-async def answer(request: ApiRequest) -> Settled:
+async def answer_question(request: ApiRequest) -> SettledQuestion:
     """By the client that began it, or that is its operator otherwise."""
-    run, row = await _here(request)
-    settled = settle(request, run, request.path["question"], granted=row.steers)
+    run, row = await _hosted_run(request)
+    settled = answer_watched(request, run, request.path["question"], granted=row.steers)
     if settled is None:
-        raise missing("question", request.path["question"])
+        raise not_found("question", request.path["question"])
     return settled
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/runs", "read", listing, "Runs, the latest first.", takes=Listed, gives=Listing, reach="filtered"),
+    Endpoint(
+        "GET", "/runs", "read", list_runs, "Runs, the latest first.", takes=RunsQuery, gives=RunList, reach="filtered"
+    ),
     Endpoint(
         "POST",
         "/runs",
         "operate",
-        begin,
+        begin_run,
         "Begin a run of any driver.",
         takes=RunRequest,
-        gives=Row,
+        gives=RunRow,
         status=201,
         reach="filtered",
     ),
-    Endpoint("GET", "/runs/{id}", "read", show, "A run, and how it ended.", gives=Row, reach="run"),
+    Endpoint("GET", "/runs/{id}", "read", show_run, "A run, and how it ended.", gives=RunRow, reach="run"),
     Endpoint(
         "GET",
         "/runs/{id}/events",
         "read",
-        events,
+        stream_events,
         "What happens in a run of this server, as server-sent events.",
-        takes=streams.Followed,
+        takes=streams.EventsQuery,
         media_type="text/event-stream",
         reach="run",
     ),
@@ -268,20 +270,22 @@ ENDPOINTS = (
         "GET",
         "/runs/{id}/report",
         "read",
-        report,
+        download_report,
         "What was checked in it, as an HTML file.",
         media_type="text/html",
         reach="run",
     ),
-    Endpoint("POST", "/runs/{id}/cancel", "operate", cancel, "End it.", takes=Cancel, gives=Cancelled, reach="run"),
+    Endpoint(
+        "POST", "/runs/{id}/cancel", "operate", cancel_run, "End it.", takes=CancelRequest, gives=Cancelled, reach="run"
+    ),
     Endpoint(
         "POST",
         "/runs/{id}/questions/{question}/answer",
         "operate",
-        answer,
+        answer_question,
         "Answer a question of a run that the client began.",
-        takes=Given,
-        gives=Settled,
+        takes=AnswerBody,
+        gives=SettledQuestion,
         reach="run",
     ),
 )

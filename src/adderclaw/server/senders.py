@@ -16,20 +16,20 @@ from adderclaw.storage import threads
 from adderclaw.storage.deliveries import DAY
 
 
-def tools(sender: Sender, config: Config) -> list[str]:
+def allowed_tools(sender: Sender, config: Config) -> list[str]:
     """The sender's, out of those that the operator offers."""
     offered, allowed = config.channels.cli.tools_allow, sender.tools_allow
     return list(allowed) if "*" in offered else [name for name in offered if name in allowed or "*" in allowed]
 
 
-def options(state: ServerState, sender: Sender) -> Options:
+def sender_options(state: ServerState, sender: Sender) -> Options:
     """How conversations of this sender are held; a Refusal where its folder is not there."""
     folder = followed(os.path.abspath(sender.workspace))
     if not os.path.isdir(folder):
         raise Refusal(503, "workspace", "the folder of this sender is not there: the operator has to mend that")
     here = replace(state.options, workspace=folder)
     config = queries.loaded(queries.looking(here)).config
-    offered: dict[str, Any] = {"channels": {"cli": {"tools_allow": tools(sender, config)}}}
+    offered: dict[str, Any] = {"channels": {"cli": {"tools_allow": allowed_tools(sender, config)}}}
     if sender.cost_usd_per_day is not None:  # as a limit of the run, too, it refuses a model without a price
         own = state.options.overrides.get("limits", {})
         offered["limits"] = {**own, "cost_usd": min(sender.cost_usd_per_day, config.limits.cost_usd)}
@@ -37,7 +37,7 @@ def options(state: ServerState, sender: Sender) -> Options:
     return replace(here, profile=mode, overrides={**state.options.overrides, **offered})
 
 
-def is_as(options: Options, other: Options) -> bool:
+def has_same_rules(options: Options, other: Options) -> bool:
     """Whether a conversation that is open is held by these rules."""
     return (options.workspace, options.profile, options.overrides) == (other.workspace, other.profile, other.overrides)
 

@@ -26,20 +26,20 @@ from adderclaw.flows.schedules.ticking import tick_forever
 from adderclaw.models.http import own_server
 from adderclaw.models.http.own_server import Running
 from adderclaw.server import app, listening
-from adderclaw.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
-from adderclaw.server.listening import Where
-from adderclaw.server.protocol import Seats, guarded
+from adderclaw.server.limits import ANSWERS_END, EXIT_SLACK, LAST_NOTICES
+from adderclaw.server.listening import Listen
+from adderclaw.server.protocol import ConnectionLimits, connection_class
 from adderclaw.server.state import ServerState
 from adderclaw.storage import clients
 from adderclaw.storage.files import folder_of
 
-FILES = 16_384
+OPEN_FILES = 16_384
 """Descriptors that we ask the system for: each connection has one, each conversation several."""
-LAST_WORDS = 0.5
+LAST_EVENTS = 0.5
 """Seconds that streams have to send how what they follow ended."""
 
 
-def run(options: Options, workspaces: Sequence[str], where: Where, *, openai: bool = False) -> int:
+def serve(options: Options, workspaces: Sequence[str], where: Listen, *, openai: bool = False) -> int:
     """Serve until a signal comes; the exit code."""
     loaded = config.load(config_file=options.config_file, workspace=next(iter(workspaces), None), here=True)
     grace = loaded.config.runtime.signal_grace_seconds
@@ -52,27 +52,29 @@ def run(options: Options, workspaces: Sequence[str], where: Where, *, openai: bo
         fix = 'set [memory] backend = "sqlite", and path to a file on a disk of this machine'
         raise UsageError(f"{memory.path} is kept in files, which takes one conversation at a time: {fix}")
     with ExitStack() as stack:
-        stack.enter_context(listening.alone())
-        context = listening.tls(where)
+        stack.enter_context(listening.hold_lock())
+        context = listening.tls_context(where)
         options = replace(options, workspace=os.path.abspath(os.path.expanduser(folders[0])))
-        state = ServerState(options, folders, hosts=listening.hosts(where), secure=context is not None, openai=openai)
+        state = ServerState(
+            options, folders, hosts=listening.host_names(where), secure=context is not None, openai=openai
+        )
         stack.callback(state.store.close)
         clients.clear(state.store, state.clock.now())
-        listening.check(where, has_token=clients.is_any_valid(state.store, state.clock.now()))
-        port = stack.enter_context(listening.bound(where))
+        listening.check_address(where, has_token=clients.is_any_valid(state.store, state.clock.now()))
+        port = stack.enter_context(listening.bind(where))
         beside = stack.enter_context(listening.unix_socket(where.socket))
         name = f"[{where.host}]" if ":" in where.host else where.host
         number = int(port.getsockname()[1])
         state.address = f"{'https' if context else 'http'}://{name}:{number}"
-        _unseen()
+        _forbid_inspection()
         own_server.write(Running(state.address, number, beside.getsockname() if beside else "", os.getpid()))
-        _more_files()
+        _raise_file_limit()
         sockets = [(port, context), *([(beside, None)] if beside else [])]
-        server = Server(app.make(state), sockets, Seats(most=_seats()))
-        return asyncio.run(_serve(state, server, grace))
+        server = Server(app.make_app(state), sockets, ConnectionLimits(most=_connection_limit()))
+        return asyncio.run(_serve_until_signal(state, server, grace))
 
 
-def _unseen() -> None:
+def _forbid_inspection() -> None:
     """Nobody without rights over all processes looks into ours: into its memory, its environment, its open files."""
     if sys.platform == "linux":
         import ctypes
@@ -80,9 +82,9 @@ def _unseen() -> None:
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
 
 
-def _more_files() -> None:
+def _raise_file_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < limit:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
@@ -94,7 +96,7 @@ type Listener = tuple[socket.socket, ssl.SSLContext | None]
 class Server(uvicorn.Server):
     """Opens the sockets and handles the signals itself: a signal ends all conversations and runs before the server."""
 
-    def __init__(self, application: ASGIApp, listeners: Sequence[Listener], seats: Seats) -> None:
+    def __init__(self, application: ASGIApp, listeners: Sequence[Listener], seats: ConnectionLimits) -> None:
         logging.getLogger("uvicorn").addHandler(logging.NullHandler())
         logging.getLogger("uvicorn").propagate = False
         settings = uvicorn.Config(
@@ -118,7 +120,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         del sockets
         loop = asyncio.get_running_loop()
-        kind = guarded(self._seats)
+        kind = connection_class(self._seats)
         self.servers = [
             await loop.create_server(
                 lambda: kind(config=self.config, server_state=self.server_state, app_state={}),
@@ -132,13 +134,13 @@ class Server(uvicorn.Server):
         self.started = True
 
 
-def _seats() -> int:
+def _connection_limit() -> int:
     """As many connections as there are descriptors for, with as many left for the work itself."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 4_096 if soft == resource.RLIM_INFINITY else max(64, min(4_096, soft // 2))
 
 
-async def _serve(state: ServerState, server: Server, grace: float) -> int:
+async def _serve_until_signal(state: ServerState, server: Server, grace: float) -> int:
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
 
@@ -147,12 +149,12 @@ async def _serve(state: ServerState, server: Server, grace: float) -> int:
             os._exit(128 + number)
         state.ready = False  # before anything ends: who looks where to send new work sees it first
         asked.set()
-        last = threading.Timer(grace + LAST_NOTICES + ANSWERS_END + SLACK, os._exit, (128 + number,))
+        last = threading.Timer(grace + LAST_NOTICES + ANSWERS_END + EXIT_SLACK, os._exit, (128 + number,))
         last.daemon = True
         last.start()  # whatever does not end by itself: the watchdogs of the sandboxes end what it started
         name = signal.Signals(number).name
-        state.tell({"event_type": "signal_received", "signal": name})
-        state.tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
+        state.record_event({"event_type": "signal_received", "signal": name})
+        state.record_event({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
 
     def complain(text: str) -> None:
         """From another thread."""
@@ -177,7 +179,7 @@ async def _serve(state: ServerState, server: Server, grace: float) -> int:
     if courier is not None:
         await asyncio.to_thread(courier.close, LAST_NOTICES)
     if state.streams:  # what they follow has ended; a page that follows nothing in particular never does
-        await asyncio.wait({*state.streams}, timeout=LAST_WORDS)
+        await asyncio.wait({*state.streams}, timeout=LAST_EVENTS)
         for stream in state.streams:
             stream.cancel()
     server.should_exit = True
@@ -186,7 +188,7 @@ async def _serve(state: ServerState, server: Server, grace: float) -> int:
 
 
 def _warn(state: ServerState, text: str) -> None:
-    state.tell({"event_type": "warning", "message": text})
+    state.record_event({"event_type": "warning", "message": text})
 
 
 def _tell_manager(text: bytes) -> None:

@@ -25,7 +25,7 @@ LONGEST_NAME = 200
 type Scheme = Literal["standard", "github"]
 
 
-def verified(request: ApiRequest, name: str, secrets: Sequence[str], scheme: Scheme = "standard") -> Signed:
+def verify_signature(request: ApiRequest, name: str, secrets: Sequence[str], scheme: Scheme = "standard") -> Signed:
     """What the signature vouches for. Who knows no secret learns nothing: not whether there is such a door."""
     state, http = request.state, request.http
     try:
@@ -47,11 +47,11 @@ def tell_refused(request: ApiRequest, name: str, reason: str, sender: str = "") 
     if state.rates.wait("failure", "signed"):
         return
     shown = {"door": visible(name)[:LONGEST_NAME], "sender": visible(sender)[:LONGEST_NAME]}
-    more = {"peer": authentication.peer(request.http), "reason": reason}
-    state.tell({"event_type": "delivery_refused", **shown, **more})  # pyright: ignore[reportArgumentType]
+    more = {"peer": authentication.peer_of(request.http), "reason": reason}
+    state.record_event({"event_type": "delivery_refused", **shown, **more})  # pyright: ignore[reportArgumentType]
 
 
-def require_open(request: ApiRequest, name: str) -> None:
+def require_accepting(request: ApiRequest, name: str) -> None:
     """Nothing begins while the emergency stop is set, while the server ends, or above the door's rate."""
     state = request.state
     if state.stopped:
@@ -63,7 +63,7 @@ def require_open(request: ApiRequest, name: str) -> None:
         raise Refusal(429, "rate", f"too many requests: try again in {wait['Retry-After']} s", headers=wait)
 
 
-def claim(request: ApiRequest, claims: Sequence[Claim], *, sender: str = "", most: int | None = None) -> None:
+def claim_delivery(request: ApiRequest, claims: Sequence[Claim], *, sender: str = "", most: int | None = None) -> None:
     """The request is ours to act on, in whatever process it came; a Refusal where it came before."""
     state = request.state
     try:
@@ -78,26 +78,26 @@ def claim(request: ApiRequest, claims: Sequence[Claim], *, sender: str = "", mos
             raise Refusal(409, "replayed", f"{earlier.id} was received before, at {earlier.received_at}: nothing began")
         fix = "nobody can say what became of it: if nothing did, send it again under a new id"
         raise Refusal(409, "unsettled", f"{earlier.id} was received before, at {earlier.received_at}; {fix}")
-    state.tell(
+    state.record_event(
         {
             "event_type": "delivery_received",
             "door": claims[0].door,
             "delivery_id": claims[0].id,
             "sender": sender,
-            "peer": authentication.peer(request.http),
+            "peer": authentication.peer_of(request.http),
         }
     )
 
 
-def parsed(data: bytes) -> Any:
+def parse_json(data: bytes) -> Any:
     """JSON that every program reads in the same way: no key twice, no number that is none."""
     try:
-        return json.loads(text_of(data), object_pairs_hook=_once, parse_constant=no_constant)
+        return json.loads(text_of(data), object_pairs_hook=_refuse_duplicate_keys, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise Refusal(400, "json", f"the body is not JSON: {error}") from error
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     unique = dict(pairs)
     if len(unique) < len(pairs):
         raise ValueError("a key is there twice")
@@ -112,7 +112,7 @@ def require_name(what: str, text: str) -> None:
         raise Refusal(400, "invalid", "the request does not fit: see problems", [(what, f"must be {rule}")])
 
 
-def require_words(what: str, text: str) -> None:
+def require_visible_text(what: str, text: str) -> None:
     """What people write, in whatever script: no controls, and nothing that hides or turns what is read."""
     text = text.replace("\r\n", "\n")
     shown = visible(text)

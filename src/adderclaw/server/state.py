@@ -21,7 +21,7 @@ from adderclaw.server.endpoint import Client
 from adderclaw.server.known_channels import KnownChannels
 from adderclaw.server.limits import Rates
 from adderclaw.server.listening import LOOPBACK
-from adderclaw.server.metrics import Meter
+from adderclaw.server.metrics import ServerMetrics
 from adderclaw.server.refusal import Refusal
 from adderclaw.storage import Store, clients
 from adderclaw.storage.ledger.log_files import operators_key
@@ -69,7 +69,7 @@ class ServerState:
         self.runs = Runs("http")
         self.scheduler = scheduler(self.store, self.clock, self.runs, options, "server")
         """Begins work by itself; its task is `serving`'s."""
-        self.meter = Meter(self)
+        self.meter = ServerMetrics(self)
         self.streams: set[asyncio.Future[None]] = set()
         """Answers that go on until somebody ends them."""
         self.threads: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -111,14 +111,14 @@ class ServerState:
         offered = any(beneath(folder, workspace) for workspace in self.workspaces)
         return offered and client.sees(folder) and followed(folder) == folder
 
-    def tell(self, body: Body, conversation_id: str = "") -> None:
+    def record_event(self, body: Body, conversation_id: str = "") -> None:
         """An event of the server, on disk before anything follows from it."""
         self.bus.conversation_id = conversation_id
         self.bus.tell(body)
         with self.store.write():
             pass
 
-    def is_news(self, row_id: str) -> bool:
+    def is_use_due(self, row_id: str) -> bool:
         """Whether it is worth a row that this client is there: once a minute."""
         now = self.clock.monotonic()
         if now - self._seen.get(row_id, -clients.USED_EVERY) < clients.USED_EVERY:

@@ -18,12 +18,12 @@ HEARTBEAT = 15
 
 
 @record
-class Followed:
+class EventsQuery:
     after: Annotated[int, Between(0, (1 << 63) - 1)] | None = None
     """The id of the last event that was seen; 0: all that are kept. The header Last-Event-ID goes before it."""
 
 
-def last_seen(request: Request, after: int | None) -> int | None:
+def last_event_id(request: Request, after: int | None) -> int | None:
     header = request.headers.get("last-event-id", "").strip()
     if not header:
         return after
@@ -32,16 +32,16 @@ def last_seen(request: Request, after: int | None) -> int | None:
     return int(header)
 
 
-def of_watched(request: ApiRequest, watched: Watched) -> EventSourceResponse:
+def stream_watched(request: ApiRequest, watched: Watched) -> EventSourceResponse:
     """The updates of a conversation or a run, for as long as the client reads and its token counts."""
-    return response(_sent(watched, last_seen(request.http, request.body.after)))
+    return event_response(_server_sent_events(watched, last_event_id(request.http, request.body.after)))
 
 
-def response(events: AsyncGenerator[ServerSentEvent]) -> EventSourceResponse:
+def event_response(events: AsyncGenerator[ServerSentEvent]) -> EventSourceResponse:
     """A client that is gone ends it; what nobody reads is held back by the connection alone."""
     return EventSourceResponse(events, ping=HEARTBEAT, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 
-async def _sent(watched: Watched, after: int | None) -> AsyncGenerator[ServerSentEvent]:
+async def _server_sent_events(watched: Watched, after: int | None) -> AsyncGenerator[ServerSentEvent]:
     async for update in watched.follow(after):
         yield ServerSentEvent(compact(update.as_json()), event=update.kind, id=str(update.id), sep="\n")

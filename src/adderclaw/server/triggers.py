@@ -19,27 +19,27 @@ PAYLOAD = "payload"
 
 
 @record
-class Begun:
+class TriggerResult:
     delivery_id: str
     """What it was claimed under: it begins nothing a second time."""
     run_id: str
     """Empty: it waits for the run before."""
 
 
-async def begin(request: ApiRequest) -> Begun:
+async def begin_schedule(request: ApiRequest) -> TriggerResult:
     """Nothing of the body is looked into: it is one text, which a model is shown in a frame."""
     state = request.state
-    schedule = _named(request, request.path["name"])
+    schedule = _find_schedule(request, request.path["name"])
     door = f"trigger:{schedule.id}" if schedule is not None else "trigger:"
     secrets = webhook_secrets.known(state.home, door, state.clock.now())
     scheme: signed.Scheme = "github" if schedule is not None and schedule.when.get("scheme") == "github" else "standard"
-    delivery = signed.verified(request, f"trigger:{request.path['name']}", secrets, scheme)
+    delivery = signed.verify_signature(request, f"trigger:{request.path['name']}", secrets, scheme)
     assert schedule is not None  # without one there is no secret
     text = text_of(request.body)
-    signed.require_open(request, door)
+    signed.require_accepting(request, door)
     # what GitHub signs has no time in it, so that it could come again at any time
     claims = [Claim(door, delivery.id, KEPT if delivery.timestamp is not None else None)]
-    signed.claim(request, claims)
+    signed.claim_delivery(request, claims)
     try:
         run = await state.scheduler.request(schedule.id, delivery.id, {PAYLOAD: framed(sealed(text), text)})
     except AdderClawError as error:
@@ -51,13 +51,13 @@ async def begin(request: ApiRequest) -> Begun:
             case Stopped() | Full():
                 raise Refusal(503, "stopped", "nothing begins now", headers={"Retry-After": "60"}) from error
             case _:
-                state.tell({"event_type": "warning", "message": f"trigger {schedule.name}: {error}"})
+                state.record_event({"event_type": "warning", "message": f"trigger {schedule.name}: {error}"})
                 raise Refusal(503, "unavailable", "nothing could begin; the operator can see why") from error
     deliveries.begun(state.store, claims, run or "queued")
-    return Begun(delivery.id, run)
+    return TriggerResult(delivery.id, run)
 
 
-def _named(request: ApiRequest, name: str) -> Schedule | None:
+def _find_schedule(request: ApiRequest, name: str) -> Schedule | None:
     """All are looked at, whichever it is: it takes as long for a name that there is none of."""
     match: Schedule | None = None
     for schedule in schedules.listing(request.state.store):
@@ -72,9 +72,9 @@ ENDPOINTS = (
         "POST",
         "/triggers/{name}",
         "open",
-        begin,
+        begin_schedule,
         "Begin the schedule that waits for this signed request (docs/channels.md).",
-        gives=Begun,
+        gives=TriggerResult,
         status=202,
         is_signed=True,
         body_limit=signed.BODY_LIMIT,

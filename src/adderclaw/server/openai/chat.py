@@ -8,7 +8,7 @@ from starlette.responses import Response, StreamingResponse
 from adderclaw import __version__
 from adderclaw.server.endpoint import ApiRequest
 from adderclaw.server.openai import wanted
-from adderclaw.server.openai.turn import Alive, Ended, Turn, Usage, Words
+from adderclaw.server.openai.turn import Heartbeat, TextDelta, Turn, TurnEnd, Usage
 from adderclaw.server.openai.wanted import ChatBody
 from adderclaw.server.refusal import Refusal
 from adderclaw.storage.text import compact
@@ -63,12 +63,12 @@ def _usage(used: Usage) -> ChatUsage:
 
 async def completion(request: ApiRequest) -> ChatCompletion | Response:
     body: ChatBody = request.body
-    request.http.scope[wanted.NO_EFFECT] = wanted.without_effect(body)
-    turn = await Turn.begun(request, wanted.of_chat(body), body.model)
+    request.http.scope[wanted.IGNORED_KEY] = wanted.ignored_parameters(body)
+    turn = await Turn.begin(request, wanted.read_chat(body), body.model)
     if body.stream:
         with_usage = body.stream_options is not None and body.stream_options.include_usage
         return StreamingResponse(_chunks(turn, with_usage=with_usage), media_type="text/event-stream")
-    ended = await turn.ended()
+    ended = await turn.wait_for_end()
     return {
         "id": f"chatcmpl-{turn.conversation.id}",
         "object": "chat.completion",
@@ -89,7 +89,7 @@ async def completion(request: ApiRequest) -> ChatCompletion | Response:
 
 
 async def _chunks(turn: Turn, *, with_usage: bool) -> AsyncGenerator[str]:
-    def chunk(delta: dict[str, Any] | None, ended: Ended | None = None, used: ChatUsage | None = None) -> str:
+    def chunk(delta: dict[str, Any] | None, ended: TurnEnd | None = None, used: ChatUsage | None = None) -> str:
         payload: dict[str, Any] = {
             "id": f"chatcmpl-{turn.conversation.id}",
             "object": "chat.completion.chunk",
@@ -102,13 +102,13 @@ async def _chunks(turn: Turn, *, with_usage: bool) -> AsyncGenerator[str]:
         payload |= {"metadata": ended.metadata} if ended is not None else {}
         return event(payload | ({"usage": used} if with_usage else {}))
 
-    updates = turn.told()
+    updates = turn.updates()
     try:
         yield chunk({"role": "assistant", "content": ""})
         async for update in updates:
-            if isinstance(update, Words):
+            if isinstance(update, TextDelta):
                 yield chunk({"content": update.text})
-            elif isinstance(update, Alive):
+            elif isinstance(update, Heartbeat):
                 yield ALIVE
             else:
                 if update.rest:

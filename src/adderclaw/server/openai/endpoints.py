@@ -22,11 +22,11 @@ class Models(TypedDict):
     data: list[Model]
 
 
-async def listed(request: ApiRequest) -> Models:
+async def list_models(request: ApiRequest) -> Models:
     return {"object": "list", "data": [_model(request, name) for name in models(request)]}
 
 
-async def one(request: ApiRequest) -> Model:
+async def show_model(request: ApiRequest) -> Model:
     name = request.path["model"]
     if name not in models(request):
         raise Refusal(404, "model_not_found", f"there is no model {name!r}: GET /v1/models lists them")
@@ -43,12 +43,12 @@ ENDPOINTS = (
         "GET",
         "/v1/models",
         "openai",
-        listed,
+        list_models,
         "The agent, and the agent with each provider.",
         gives=Models,
         reach="filtered",
     ),
-    Endpoint("GET", "/v1/models/{model:path}", "openai", one, "One of them.", gives=Model, reach="filtered"),
+    Endpoint("GET", "/v1/models/{model:path}", "openai", show_model, "One of them.", gives=Model, reach="filtered"),
     Endpoint(
         "POST",
         "/v1/chat/completions",

@@ -8,7 +8,15 @@ from starlette.responses import Response, StreamingResponse
 from adderclaw.server.endpoint import ApiRequest
 from adderclaw.server.openai import wanted
 from adderclaw.server.openai.chat import ALIVE, CachedTokens, event
-from adderclaw.server.openai.turn import Alive, Ended, Reason, Turn, Words, response_id, resumed
+from adderclaw.server.openai.turn import (
+    Heartbeat,
+    Reason,
+    TextDelta,
+    Turn,
+    TurnEnd,
+    conversation_of_response,
+    response_id,
+)
 from adderclaw.server.openai.wanted import ResponsesBody
 from adderclaw.server.refusal import Refusal
 
@@ -83,16 +91,18 @@ class ResponseAnswer(TypedDict):
 
 async def response(request: ApiRequest) -> ResponseAnswer | Response:
     body: ResponsesBody = request.body
-    request.http.scope[wanted.NO_EFFECT] = wanted.without_effect(body)
-    completion_request = wanted.of_responses(body)
-    resume = None if body.previous_response_id is None else resumed(request, body.previous_response_id)
-    turn = await Turn.begun(request, completion_request, body.model, resume)
+    request.http.scope[wanted.IGNORED_KEY] = wanted.ignored_parameters(body)
+    completion_request = wanted.read_responses(body)
+    resume = None if body.previous_response_id is None else conversation_of_response(request, body.previous_response_id)
+    turn = await Turn.begin(request, completion_request, body.model, resume)
     if body.stream:
         return StreamingResponse(_events(turn, body), media_type="text/event-stream")
-    return _answer(turn, body, await turn.ended())
+    return _answer(turn, body, await turn.wait_for_end())
 
 
-def _answer(turn: Turn, body: ResponsesBody, ended: Ended | None, error: ResponseError | None = None) -> ResponseAnswer:
+def _answer(
+    turn: Turn, body: ResponsesBody, ended: TurnEnd | None, error: ResponseError | None = None
+) -> ResponseAnswer:
     """As it stands: still working, ended, or failed."""
     conversation = turn.conversation.id
     cut = INCOMPLETE.get(ended.reason) if ended is not None else None
@@ -133,7 +143,7 @@ def _message(conversation: str, text: str) -> Output:
     }
 
 
-def _usage(ended: Ended) -> ResponseUsage:
+def _usage(ended: TurnEnd) -> ResponseUsage:
     used = ended.usage
     return {
         "input_tokens": used.input,
@@ -155,7 +165,7 @@ async def _events(turn: Turn, body: ResponsesBody) -> AsyncGenerator[str]:
         number += 1
         return event({"type": kind, "sequence_number": number, **data}, kind)
 
-    words = turn.told()
+    words = turn.updates()
     try:
         yield told("response.created", response=_answer(turn, body, None))
         yield told("response.in_progress", response=_answer(turn, body, None))
@@ -163,14 +173,14 @@ async def _events(turn: Turn, body: ResponsesBody) -> AsyncGenerator[str]:
         yield told("response.output_item.added", output_index=0, item=begun)
         yield told("response.content_part.added", **position, part=message["content"][0])
         async for update in words:
-            if isinstance(update, Alive):
+            if isinstance(update, Heartbeat):
                 yield ALIVE
                 continue
-            text = update.text if isinstance(update, Words) else update.rest
+            text = update.text if isinstance(update, TextDelta) else update.rest
             sent += text
             if text:
                 yield told("response.output_text.delta", **position, delta=text, logprobs=[])
-            if isinstance(update, Ended):
+            if isinstance(update, TurnEnd):
                 message = _message(turn.conversation.id, sent)
                 yield told("response.output_text.done", **position, text=sent, logprobs=[])
                 yield told("response.content_part.done", **position, part=message["content"][0])

@@ -12,25 +12,25 @@ from adderclaw.agent.view.markup import element_id, macro
 from adderclaw.agent.view.rows import Rows
 from adderclaw.core.record import NamedTuple
 from adderclaw.server import streams
-from adderclaw.server.client_scope import places
-from adderclaw.server.conversations import folder_of, found
+from adderclaw.server.client_scope import visible_folders
+from adderclaw.server.conversations import find_conversation, folder_of
 from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.pages import live, questions
-from adderclaw.server.pages.page import Entry, in_thread, number, page, word
+from adderclaw.server.pages.page import Entry, in_thread, page, query_number, query_text
 from adderclaw.server.pages.questions import Card
 from adderclaw.storage import Store, locks, threads, transcript
 
 if TYPE_CHECKING:
     from sse_starlette import ServerSentEvent
 
-PAGE = 150
+PAGE_ITEMS = 150
 """Items that are shown at once; earlier ones are a link away."""
-MOST = 200
+MOST_LISTED = 200
 PAUSE = 0.5
 """Seconds between two looks at what another process writes."""
 
 
-class Talk(NamedTuple):
+class ListedConversation(NamedTuple):
     """A conversation of the list."""
 
     row: transcript.Conversation
@@ -42,7 +42,7 @@ class Talk(NamedTuple):
 
 class Listing(NamedTuple):
     words: str
-    talks: list[Talk]
+    talks: list[ListedConversation]
     folders: list[str]
     """Where a new one may begin."""
 
@@ -84,58 +84,62 @@ class Output(NamedTuple):
 
 
 async def _list(request: ApiRequest) -> Listing:
-    words = word(request, "q")[:200]
-    shown = await in_thread(lambda: talks(request, words, MOST))
+    words = query_text(request, "q")[:200]
+    shown = await in_thread(lambda: list_conversations(request, words, MOST_LISTED))
     folders = [folder for folder in request.state.workspaces if request.client.sees(folder)]
     folders += [folder for folder in request.client.folders if folder not in folders]
     return Listing(words, shown, folders if request.client.has("operate") else [])
 
 
-def talks(request: ApiRequest, words: str, limit: int) -> list[Talk]:
+def list_conversations(request: ApiRequest, words: str, limit: int) -> list[ListedConversation]:
     """The most recent first; with `words`, those in which they occur."""
-    store, seen = request.state.store, places(request)
+    store, seen = request.state.store, visible_folders(request)
     rows = [row for row in transcript.conversations(store, 500 if words else limit, seen, begun=True) if row.title]
     if words:
         hits = {hit.conversation_id for hit in transcript.search(store, words, 200, seen or None)}
         lowered = words.lower()
         rows = [row for row in rows if lowered in row.title.lower() or row.id in hits or row.id.startswith(words)]
-    return [_talk(request, row) for row in rows[:limit]]
+    return [_listed_conversation(request, row) for row in rows[:limit]]
 
 
-def _talk(request: ApiRequest, row: transcript.Conversation) -> Talk:
+def _listed_conversation(request: ApiRequest, row: transcript.Conversation) -> ListedConversation:
     here = request.state.conversations.get(row.id)
     came_from = threads.came_from(transcript.client_of(request.state.store, row.id))
     shown = row._replace(title=clean(row.title), project_dir=clean(row.project_dir))
-    return Talk(shown, here.state if here else "", clean(came_from))
+    return ListedConversation(shown, here.state if here else "", clean(came_from))
 
 
 # ------------------------------------------------------------------ one
 
 
 async def _read(request: ApiRequest) -> Output:
-    conversation, store = found(request), request.state.store
+    conversation, store = find_conversation(request), request.state.store
     last = conversation.updates.last
     items = await in_thread(lambda: _items(store, conversation))
     steers = request.client.has("operate") and request.client.steers(conversation.client, folder_of(conversation))
-    start = min(number(request, "start") or 0, len(items)) if word(request, "start") else max(0, len(items) - PAGE)
+    start = (
+        min(query_number(request, "start") or 0, len(items))
+        if query_text(request, "start")
+        else max(0, len(items) - PAGE_ITEMS)
+    )
     title = clean(conversations.title(store, conversation.id)) or "New conversation"
     return Output(
         conversation.id,
         title if len(title) <= 90 else f"{title[:90]}…",
         folder_of(conversation),
         clean(threads.came_from(conversation.client)),
-        items[start : start + PAGE],
+        items[start : start + PAGE_ITEMS],
         conversation.partial,
         start,
-        max(0, start - PAGE),
-        start + PAGE >= len(items),
+        max(0, start - PAGE_ITEMS),
+        start + PAGE_ITEMS >= len(items),
         last,
-        questions.waiting(request, conversation.id, with_place=False),
+        questions.waiting_cards(request, conversation.id, with_place=False),
         _status(store, conversation),
         conversation.state,
         steers,
         _is_elsewhere(store, conversation),
-        _prompts(store, conversation) if steers and word(request, "rewind") else None,
+        _prompts(store, conversation) if steers and query_text(request, "rewind") else None,
     )
 
 
@@ -182,10 +186,12 @@ def _status(store: Store, conversation: Conversation) -> Status:
 
 
 async def _events(request: ApiRequest) -> object:
-    conversation = found(request)
+    conversation = find_conversation(request)
     if _is_elsewhere(request.state.store, conversation):
-        return streams.response(_watched(request, conversation))
-    return streams.response(_changes(request, conversation, streams.last_seen(request.http, number(request, "after"))))
+        return streams.event_response(_poll_changes(request, conversation))
+    return streams.event_response(
+        _changes(request, conversation, streams.last_event_id(request.http, query_number(request, "after")))
+    )
 
 
 async def _changes(
@@ -196,7 +202,7 @@ async def _changes(
     updates = conversation.follow(after)
     try:
         async for update in updates:
-            for event in _drawn(request, conversation, update):
+            for event in _page_events(request, conversation, update):
                 yield event
     finally:
         await updates.aclose()
@@ -207,7 +213,7 @@ def _state(request: ApiRequest, conversation: Conversation, at: str) -> "list[Se
     return [live.put("status", status), live.put("interrupt", macro("parts", "interrupt", conversation.state), at=at)]
 
 
-def _drawn(request: ApiRequest, conversation: Conversation, update: Update) -> "list[ServerSentEvent]":
+def _page_events(request: ApiRequest, conversation: Conversation, update: Update) -> "list[ServerSentEvent]":
     at, data = str(update.id), update.data
     match update.kind:
         case "item":
@@ -219,8 +225,8 @@ def _drawn(request: ApiRequest, conversation: Conversation, update: Update) -> "
         case "delta" if data["kind"] == "reset":
             return [live.put("streaming", None, at=at)]
         case "question":
-            card = questions.find(request, data.id)
-            drawn = questions.drawn(card) if card is not None else None
+            card = questions.find_card(request, data.id)
+            drawn = questions.render_card(card) if card is not None else None
             return [live.put(questions.card_id(data.id), drawn, "questions", at=at)]
         case "answered":  # its call says who answered what
             return [live.put(questions.card_id(str(data["id"])), None, at=at)]
@@ -245,24 +251,24 @@ def _ended(data: "dict[str, str]", at: str) -> "list[ServerSentEvent]":
     return [live.put("streaming", None), live.put(element_id(notice.key), drawn, "items", at=at)]
 
 
-async def _watched(request: ApiRequest, conversation: Conversation) -> AsyncGenerator["ServerSentEvent"]:
+async def _poll_changes(request: ApiRequest, conversation: Conversation) -> AsyncGenerator["ServerSentEvent"]:
     """What another process does, by its rows."""
     store, sent = request.state.store, dict[str, str]()
     while _is_elsewhere(store, conversation):
         before = store.version()
         items = await in_thread(lambda: _items(store, conversation))
-        for each in items[-PAGE:]:
+        for each in items[-PAGE_ITEMS:]:
             id, drawn = element_id(each.key), macro("items", "item", each)
             if sent.get(id) != drawn:
                 sent[id] = drawn
                 yield live.put(id, drawn, "items")
-        for card in questions.waiting(request, conversation.id, with_place=False):
-            yield live.put(card.id, questions.drawn(card), "questions")
-        await _written(store, before)
+        for card in questions.waiting_cards(request, conversation.id, with_place=False):
+            yield live.put(card.id, questions.render_card(card), "questions")
+        await _wait_for_write(store, before)
     yield live.reset()
 
 
-async def _written(store: Store, before: object) -> None:
+async def _wait_for_write(store: Store, before: object) -> None:
     """Wait until something was written since `before`, or for ten seconds."""
     for _ in range(20):
         await asyncio.sleep(PAUSE)

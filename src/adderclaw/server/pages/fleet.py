@@ -10,7 +10,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.server.endpoint import ApiRequest
-from adderclaw.server.fleet import opened
+from adderclaw.server.fleet import open_fleet
 from adderclaw.server.pages import questions
 from adderclaw.server.pages.page import Entry, in_thread, page
 from adderclaw.server.pages.questions import Card
@@ -36,7 +36,7 @@ def read_fleet() -> tuple[Json, list[Json], list[Json]] | None:
     """The fleet of this home, its last runs and their questions; None if it belongs to no fleet."""
     if not os.path.exists(os.path.join(home(), home_names.FLEET)) and "ADDERCLAW_FLEET_DATABASE" not in os.environ:
         return None
-    fleet = opened()
+    fleet = open_fleet()
     from adderclaw.fleet import asking, queries
 
     try:
@@ -52,7 +52,7 @@ def _card(request: ApiRequest, question: Json) -> Card:
     from adderclaw.fleet.asking import row_of
 
     action = f"/fleet/questions/{quote(question['run_id'], safe='')}/{quote(question['id'], safe='')}/answer"
-    return questions.elsewhere(request, row_of(question, question["asked"]), action)
+    return questions.fleet_card(request, row_of(question, question["asked"]), action)
 
 
 ENTRY = Entry(21, "/ui/fleet", "Fleet", "f", whole_machine=True)

@@ -6,10 +6,10 @@ from adderclaw.agent.queries import ledger
 from adderclaw.agent.queries.ledger import ChainState, ReceiptRow, Receipts
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
-from adderclaw.server.client_scope import places
+from adderclaw.server.client_scope import visible_folders
 from adderclaw.server.endpoint import ApiRequest
-from adderclaw.server.pages.page import Entry, in_thread, number, page, word
-from adderclaw.server.refusal import Refusal, missing
+from adderclaw.server.pages.page import Entry, in_thread, page, query_number, query_text
+from adderclaw.server.refusal import Refusal, not_found
 
 PAGE = 50
 STATUSES = ("allowed", "denied", "failed")
@@ -43,10 +43,10 @@ class Output(NamedTuple):
 
 
 async def _list(request: ApiRequest) -> Listing:
-    asked: dict[str, Any] = {name: word(request, name) for name in TEXTS}
-    asked |= {"status": word(request, "status", STATUSES), "risk": word(request, "risk", RISKS)}
+    asked: dict[str, Any] = {name: query_text(request, name) for name in TEXTS}
+    asked |= {"status": query_text(request, "status", STATUSES), "risk": query_text(request, "risk", RISKS)}
     asked = {name: value for name, value in asked.items() if value}
-    before, options, whole_log = number(request, "before"), request.state.options, not request.client.folders
+    before, options, whole_log = query_number(request, "before"), request.state.options, not request.client.folders
 
     def read() -> Listing:
         head, broken = "", ""
@@ -54,8 +54,8 @@ async def _list(request: ApiRequest) -> Listing:
             head = ledger.head(options) if whole_log else ""
         except AdderClawError as error:
             broken = str(error)
-        chain = ledger.state(options) if whole_log and word(request, "verify") == "1" else None
-        shown = ledger.receipts(options, limit=PAGE, before=before, places=places(request), **asked)
+        chain = ledger.state(options) if whole_log and query_text(request, "verify") == "1" else None
+        shown = ledger.receipts(options, limit=PAGE, before=before, places=visible_folders(request), **asked)
         return Listing(shown, asked, before, whole_log, head, broken, chain)
 
     return await in_thread(read)
@@ -66,11 +66,11 @@ async def _read(request: ApiRequest) -> Output:
     if not (name.isascii() and name.isdigit() and len(name) < 16):
         raise Refusal(404, "not_found", "A receipt is named by its number.")
     at, options = int(name), request.state.options
-    shown = await in_thread(lambda: ledger.receipts(options, limit=5, before=at + 3, places=places(request)))
+    shown = await in_thread(lambda: ledger.receipts(options, limit=5, before=at + 3, places=visible_folders(request)))
     near = [row for row in shown["receipts"] if abs(row["seq"] - at) < 3]
     receipt = next((row for row in near if row["seq"] == at), None)
     if receipt is None:
-        raise missing("receipt", name)
+        raise not_found("receipt", name)
     return Output(receipt, near)
 
 

@@ -10,10 +10,10 @@ from adderclaw.agent.queries.conversations import Step
 from adderclaw.agent.view.markup import element_id, macro
 from adderclaw.core.record import NamedTuple
 from adderclaw.server import streams
-from adderclaw.server.client_scope import places
+from adderclaw.server.client_scope import visible_folders
 from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.pages import live, questions
-from adderclaw.server.pages.conversation import Talk, talks
+from adderclaw.server.pages.conversation import ListedConversation, list_conversations
 from adderclaw.server.pages.page import Entry, page
 from adderclaw.server.pages.questions import Card
 from adderclaw.storage import runs, transcript
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 PAUSE = 0.5
 """Seconds between two looks at whether something was written."""
-LONGEST = 20.0
+REFRESH_SECONDS = 20.0
 """Seconds after which the page is read again without a change: a question that expires writes nothing."""
-ANSWERED = 40
+ANSWERED_UPDATES = 40
 """Updates for which an answered question stays on the page, with its answer."""
 MOST_RUNNING = 50
 
@@ -35,7 +35,7 @@ type Parts = dict[str, tuple[str, Markup]]
 """Id of an element → the region that it belongs to, and the element."""
 
 
-class Working(NamedTuple):
+class ActiveRun(NamedTuple):
     """A run in which a process works."""
 
     id: str
@@ -54,8 +54,8 @@ class Working(NamedTuple):
 
 class Output(NamedTuple):
     questions: list[Card]
-    working: list[Working]
-    talks: list[Talk]
+    working: list[ActiveRun]
+    talks: list[ListedConversation]
     runs: list[Run]
 
 
@@ -64,14 +64,16 @@ async def _read(request: ApiRequest) -> Output:
 
 
 def _output(request: ApiRequest) -> Output:
-    seen = places(request)
+    seen = visible_folders(request)
     recent = [run for run in runs.listing(request.state.store, 40, seen) if run.kind != "agent"][:6]
-    return Output(questions.waiting(request), _working(request, seen), talks(request, "", 6), recent)
+    return Output(
+        questions.waiting_cards(request), _active_runs(request, seen), list_conversations(request, "", 6), recent
+    )
 
 
-def _working(request: ApiRequest, seen: Sequence[str]) -> list[Working]:
+def _active_runs(request: ApiRequest, seen: Sequence[str]) -> list[ActiveRun]:
     store = request.state.store
-    working: list[Working] = []
+    working: list[ActiveRun] = []
     for run in runs.found(store, status="running", limit=MOST_RUNNING):
         folder = transcript.workspace_of(store, run.conversation_id)
         if seen and folder not in seen:
@@ -81,7 +83,7 @@ def _working(request: ApiRequest, seen: Sequence[str]) -> list[Working]:
         if step is not None:
             title = clean(conversations.title(store, run.conversation_id)) or run.run_id
             id = element_id(f"run {run.run_id}")
-            working.append(Working(id, run, title, clean(folder), step, here is not None))
+            working.append(ActiveRun(id, run, title, clean(folder), step, here is not None))
     return working
 
 
@@ -98,7 +100,7 @@ def _step_here(conversation: Conversation) -> Step | None:
 
 
 async def _events(request: ApiRequest) -> object:
-    return streams.response(_changes(request))
+    return streams.event_response(_changes(request))
 
 
 async def _changes(request: ApiRequest) -> AsyncGenerator["ServerSentEvent"]:
@@ -116,14 +118,14 @@ async def _changes(request: ApiRequest) -> AsyncGenerator["ServerSentEvent"]:
             if id not in sent or sent[id][1] != html:
                 yield live.put(id, html, into)
         sent = parts
-        await _changed(request, before)
+        await _wait_for_change(request, before)
 
 
 def _parts(request: ApiRequest, output: Output) -> Parts:
     parts: Parts = {
         "stopped": ("", macro("parts", "stopped", request.state.stopped)),
         "waiting-count": ("", macro("parts", "waiting_count", len(output.questions))),
-        **{shown.id: ("questions", questions.drawn(shown)) for shown in output.questions},
+        **{shown.id: ("questions", questions.render_card(shown)) for shown in output.questions},
         **{shown.id: ("running", macro("parts", "working", shown)) for shown in output.working},
         "talk-list": ("talks", macro("parts", "talks", output.talks, "talk-list")),
         "run-list": ("runs", macro("parts", "runs", output.runs)),
@@ -139,15 +141,15 @@ def _add_answered(request: ApiRequest, sent: Parts, parts: Parts, answered: dict
     """A question that is not open any more shows its answer for a while: it may come from elsewhere."""
     for id in [id for id in sent if id.startswith("q-") and id not in parts]:
         answered[id] = answered.get(id, 0) + 1
-        if answered[id] <= ANSWERED and (card := questions.ended(request, id)) is not None:
-            parts[id] = ("questions", questions.drawn(card))
+        if answered[id] <= ANSWERED_UPDATES and (card := questions.find_answered(request, id)) is not None:
+            parts[id] = ("questions", questions.render_card(card))
 
 
-async def _changed(request: ApiRequest, before: object) -> None:
+async def _wait_for_change(request: ApiRequest, before: object) -> None:
     """Wait for a change since `before`, or until the page is read again without one."""
     waited = PAUSE
     await asyncio.sleep(PAUSE)
-    while waited < LONGEST and _version(request) == before:
+    while waited < REFRESH_SECONDS and _version(request) == before:
         await asyncio.sleep(PAUSE)
         waited += PAUSE
 

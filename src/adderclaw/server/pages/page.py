@@ -39,7 +39,7 @@ class Entry(NamedTuple):
     """Not for a token with folders."""
 
 
-def modules() -> Iterator[ModuleType]:
+def page_modules() -> Iterator[ModuleType]:
     """The modules of this package that have ENDPOINTS."""
     package = import_module(__package__ or "")
     for module_info in pkgutil.iter_modules(package.__path__):
@@ -50,7 +50,7 @@ def modules() -> Iterator[ModuleType]:
 
 @cache
 def navigation() -> list[Entry]:
-    return sorted(module.ENTRY for module in modules() if hasattr(module, "ENTRY"))
+    return sorted(module.ENTRY for module in page_modules() if hasattr(module, "ENTRY"))
 
 
 class Frame(NamedTuple):
@@ -90,7 +90,7 @@ def respond(request: ApiRequest, template: str, output: object, status: int = 20
 
     from adderclaw.server.pages import questions
 
-    waiting = len(questions.waiting(request)) if status == 200 and request.client is not NOBODY else 0
+    waiting = len(questions.waiting_cards(request)) if status == 200 and request.client is not NOBODY else 0
     text = markup.render(template, page=output, frame=_frame(request, waiting), client=request.client)
     return HTMLResponse(text, status)
 
@@ -126,18 +126,18 @@ async def in_thread[T](read: Callable[[], T]) -> T:
     return await asyncio.to_thread(read)
 
 
-def word(request: ApiRequest, name: str, known: Sequence[str] | None = None, default: str = "") -> str:
+def query_text(request: ApiRequest, name: str, known: Sequence[str] | None = None, default: str = "") -> str:
     """A value of the query; the default if it is not one of `known`."""
     value = str(request.http.query_params.get(name, "")).strip()[:LONGEST]
     return value if known is None or value in known else default
 
 
-def number(request: ApiRequest, name: str) -> int | None:
-    value = word(request, name)
+def query_number(request: ApiRequest, name: str) -> int | None:
+    value = query_text(request, name)
     return int(value) if value.isascii() and value.isdigit() and len(value) < 16 else None
 
 
-def tilde(path: str) -> str:
+def shorten_home(path: str) -> str:
     """A path as people write it: `~` for the home of the account that runs the server."""
     own = os.path.expanduser("~").rstrip("/")
     return f"~{path[len(own) :]}" if own and (path == own or path.startswith(f"{own}/")) else path

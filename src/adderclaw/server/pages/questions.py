@@ -11,7 +11,7 @@ from adderclaw.agent.view.items import Change
 from adderclaw.agent.view.markup import element_id, macro
 from adderclaw.core.questions import ApprovalRequest, Question
 from adderclaw.core.record import NamedTuple
-from adderclaw.server.client_scope import places
+from adderclaw.server.client_scope import visible_folders
 from adderclaw.server.endpoint import ApiRequest
 from adderclaw.server.pages.page import Entry, page
 from adderclaw.storage import approvals, transcript
@@ -62,29 +62,31 @@ class Output(NamedTuple):
 
 
 async def _read(request: ApiRequest) -> Output:
-    return Output(waiting(request), _answered(request))
+    return Output(waiting_cards(request), _answered_cards(request))
 
 
-def waiting(request: ApiRequest, conversation: str | None = None, *, with_place: bool = True) -> list[Card]:
+def waiting_cards(request: ApiRequest, conversation: str | None = None, *, with_place: bool = True) -> list[Card]:
     """Those that wait, the oldest first: of one conversation, or of all that the client sees."""
     store = request.state.store
-    rows = approvals.listing(store, everything=False, limit=MOST, places=places(request), conversation=conversation)
+    rows = approvals.listing(
+        store, everything=False, limit=MOST, places=visible_folders(request), conversation=conversation
+    )
     cards = (card(request, row, with_place=with_place) for row in rows if row.state(time.time()) == "pending")
     return [candidate for candidate in cards if conversation in (None, candidate.conversation_id)]
 
 
-def _answered(request: ApiRequest) -> list[Card]:
-    rows = approvals.listing(request.state.store, everything=True, limit=MOST, places=places(request))
+def _answered_cards(request: ApiRequest) -> list[Card]:
+    rows = approvals.listing(request.state.store, everything=True, limit=MOST, places=visible_folders(request))
     cards = [card(request, row) for row in rows]
     return [candidate for candidate in cards if not candidate.is_open]
 
 
-def ended(request: ApiRequest, id: str) -> Card | None:
+def find_answered(request: ApiRequest, id: str) -> Card | None:
     """The card of a question that is not open any more."""
-    return next((candidate for candidate in _answered(request) if candidate.id == id), None)
+    return next((candidate for candidate in _answered_cards(request) if candidate.id == id), None)
 
 
-def find(request: ApiRequest, id: str) -> Card | None:
+def find_card(request: ApiRequest, id: str) -> Card | None:
     row = approvals.get(request.state.store, id)
     return card(request, row, with_place=False) if row is not None else None
 
@@ -104,7 +106,7 @@ def card(request: ApiRequest, row: Approval, *, with_place: bool = True) -> Card
     return shown_card._replace(title=clean(conversations.title(store, id)) or id, folder=clean(folder))
 
 
-def elsewhere(request: ApiRequest, row: Approval, action: str) -> Card:
+def fleet_card(request: ApiRequest, row: Approval, action: str) -> Card:
     """A question of a run on another machine."""
     return _card(request, row, "pending", action, None)
 
@@ -142,7 +144,7 @@ def card_id(id: str) -> str:
     return element_id(id, "q")
 
 
-def drawn(shown_card: Card) -> "Markup":
+def render_card(shown_card: Card) -> "Markup":
     return macro("parts", "question", shown_card)
 
 

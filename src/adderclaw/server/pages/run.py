@@ -21,12 +21,12 @@ from adderclaw.flows.queries.sops import SopState
 from adderclaw.flows.spec import report
 from adderclaw.sandbox.workspace import Place
 from adderclaw.server import streams
-from adderclaw.server.client_scope import places
+from adderclaw.server.client_scope import visible_folders
 from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.pages import live, questions
-from adderclaw.server.pages.page import Entry, in_thread, page, tilde, word
+from adderclaw.server.pages.page import Entry, in_thread, page, query_text, shorten_home
 from adderclaw.server.pages.questions import Card
-from adderclaw.server.refusal import missing
+from adderclaw.server.refusal import not_found
 from adderclaw.storage import Store, runs
 from adderclaw.storage.runs import Run
 
@@ -94,12 +94,12 @@ class Output(NamedTuple):
 
 
 async def _list(request: ApiRequest) -> Listing:
-    asked = {name: word(request, name) for name in ("kind", "project", "before")}
-    asked["status"] = word(request, "status", STATES)
+    asked = {name: query_text(request, name) for name in ("kind", "project", "before")}
+    asked["status"] = query_text(request, "status", STATES)
 
     def read() -> Listing:
         with reading(request.state.options) as store:
-            seen = places(request)
+            seen = visible_folders(request)
             listed, more = run_facts.page(
                 store,
                 status=asked["status"],
@@ -125,15 +125,15 @@ async def _list(request: ApiRequest) -> Listing:
 
 
 async def _read(request: ApiRequest) -> Output:
-    output = await in_thread(lambda: _found(request))
+    output = await in_thread(lambda: _find(request))
     if output is None:
-        raise missing("run", request.path["id"][:100])
+        raise not_found("run", request.path["id"][:100])
     return output
 
 
-def _found(request: ApiRequest) -> Output | None:
+def _find(request: ApiRequest) -> Output | None:
     with reading(request.state.options) as store:
-        run = runs.get(store, request.path["id"], places(request))
+        run = runs.get(store, request.path["id"], visible_folders(request))
         return _output(request, store, run) if run is not None else None
 
 
@@ -146,9 +146,9 @@ def _output(request: ApiRequest, store: Store, run: Run) -> Output:
     named = [Share(NAMES[state], counts[state], f"c-{state}") for state in ORDER[::-1] if counts[state]]
     return Output(
         summary,
-        tilde(summary.listed.project) or "no project",
+        shorten_home(summary.listed.project) or "no project",
         sop,
-        questions.find(request, str(question["id"])) if question is not None else None,
+        questions.find_card(request, str(question["id"])) if question is not None else None,
         _evidence(store, summary) if summary.checks else [],
         title,
         shares(title, named) if summary.board.cards else "",
@@ -171,7 +171,7 @@ def _evidence(store: Store, summary: Told) -> list[Block]:
 
 
 async def _events(request: ApiRequest) -> object:
-    return streams.response(_changes(request))
+    return streams.event_response(_changes(request))
 
 
 async def _changes(request: ApiRequest) -> AsyncGenerator["ServerSentEvent"]:
@@ -179,7 +179,7 @@ async def _changes(request: ApiRequest) -> AsyncGenerator["ServerSentEvent"]:
     sent: dict[str, str] = {}
     while True:
         began = time.monotonic()
-        output = await in_thread(lambda: _found(request))
+        output = await in_thread(lambda: _find(request))
         if output is None:
             return
         for id, name in (("run", "content"), ("run-actions", "actions")):
@@ -188,7 +188,7 @@ async def _changes(request: ApiRequest) -> AsyncGenerator["ServerSentEvent"]:
                 yield live.put(id, html)
                 sent[id] = html
         if not output.may_change:
-            yield live.over()
+            yield live.end_of_changes()
             return
         await asyncio.sleep(max(PAUSE, 20 * (time.monotonic() - began)))
 

@@ -6,7 +6,7 @@ from adderclaw.flows.queries.schedules import FiredRow, ScheduleRow
 from adderclaw.flows.schedules.when import spelled
 from adderclaw.server import schedules
 from adderclaw.server.endpoint import ApiRequest
-from adderclaw.server.pages.page import Entry, page, tilde
+from adderclaw.server.pages.page import Entry, page, shorten_home
 
 SHOWN = 50
 
@@ -19,12 +19,12 @@ class Output(NamedTuple):
 
 
 async def _list(request: ApiRequest) -> list[ScheduleRow]:
-    return (await schedules.listing(request)).schedules
+    return (await schedules.list_schedules(request)).schedules
 
 
 async def _read(request: ApiRequest) -> Output:
-    schedule = schedules.found(request)
-    row, zone = schedules.row(request, schedule), str(schedule.when["zone"])
+    schedule = schedules.find_schedule(request)
+    row, zone = schedules.schedule_row(request, schedule), str(schedule.when["zone"])
     history = [(fired, facts.due_text(fired, zone)) for fired in facts.history(request.state.store, schedule, SHOWN)]
     return Output(row, _terms(row), history)
 
@@ -36,7 +36,7 @@ def _terms(row: ScheduleRow) -> list[tuple[str, str]]:
     return [
         ("When", row.when_text),
         ("Begins", row.what_text),
-        ("Workspace", tilde(row.workspace)),
+        ("Workspace", shorten_home(row.workspace)),
         ("Missed", f"{terms['missed']}, after {spelled(terms['grace'])}"),
         ("Overlap", terms["overlap"]),
         ("Interrupted", terms.get("interrupted", "resume")),

@@ -13,7 +13,7 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import programs
-from adderclaw.server.limits import ANSWERS_END, LAST_NOTICES, SLACK
+from adderclaw.server.limits import ANSWERS_END, EXIT_SLACK, LAST_NOTICES
 
 PATHS = ("socket", "tls_cert", "tls_key", "config")
 """Options of `serve` that name a file: a service has no current folder to read them from."""
@@ -38,16 +38,16 @@ class Plan(NamedTuple):
     workspaces: tuple[str, ...]
 
 
-def made(options: Mapping[str, Any], *, force: bool = False, unit: str = "") -> Plan:
+def make_plan(options: Mapping[str, Any], *, force: bool = False, unit: str = "") -> Plan:
     """Return the plan for these options of `serve`; refuse what `serve` would refuse. `unit`: where it is written."""
-    _need_extra()
+    _require_extra()
     settings = dict(options)
     for name in PATHS:
         if settings[name]:
             settings[name] = os.path.abspath(os.path.expanduser(settings[name]))
-    workspaces = tuple(map(_folder, settings.pop("workspace") or ()))
+    workspaces = tuple(map(_require_folder, settings.pop("workspace") or ()))
     loaded = config.load(config_file=settings["config"], workspace=next(iter(workspaces), None))
-    workspaces = workspaces or (_usual(loaded.workspace),)
+    workspaces = workspaces or (_default_folder(loaded.workspace),)
     program = installed_program()
     if not force:
         _refuse_program_in(workspaces, program, unit)
@@ -55,28 +55,29 @@ def made(options: Mapping[str, Any], *, force: bool = False, unit: str = "") -> 
         program,
         "serve",
         *(word for folder in workspaces for word in ("--workspace", folder)),
-        *_words(settings),
+        *_option_words(settings),
     )
     plan = Plan(
         command=command,
         home=config.home(),
         path=os.environ.get("PATH") or os.defpath,
         environment_file=os.path.join(config.home(), home_names.SERVICE_ENVIRONMENT),
-        stop_seconds=math.ceil(loaded.config.runtime.signal_grace_seconds + ANSWERS_END + LAST_NOTICES + SLACK) + SPARE,
+        stop_seconds=math.ceil(loaded.config.runtime.signal_grace_seconds + ANSWERS_END + LAST_NOTICES + EXIT_SLACK)
+        + SPARE,
         workspaces=workspaces,
     )
     for text in (*plan.command, plan.home, plan.path):
-        _refuse_odd(text)
+        _require_printable(text)
     return plan
 
 
-def _refuse_odd(text: str) -> None:
+def _require_printable(text: str) -> None:
     """What would begin a line of its own in a unit; a byte that is no UTF-8 is not printable either."""
     if not text.isprintable():
         raise UsageError(f"{text!r}: a service takes no control characters, and nothing that is not UTF-8")
 
 
-def _need_extra() -> None:
+def _require_extra() -> None:
     from importlib import import_module
     from importlib.util import find_spec
 
@@ -100,7 +101,7 @@ def installed_program() -> str:
     return program
 
 
-def _words(options: Mapping[str, Any]) -> list[str]:
+def _option_words(options: Mapping[str, Any]) -> list[str]:
     """The options written out again."""
     words: list[str] = []
     for name, value in sorted(options.items()):
@@ -112,15 +113,15 @@ def _words(options: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _folder(path: str) -> str:
-    _refuse_odd(path)
+def _require_folder(path: str) -> str:
+    _require_printable(path)
     folder = os.path.abspath(os.path.expanduser(path))
     if not os.path.isdir(folder):
         raise UsageError(f"--workspace {path!r} is no folder")
     return folder
 
 
-def _usual(workspace: str) -> str:
+def _default_folder(workspace: str) -> str:
     """The project here, or the workspace of the configuration, from wherever it is installed."""
     folder = os.path.abspath(os.path.expanduser(workspace))
     if not os.path.isdir(folder):

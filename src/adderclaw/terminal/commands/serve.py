@@ -63,8 +63,8 @@ def serve(
         asks="maybe",
         here=True,
     )
-    where = listening.Where(host, port, socket, tls_cert, tls_key)
-    raise typer.Exit(serving.run(options, workspace or [], where, openai=openai))
+    where = listening.Listen(host, port, socket, tls_cert, tls_key)
+    raise typer.Exit(serving.serve(options, workspace or [], where, openai=openai))
 
 
 def without_extra(command: str, error: ModuleNotFoundError) -> UsageError:
