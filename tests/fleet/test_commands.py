@@ -64,7 +64,7 @@ def test_what_cannot_run_is_refused_before_anything_is_submitted(farm: Farm, tmp
 def test_a_matrix_a_repository_and_runs_that_wait_for_each_other(farm: Farm, tmp_path: Path) -> None:
     """One worker, started once: many small things that only need it to be there."""
     with (farm.cli.data / "fleet.toml").open("a") as file:
-        file.write("local_repos = true\n")
+        file.write_settings("local_repos = true\n")
     farm.script(call("Bash", command="cat name"), text("{{last_result}}"))
     (farm.workspace / "name").write_text("folder")
     repo = tmp_path / "repo"
@@ -336,7 +336,7 @@ def test_verify_finds_every_forgery(farm: Farm, tmp_path: Path) -> None:
         key, database = Key(bytes.fromhex("ab" * 32)), Database(url)
         seen = verify(database, Objects(Table(database), key), key)
         assert found in {one.what for one in seen.wrong}, (what, seen.wrong)
-        made = anchors.exported(database)
+        made = anchors.export_anchors(database)
         database.close()
         wrong, entries = alone["chain"](made, made["workers"], None)
         in_states = found in ("receipts", "state")  # which an export has not

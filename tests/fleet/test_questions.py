@@ -90,9 +90,9 @@ def test_a_row_that_shows_another_call_gets_no_yes(farm: Farm) -> None:
     assert farm.rows(harmless)
     assert farm.rows("UPDATE fleet.questions SET seal = 'é' RETURNING 1")
     (shown,) = farm.json("approve")
-    assert ("is not as a worker sealed it" in shown["reason"], shown["shown"]) == (True, "")
+    assert ("does not match its worker's seal" in shown["reason"], shown["shown"]) == (True, "")
     done = farm.fleet("approve", id)
-    assert (done.code, "is not as a worker sealed it" in done.err) == (1, True), done.err
+    assert (done.code, "does not match its worker's seal" in done.err) == (1, True), done.err
     said = {"approved": True, "comment": ""}  # and by somebody with the key, who saw something else
     sealed = Key(bytes.fromhex("ab" * 32)).mac("answers", canonical([id, {**row.question, "shown": "x"}, said, "me"]))
     sql = "UPDATE fleet.questions SET question = %s, answer = %s, by = 'me', mac = %s RETURNING 1"
@@ -110,7 +110,7 @@ def test_a_row_names_nothing_of_the_worker_and_nothing_of_others(farm: Farm) -> 
     public = Key(bytes.fromhex(secret)).boxes.public.hex()
     key.unlink()
     with (farm.cli.data / "fleet.toml").open("a") as file:
-        file.write(f'public = "{public}"\n')
+        file.write_settings(f'public = "{public}"\n')
     [fine] = farm.submit("-m", "do it", "--workspace", str(farm.workspace))  # who submits needs no key
     assert "fleet's key is not in" in farm.fleet("verify").err
     key.write_text(secret)

@@ -27,8 +27,8 @@ DOOR = "fleet"
 """At which signed answers come in; `adderclaw fleet webhook` makes its secret."""
 OPEN = "(r.state = 'waiting' OR (r.state = 'running' AND q.token = r.token)) AND q.answer IS NULL"
 """Questions that somebody waits for: not those of a process that is gone."""
-UNCHECKED = "this machine has no key of the fleet: whether a worker asked this, nobody looked"
-FORGED = "the answer to {id} was not given by anybody with the fleet's key"
+UNCHECKED = "this machine has no fleet key, so it was not checked that a worker asked this"
+FORGED = "the answer to {id} was not made with the fleet's key"
 
 
 def open_question(home: str) -> Json | None:
@@ -119,7 +119,7 @@ def _require_sealed(key: Key, run_id: str, id: str, asked: Json, seal: str) -> N
     if not hmac.compare_digest(seal.encode(), _seal(key, run_id, asked).encode()) or asked.get("id") != id:
         fix = "look at who writes to the database; or its worker has another key"
         fix += ": then cancel the run, and submit it again"
-        raise AdderClawError(f"the question {id} of run {run_id} is not as a worker sealed it: {fix}")
+        raise AdderClawError(f"the question {id} of run {run_id} does not match its worker's seal: {fix}")
 
 
 def given(database: Database, key: Key, lease: Lease, id: str, asked: Json | None) -> Json | None:
@@ -131,11 +131,11 @@ def given(database: Database, key: Key, lease: Lease, id: str, asked: Json | Non
     )
     if row is None:
         return None
-    why = _unfit(key, lease.run, row, asked)
+    why = _why_answer_is_invalid(key, lease.run, row, asked)
     return {"approved": False, "comment": why, "by": ""} if why else {**row.answer, "by": row.by}
 
 
-def _unfit(key: Key, run_id: str, row: Any, asked: Json | None) -> str:
+def _why_answer_is_invalid(key: Key, run_id: str, row: Any, asked: Json | None) -> str:
     """Why an answer is none to what this run asks; empty where it is. A row may say what it likes."""
     mac = key.mac("answers", _signed(run_id, row.question, row.answer, row.by))
     if not hmac.compare_digest(str(row.mac).encode(), mac.encode()):
@@ -171,7 +171,7 @@ def answer(
             what = f"the question {id}" if id else "an answer"
             raise AdderClawError(f"run {run_id} does not wait for {what}: it is {run.outcome or run.state}")
         _require_sealed(key, run_id, asked.id, asked.question, asked.seal)
-        reply = _fit(row_of(asked.question), approved=approved, comment=comment, replies=replies)
+        reply = _checked_answer(row_of(asked.question), approved=approved, comment=comment, replies=replies)
         cursor.execute(
             "UPDATE fleet.questions SET answer = %s::jsonb, by = %s, mac = %s, answered = now()"
             " WHERE run = %s AND id = %s",
@@ -185,7 +185,7 @@ def answer(
     return database.do(work)
 
 
-def _fit(asked: approvals.Approval, *, approved: bool, comment: str, replies: Replies | None) -> Json:
+def _checked_answer(asked: approvals.Approval, *, approved: bool, comment: str, replies: Replies | None) -> Json:
     """The answer, if it is one to this question."""
     reply: Json = {"approved": approved, "comment": comment}
     if not approved:
@@ -218,7 +218,7 @@ def take_answers(database: Database, key: Key, run_id: str, home: str) -> None:
             asked = approvals.get(store, row.id)
             if asked is None or asked.answer is not None or not asked.stays:
                 continue
-            if why := _unfit(key, run_id, row, _as_json(asked)):
+            if why := _why_answer_is_invalid(key, run_id, row, _as_json(asked)):
                 raise AdderClawError(why)
             reply = Answer(bool(row.answer["approved"]), BY_ROW, str(row.answer["comment"]), who=f"{row.by} (fleet)")
             answer_row(store, lambda: key.receipts(run_id), asked, reply)
@@ -290,17 +290,17 @@ def _require_whole(row: Any) -> None:
         raise AdderClawError(f"the question {row.question_id} of run {row.id} is none that a worker asks") from error
 
 
-def of_run(database: Database, key: Key | None, run_id: str) -> list[Json]:
+def questions_of_run(database: Database, key: Key | None, run_id: str) -> list[Json]:
     """All that a run has asked, with what was answered: what is not as somebody with the key sealed it is not shown."""
     rows = database.rows(
         "SELECT run AS id, id AS question_id, question, seal, answer, by, mac FROM fleet.questions WHERE run = %s"
         " ORDER BY asked",
         run_id,
     )
-    return [{"id": row.question_id, "question": _shown(key, row), **_said(key, row)} for row in rows]
+    return [{"id": row.question_id, "question": _shown(key, row), **_answer_text(key, row)} for row in rows]
 
 
-def _said(key: Key | None, row: Any) -> Json:
+def _answer_text(key: Key | None, row: Any) -> Json:
     if row.answer is None or key is None:
         return {"answer": row.answer, "by": row.by}
     mac = key.mac("answers", _signed(row.id, row.question, row.answer, row.by))

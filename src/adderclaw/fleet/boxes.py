@@ -57,7 +57,7 @@ class Opener:
     def opened(self, box: bytes, name: str) -> tuple[str, bytes]:
         """Whose it is, and what is inside."""
         if PREFIX + hashlib.sha256(box).hexdigest() != name:
-            raise UsageError(f"object {name[:16]} is not what it is called: it was changed")
+            raise UsageError(f"object {name[:16]} does not match its name: it was changed")
         beside = box[:LENGTH]
         try:
             shared = self._private.exchange(X25519PublicKey.from_public_bytes(beside))

@@ -37,11 +37,11 @@ def reserve(database: Database, lease: Lease, call: Asking, ticket: str) -> Refu
         budgets = _budgets(cursor, run)
         answer = call.most
         for budget in budgets:
-            if (refused := _passed(budget, call)) is not None:
+            if (refused := _limit_reached(budget, call)) is not None:
                 if refused.reason:
                     cursor.execute("DELETE FROM fleet.reservations WHERE id = %s", (name,))
                 return refused
-            answer = min(answer, _fits(budget, call))
+            answer = min(answer, _answer_tokens_left(budget, call))
         price, tokens = call.input_price + answer * call.answer_price, call.input_tokens + answer
         for budget in budgets:
             cursor.execute(
@@ -65,7 +65,7 @@ def settle(database: Database, name: str, tokens: int, price: float) -> None:
     database.do(lambda cursor: _settled(cursor, name, tokens, price, lost=False))
 
 
-def forfeit(cursor: Cursor, run: str, token: int) -> None:
+def settle_lost(cursor: Cursor, run: str, token: int) -> None:
     """The process that made these calls is gone: what was expected of each counts."""
     rows = cursor.execute(
         "SELECT id, held_tokens, held_cost FROM fleet.reservations"
@@ -118,7 +118,7 @@ def _budgets(cursor: Cursor, run: object) -> list[_Budget]:
     return [_Budget(*row) for row in rows]
 
 
-def _passed(budget: _Budget, call: Asking) -> Refused | None:
+def _limit_reached(budget: _Budget, call: Asking) -> Refused | None:
     """Whether not even a short answer fits."""
     of = f"the {budget.scope}'s budget" if not budget.name else f"the budget of {budget.scope} {budget.name}"
     price, tokens = call.input_price + call.least * call.answer_price, call.input_tokens + call.least
@@ -138,7 +138,7 @@ def _passed(budget: _Budget, call: Asking) -> Refused | None:
     return None
 
 
-def _fits(budget: _Budget, call: Asking) -> int:
+def _answer_tokens_left(budget: _Budget, call: Asking) -> int:
     """Tokens of an answer that fit into what is left."""
     answer = call.most
     if budget.cost is not None and call.answer_price > 0:

@@ -34,7 +34,7 @@ from adderclaw.flows.request import RunParams, prepared
 from adderclaw.storage import Store, runs
 from adderclaw.storage.telemetry.log import fields
 
-TAKEN = "the worker's lease on this run ran out, or was taken: another worker goes on with it"
+TAKEN = "the worker's lease on this run expired or was taken over: another worker continues it"
 UNTOLD = frozenset({"llm_delta", "memory_persisted", "config_path", "workspace_path"})
 """Events that nobody far away wants to read."""
 
@@ -42,9 +42,9 @@ WAITS = (0.3, 3.0)
 """Seconds between two looks for an answer: at first, and at most."""
 
 LOST = """\
-An earlier worker ended while it worked on this. The files of the workspace are as they were when the work was last \
-put away. After that these tool calls had begun, and nobody can say what came of them; what they did outside of the \
-workspace may have happened. Look before you do the same again.
+An earlier worker ended during this work. The files of the workspace are as they were when the state was last saved. \
+These tool calls had started after that, and their outcome is unknown; their effects outside of the workspace may have \
+happened. Check before you repeat them.
 {calls}"""
 
 
@@ -159,7 +159,7 @@ def _leave() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Far:
+class RemoteOperator:
     """The operators of the fleet: they answer by `fleet approve`, by the dashboard or by a signed request."""
 
     def __init__(self, worker: WorkerLink) -> None:
@@ -199,7 +199,7 @@ def main(end: socket.socket) -> None:
 def _ran(order: Json, worker: WorkerLink) -> Json:
     """How the run ended: whatever happens, one outcome."""
     try:
-        return _driven(order, worker)
+        return _drive(order, worker)
     except Completed as ended:
         return {"outcome": "completed", "answer": ended.answer, "reason": "", "exit_code": 0}
     except AdderClawError as error:
@@ -207,7 +207,7 @@ def _ran(order: Json, worker: WorkerLink) -> Json:
         return {"outcome": outcome, "answer": "", "reason": str(error), "exit_code": EXIT_CODES[outcome]}
 
 
-def _driven(order: Json, worker: WorkerLink) -> Json:
+def _drive(order: Json, worker: WorkerLink) -> Json:
     if order["trace"]:
         os.environ[tracing.VARIABLE] = order["trace"]
     home = os.environ["ADDERCLAW_HOME"]
@@ -231,7 +231,7 @@ def _driven(order: Json, worker: WorkerLink) -> Json:
     runtime.bus.go_on_with(order["run"])
     runtime.bus.listen("fleet", worker.hear)
     kind = opening.kind
-    far = Far(worker)
+    far = RemoteOperator(worker)
     with opened(runtime, far, kind=kind, channel="fleet", again=again, task=opening.task, more=opening.rows) as run:
         far.session = run.session
         run.session.state.stays = kind == "message"  # a SOP's steps say so themselves
@@ -248,11 +248,11 @@ def _bounded(loaded: Loaded, seconds: float | None) -> Loaded:
 
 
 async def _finished(run: Any, work: Awaitable[TurnResult], opening: Opening, worker: WorkerLink) -> Json:
-    report = await drive(run, _told_why(work, worker), mode=opening.mode, show=unshown)
+    report = await drive(run, _with_stop_reason(work, worker), mode=opening.mode, show=unshown)
     return {**report.as_json(), "exit_code": report.exit_code, "tokens": run.session.budget.usage.total}
 
 
-async def _told_why(work: Awaitable[TurnResult], worker: WorkerLink) -> TurnResult:
+async def _with_stop_reason(work: Awaitable[TurnResult], worker: WorkerLink) -> TurnResult:
     """Where the lease is gone, that is the reason, and no emergency stop."""
     result = await work
     return result._replace(outcome="stopped", reason=worker.why) if worker.why else result
@@ -267,14 +267,14 @@ def _made(options: Options, fields: RunParams, run_id: str, path: str) -> tuple[
         raise Completed(row.run_id, row.answer or "")
     driver = prepared(options, fields)
     if row.kind in RESUMABLE and row.kind != "message":
-        driver, turn = _going_on(driver, row, path)
+        driver, turn = _resumed_driver(driver, row, path)
         return driver, Resume(row.conversation_id, go_on=turn)
     if isinstance(driver, MessageDriver):
         driver = replace(driver, again=row.run_id)
     return driver, Resume(row.conversation_id, go_on=True)
 
 
-def _going_on(driver: Driver, row: runs.Run, path: str) -> tuple[Driver, bool]:
+def _resumed_driver(driver: Driver, row: runs.Run, path: str) -> tuple[Driver, bool]:
     """What it does is the signed request's word. The state, which another worker wrote, says only how far it came, and
     whether that is a turn of the ordinary agent."""
     from adderclaw.flows.schedules.work import going_on

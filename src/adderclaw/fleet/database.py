@@ -37,7 +37,7 @@ STATEMENT = 30.0
 
 type Cursor = psycopg.Cursor[Any]
 
-AGAIN = (
+RETRYABLE = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
     psycopg.errors.SerializationFailure,
@@ -51,7 +51,7 @@ class Unreachable(AdderClawError):
     """The server does not answer, or not any more."""
 
 
-class Taken(AdderClawError):
+class DuplicateKey(AdderClawError):
     """Somebody else has just written a row with the same key: the same again finds it."""
 
 
@@ -92,26 +92,26 @@ class Database:
             with connection.transaction(), connection.cursor() as cursor:
                 return work(cursor)
 
-        return self._tried(within, patience)
+        return self._retry(within, patience)
 
-    def _tried[T](self, work: Callable[[psycopg.Connection[Any]], T], patience: float | None) -> T:
+    def _retry[T](self, work: Callable[[psycopg.Connection[Any]], T], patience: float | None) -> T:
         limit = time.monotonic() + (self.patience if patience is None else patience)
         wait = WAIT
         while True:
             try:
                 return work(self._connection())
             except psycopg.errors.DiskFull as error:
-                raise Unreachable("PostgreSQL's disk is full: make room there; nothing is lost") from error
-            except AGAIN as error:
+                raise Unreachable("PostgreSQL's disk is full: free some space there; nothing is lost") from error
+            except RETRYABLE as error:
                 self._drop()
                 if time.monotonic() + wait > limit:
                     raise Unreachable(self.unreachable(error)) from error
                 time.sleep(wait)
                 wait = min(wait * 2, 1.0)
             except psycopg.errors.UniqueViolation as error:
-                raise Taken(f"PostgreSQL refused: {str(error).splitlines()[0]}") from error
+                raise DuplicateKey(f"PostgreSQL refused: {str(error).splitlines()[0]}") from error
             except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedTable) as error:
-                why = f"{shown(self.url)} has no fleet in it, or one that is older than this program"
+                why = f"{shown(self.url)} has no fleet, or one that is older than this program"
                 raise UsageError(f"{why}; `adderclaw fleet init` with the same address makes or updates it") from error
             except psycopg.errors.UndefinedColumn as error:
                 detail = f"the fleet's tables in {shown(self.url)} are older than this program"
@@ -127,7 +127,7 @@ class Database:
 
     def rows(self, sql: str, *parameters: object, patience: float | None = None) -> list[Any]:
         """Of one statement, which is a transaction of its own."""
-        return self._tried(lambda connection: connection.execute(sql, parameters).fetchall(), patience)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return self._retry(lambda connection: connection.execute(sql, parameters).fetchall(), patience)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
     def one(self, sql: str, *parameters: object) -> Any:
         """The first row; None where there is none."""
@@ -135,7 +135,7 @@ class Database:
         return rows[0] if rows else None
 
     def run(self, sql: str, *parameters: object) -> None:
-        self._tried(lambda connection: connection.execute(sql, parameters), None)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        self._retry(lambda connection: connection.execute(sql, parameters), None)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
     def close(self) -> None:
         """This thread's connection."""

@@ -59,12 +59,12 @@ def _counted(database: Database, seconds: float) -> tuple[int, int, int]:
 
 def _rows(database: Database, seconds: float) -> tuple[int, int, int]:
     total = 0, 0, 0
-    while (done := database.do(lambda cursor: _some(cursor, seconds)))[0]:
+    while (done := database.do(lambda cursor: _prune_batch(cursor, seconds)))[0]:
         total = total[0] + done[0], total[1] + done[1], total[2] + done[2]
     return total
 
 
-def _some(cursor: Cursor, seconds: float) -> tuple[int, int, int]:
+def _prune_batch(cursor: Cursor, seconds: float) -> tuple[int, int, int]:
     """One batch. A run that somebody just queues again is left out: its row is locked."""
     rows = cursor.execute(
         f"SELECT id, generation FROM fleet.runs WHERE {_OLD} ORDER BY finished LIMIT %s FOR UPDATE SKIP LOCKED",  # noqa: S608
@@ -98,7 +98,7 @@ def _used(database: Database, objects: Objects, seconds: float | None) -> tuple[
             unreadable[run] = why
     if unreadable and not used:
         why = next(iter(unreadable.values()))
-        raise AdderClawError(f"nothing was removed of the objects: none can be read with this key: {why}")
+        raise AdderClawError(f"no objects were removed: none can be read with this key: {why}")
     for row in database.rows("SELECT DISTINCT saved FROM fleet.units WHERE run = ANY(%s)", list(unreadable)):
         _read(objects, row.saved, used)
     return used, tuple(unreadable)

@@ -90,7 +90,7 @@ def run(database: Database, id: str, key: Key | None) -> Json:
             {"tool": call.tool, "input": call.shown, "token": call.token, "begun": _time(call.begun)}
             for call in unknown
         ],
-        "questions": asking.of_run(database, key, id),
+        "questions": asking.questions_of_run(database, key, id),
     }
 
 

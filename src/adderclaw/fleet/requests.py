@@ -19,7 +19,7 @@ from adderclaw.core.json_text import canonical
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.fleet import queue
-from adderclaw.fleet.anchors import Identity, key_of, signed_by
+from adderclaw.fleet.anchors import Identity, load_or_create_key, signed_by
 from adderclaw.fleet.boxes import BOX
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.places import Place, require_commit, require_fit, require_reachable
@@ -70,7 +70,7 @@ def signed_text(id: str, digest: str) -> bytes:
 
 def identity(home: str, name: str) -> Identity:
     """The submitter's own key in this home, created on first use."""
-    return Identity(name, key_of(os.path.join(home, home_names.FLEET_SUBMITTER_KEY)))
+    return Identity(name, load_or_create_key(os.path.join(home, home_names.FLEET_SUBMITTER_KEY)))
 
 
 def enrol(database: Database, name: str, public: str) -> None:
@@ -136,11 +136,11 @@ def require_valid(request: Request, *, local: bool) -> RunParams:
 
 def _params(request: object) -> RunParams:
     if not isinstance(request, dict):
-        raise UsageError("what is to be run is not a JSON object")
+        raise UsageError("the request is not a JSON object")
     fields = {name: value for name, value in cast(Json, request).items() if value is not None}
     params = decode(RunParams, fields)
     if params.workspace:
-        raise UsageError("workspace: a run on another machine has no use for it")
+        raise UsageError("workspace: this cannot be used for a run on another machine")
     require_fit(params)
     if sum(bool(getattr(params, name)) for name in WHAT) != 1:
         raise UsageError(f"give exactly one of {', '.join(WHAT[:-1])}")

@@ -15,7 +15,7 @@ from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json
 from adderclaw.fleet import queue, trees
 from adderclaw.fleet.anchors import Identity
-from adderclaw.fleet.database import Cursor, Database, Taken
+from adderclaw.fleet.database import Cursor, Database, DuplicateKey
 from adderclaw.fleet.objects import Boxes
 from adderclaw.fleet.requests import Request, require_valid, signed_text
 from adderclaw.flows.request import RunParams, prepared
@@ -48,7 +48,7 @@ class Submitted(NamedTuple):
     """False: a run with this dedupe key is there already."""
 
 
-def archived(boxes: Boxes, folder: str) -> Json:
+def archive_folder(boxes: Boxes, folder: str) -> Json:
     """A folder as it is now, in the object store."""
     path = os.path.abspath(os.path.expanduser(folder))
     if not os.path.isdir(path):
@@ -118,7 +118,7 @@ def submit(
         return done
 
     for _ in range(3):
-        with contextlib.suppress(Taken):  # of a dedupe key: another submits a run with it right now
+        with contextlib.suppress(DuplicateKey):  # of a dedupe key: another submits a run with it right now
             return database.do(work)
     return database.do(work)
 
@@ -268,11 +268,11 @@ def retry(database: Database, run_id: str, *, fresh: bool) -> None:
             raise UsageError(f"there is no run {run_id!r}; `adderclaw fleet list` lists them")
         if run.state != "ended" or run.outcome == "completed":
             status = "has completed" if run.state == "ended" else f"is {run.state}"
-            raise AdderClawError(f"run {run_id} {status}: there is nothing to try again")
+            raise AdderClawError(f"run {run_id} {status}: there is nothing to retry")
         if run.pruned is not None:
             raise AdderClawError(f"run {run_id}: its files were pruned; submit it again")
         if (other := queue.has_key(cursor, run)) is not None:
-            raise AdderClawError(f"run {other} has the key {run.dedupe!r} now: it does the same")
+            raise AdderClawError(f"run {other} now has the dedupe key {run.dedupe!r}: it does the same work")
         queue.again(cursor, run, fresh=fresh)
 
     database.do(work)

@@ -28,14 +28,14 @@ adderclaw.agent.run.opened adderclaw.sandbox.box adderclaw.sandbox.confinement a
 """.split()  # noqa: SIM905
 
 
-class Cold(OSError):
+class CannotStart(OSError):
     """No process of a run can be started here."""
 
 
-class Process:
+class RunProcess:
     """One run's process. It leads a group, and is known by a descriptor: nobody else's is ever meant."""
 
-    def __init__(self, warm: "Warm", pid: int) -> None:
+    def __init__(self, warm: "RunForker", pid: int) -> None:
         self._warm, self.pid = warm, pid
         self._fd = os.pidfd_open(pid)
         self._code: int | None = None
@@ -63,7 +63,7 @@ class Process:
             os.killpg(self.pid, signal.SIGKILL)
 
 
-class Warm:
+class RunForker:
     """The worker's side. It is started with the first run, and anew where somebody ended it."""
 
     def __init__(self, environment: Mapping[str, str], *, patience: float = 30.0) -> None:
@@ -82,7 +82,7 @@ class Warm:
             except OSError:
                 self._forget()
 
-    def child(self, link: socket.socket, log: int, home: str, workspace: str) -> Process:
+    def child(self, link: socket.socket, log: int, home: str, workspace: str) -> RunProcess:
         """A process of a run in this workspace, with one end of a link and a file for what it prints."""
         order = json.dumps({"home": home, "workspace": workspace}).encode() + b"\n"
         with self._lock:
@@ -95,14 +95,14 @@ class Warm:
                 except OSError:
                     self._forget()
             else:
-                raise Cold("the process that starts runs does not live: is there memory for it?")
+                raise CannotStart("the process that forks runs does not start: check the free memory")
             if "pid" not in reply:
-                raise Cold(f"no process can be started: {reply.get('error')}")
+                raise CannotStart(f"no process can be started: {reply.get('error')}")
             try:
-                return Process(self, int(reply["pid"]))
+                return RunProcess(self, int(reply["pid"]))
             except ProcessLookupError:
                 self._forget()
-                raise Cold("the process that starts runs was ended") from None
+                raise CannotStart("the process that forks runs was killed") from None
 
     def reaped(self, pid: int) -> int:
         """The exit code of one that has ended; that of a killed one where nobody can say it."""
@@ -140,7 +140,7 @@ class Warm:
         while not got.endswith(b"\n"):
             part = talk.recv(4096)
             if not part:
-                raise OSError("the process that starts runs has ended")
+                raise OSError("the process that forks runs has ended")
             got += part
         message: Json = json.loads(got)
         return message

@@ -22,7 +22,7 @@ from adderclaw.fleet.attempt import GRACE, Attempt, Means
 from adderclaw.fleet.controls import Stop
 from adderclaw.fleet.database import careful
 from adderclaw.fleet.link import now
-from adderclaw.fleet.state import Room
+from adderclaw.fleet.state import WorkerFolder
 from adderclaw.fleet.work import Work
 
 LOOK = 1.0
@@ -50,7 +50,7 @@ class Settings(NamedTuple):
 class Worker:
     def __init__(self, means: Means, settings: Settings) -> None:
         self.means, self.settings = means, settings
-        self._room = Room(means.root)
+        self._room = WorkerFolder(means.root)
         self.id = f"{means.identity.name}-{uuid.uuid4().hex[:8]}"
         self.database = means.database
         self.draining = False
@@ -98,7 +98,7 @@ class Worker:
             except AdderClawError as error:
                 self.say(error)
                 self._outage = time.monotonic()
-            self._lapse()
+            self._end_expired()
             self._wake.wait(self.settings.lease / 5)
             self._wake.clear()
         self._leave()
@@ -187,17 +187,17 @@ class Worker:
                 self._roused.add(queue_name)
                 self._taken.update(dict.fromkeys(workflows, time.monotonic()))
 
-    def rouse(self) -> None:
+    def check_queues(self) -> None:
         with self._lock:
             self._roused.update(self._queues)
 
     def rest(self, why: object) -> None:
         """Something is wrong with this machine: others take the runs, and it tries again later."""
         with self._lock:
-            if self.resting:
+            if self.is_paused:
                 return
             self._resting = time.monotonic() + self._rests
-            self.say(f"takes nothing for {self._rests:g} s: {why}")
+            self.say(f"takes no runs for {self._rests:g} s: {why}")
             self._rests = min(LONGEST, self._rests * 2)
 
     def works(self) -> None:
@@ -220,7 +220,7 @@ class Worker:
             with contextlib.suppress(AdderClawError):
                 leases.release(self.database, attempt.lease)
         with contextlib.suppress(AdderClawError):
-            leases.due(self.database, unbegun)
+            leases.mark_due(self.database, unbegun)
             self.database.run("UPDATE fleet.workers SET ended = now(), seen = now() WHERE id = %s", self.id)
             self.database.run("SELECT pg_notify('fleet', 'left')")
         for attempt in attempts:
@@ -244,7 +244,7 @@ class Worker:
                 attempt.renewed(began + self.settings.lease)
             elif attempt.run in renewed.lost and self._attempts.get(attempt.run) is attempt and not attempt.fenced:
                 attempt.take_away()
-                leases.forgive(self.database, attempt.lease)
+                leases.take_back_strike(self.database, attempt.lease)
         self.draining = renewed.draining
         self._end_where_idle(attempts)
 
@@ -273,7 +273,7 @@ class Worker:
             except AdderClawError as error:
                 self.say(error)
             except Exception as error:  # noqa: BLE001 - the engine's own, of a database that is gone for now
-                self.say(f"runs of others are not taken over for now: {error}")
+                self.say(f"cannot take over runs of other workers for now: {error}")
 
     def _take_over(self) -> None:
         """Runs of workers that said nothing for too long are queued again: with a new token, from the last unit."""
@@ -288,11 +288,11 @@ class Worker:
             for workflow in late:  # the engine could not begin them
                 del self._taken[workflow]
         if late:
-            leases.due(self.database, [queue.run_id(workflow) for workflow in late])
-        controls.let_go_on(self.database)
+            leases.mark_due(self.database, [queue.run_id(workflow) for workflow in late])
+        controls.resume_cleared(self.database)
         versions.release(self.database, ["", *self.settings.labels], self._free())
         for run in leases.reap(self.database, self.settings.lease):
-            if self.database.do(lambda cursor, run=run: queue.carried_on(cursor, run)):
+            if self.database.do(lambda cursor, run=run: queue.replace_ended_workflow(cursor, run)):
                 continue
             DBOS.resume_workflow(queue.workflow_id(run), queue_name=queue.name(run.label))
             self.database.run(
@@ -302,7 +302,7 @@ class Worker:
                 run.token,
             )
 
-    def _lapse(self) -> None:
+    def _end_expired(self) -> None:
         """Processes whose lease ran out end, also where the database cannot say so."""
         with self._lock:
             late = [held for held in self._attempts.values() if now() > held.deadline + 1]
@@ -318,31 +318,31 @@ class Worker:
                     while not self._closing:
                         if time.monotonic() - at >= LOOK:
                             at = time.monotonic()
-                            self._obey(controls.active_on(connection))
+                            self._apply_stops(controls.active_on(connection))
                         for notification in connection.notifies(
                             timeout=max(0.0, at + LOOK - time.monotonic()), stop_after=1
                         ):
-                            at = 0.0 if self._heard(notification.payload) else at
+                            at = 0.0 if self._handle_notification(notification.payload) else at
             except (psycopg.Error, OSError, AdderClawError):
                 time.sleep(LOOK / 2)
 
-    def _heard(self, message: str) -> bool:
+    def _handle_notification(self, message: str) -> bool:
         """Whether the stops are to be looked at."""
         match message.split():
             case ["left"]:
                 self._reaping.set()
             case ["queued"]:
-                self.rouse()
+                self.check_queues()
             case ["ended", run] if run in self._attempts:
                 self._wake.set()  # perhaps somebody cancelled it
             case _:
                 return message in ("stop", "resume")
         return False
 
-    def _obey(self, stops: list[Stop]) -> None:
+    def _apply_stops(self, stops: list[Stop]) -> None:
         standing = {stop.id for stop in stops}
         if {stop.id for stop in self._stops} - standing:
-            self.rouse()
+            self.check_queues()
         self._stops = stops
         with self._lock:
             attempts = list(self._attempts.values())
@@ -353,10 +353,10 @@ class Worker:
             for attempt in held:
                 attempt.stop(stop)
             if held or stop.id not in self._reported:
-                threading.Thread(target=self._see_off, args=(stop, held), daemon=True).start()
+                threading.Thread(target=self._end_stopped, args=(stop, held), daemon=True).start()
         self._reported = standing
 
-    def _see_off(self, stop: Stop, attempts: list[Attempt]) -> None:
+    def _end_stopped(self, stop: Stop, attempts: list[Attempt]) -> None:
         """What does not end by itself in time is ended; when all had ended is written down."""
         limit = time.monotonic() + GRACE
         with contextlib.suppress(AdderClawError):
@@ -367,7 +367,7 @@ class Worker:
         for attempt in attempts:
             attempt.gone(GRACE)
         with contextlib.suppress(AdderClawError):
-            controls.obeyed(self.database, stop, self.id)
+            controls.record_ended(self.database, stop, self.id)
         self.database.close()
 
     # -------------------------------------------------------------- one run
@@ -391,7 +391,7 @@ class Worker:
             work.close()
             with self._lock:
                 self._works.discard(work)
-            self.rouse()
+            self.check_queues()
             self.database.close()
 
     def stop_of(self, run: str, label: str) -> Stop | None:
@@ -411,5 +411,5 @@ class Worker:
         return self._closing
 
     @property
-    def resting(self) -> bool:
+    def is_paused(self) -> bool:
         return time.monotonic() < self._resting

@@ -12,7 +12,7 @@ from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
 from adderclaw.fleet import queries
 from adderclaw.fleet.report import page
-from adderclaw.fleet.state import Folder
+from adderclaw.fleet.state import AttemptFolder
 from adderclaw.terminal.commands.common import OutputFormat, said
 from adderclaw.terminal.commands.fleet_common import DatabaseUrl, app, opened, whole_id
 from adderclaw.terminal.commands.plain import print_json
@@ -160,7 +160,7 @@ def fetch(
     place = os.path.abspath(os.path.expanduser(folder))
     if os.path.lexists(place):
         raise UsageError(f"{folder} is there already: name a new folder")
-    made = Folder(place)
+    made = AttemptFolder(place)
     made.fill(fleet.objects(), row._asdict(), fleet.key(), home())
     said(
         {"workspace": made.workspace, "home": made.home},
@@ -184,7 +184,7 @@ def report(
     if html is not None:
         try:
             with open(os.path.expanduser(html), "w", encoding="utf-8") as file:
-                file.write(page(made))
+                file.write_settings(page(made))
         except OSError as error:
             raise UsageError(f"{html} cannot be written: {error.strerror}") from error
     if output_format == "json":

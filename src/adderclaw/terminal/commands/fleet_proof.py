@@ -85,10 +85,10 @@ def export(
 
     Example: adderclaw fleet export fleet-anchors.json
     """
-    made = anchors.exported(opened(database).database)
+    made = anchors.export_anchors(opened(database).database)
     try:
         with open(os.path.expanduser(file), "x", encoding="utf-8") as opened_file:
-            opened_file.write(canonical(made) + "\n")
+            opened_file.write_settings(canonical(made) + "\n")
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}; name a new file") from error
     said(

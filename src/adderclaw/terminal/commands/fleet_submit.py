@@ -15,7 +15,7 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.fleet import requests, submit
-from adderclaw.fleet.places import repository
+from adderclaw.fleet.places import resolve_repository
 from adderclaw.fleet.submit import Order, Submitted
 from adderclaw.fleet.tracing import Tracing
 from adderclaw.fleet.tracing import given as given_trace
@@ -149,7 +149,9 @@ def _places(sources: list[Source], fleet: Fleet, submitter: str) -> list[Json]:
     for source in sources:
         if source not in made:
             repo, workspace = source
-            made[source] = repository(repo, local=local) if repo else submit.archived(boxes, workspace or "")
+            made[source] = (
+                resolve_repository(repo, local=local) if repo else submit.archive_folder(boxes, workspace or "")
+            )
     return [made[source] for source in sources]
 
 
