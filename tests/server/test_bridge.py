@@ -131,7 +131,7 @@ def test_what_is_not_signed_gets_one_answer_whatever_is_wrong_with_it(chat: Chat
                     {
                         "error": {
                             "code": "signature",
-                            "message": "there is no such door, or the request is not signed for it",
+                            "message": "the endpoint does not exist, or the signature is not valid for it",
                         }
                     },
                 ]

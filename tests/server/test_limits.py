@@ -121,7 +121,7 @@ def test_what_is_no_http_gets_the_same_form_of_error(on: On, sent: bytes) -> Non
         status, body = answer(await reader.read())
         assert (status, body) == (
             400,
-            {"error": {"code": "http", "message": "this is no HTTP request that can be read"}},
+            {"error": {"code": "http", "message": "the request is not valid HTTP"}},
         )
         writer.close()
 

@@ -1,4 +1,4 @@
-"""The server as an application: it collects the endpoints of its modules, and lets each request pass the same steps."""
+"""The ASGI application: collects the endpoints and handles every request in the same steps."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
@@ -58,11 +58,11 @@ HEADERS = {
     "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
     "cache-control": "no-store",
 }
-"""On every answer; a page has PAGE_POLICY in place of the first, and may say itself how long it is kept."""
+"""Headers of every response; a page has PAGE_POLICY as its content security policy and may set its own caching."""
 
 
 def all_endpoints(*, openai: bool = False) -> list[Endpoint]:
-    """The endpoints of all modules; those of `openai` only where they are asked for."""
+    """The endpoints of all modules; `openai`: including the OpenAI-compatible ones."""
     names = (*MODULES, "openai.endpoints") if openai else MODULES
     modules = [import_module(f"adderclaw.server.{name}") for name in names]
     return [endpoint for module in (*modules, *pages()) for endpoint in module.ENDPOINTS]
@@ -78,20 +78,20 @@ def make_app(state: ServerState, endpoints: Iterable[Endpoint] | None = None) ->
         if endpoint.method in methods:
             raise ValueError(f"two endpoints for {endpoint.method} {endpoint.path}")
         methods[endpoint.method] = endpoint
-    # what is literal goes before what has a name in it
+    # literal paths before paths with parameters
     paths = sorted(by_path, key=lambda path: ["{" in part for part in path.split("/")])
     routes = [Route(path, _PathEndpoints(state, by_path[path])) for path in paths]
     return _ErrorBoundary(state, Router(routes, redirect_slashes=False, default=_UnknownPath(state)))
 
 
 class _ErrorBoundary:
-    """Around everything: whatever comes of a request is an answer in our form, with our headers, and no trace."""
+    """The outermost layer: turns every error into a response with the usual headers and without a traceback."""
 
     def __init__(self, state: ServerState, inner: ASGIApp) -> None:
         self._state, self._inner = state, inner
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":  # no WebSocket; and what we begin with is done before
+        if scope["type"] != "http":  # no WebSockets and no lifespan events
             return
         begun, unread = False, _has_body(scope)
 
@@ -108,14 +108,14 @@ class _ErrorBoundary:
                 message = {**message, "headers": _with_headers(scope, message["headers"], closes=unread)}
             await send(message)
             if message.get("more_body"):
-                await asyncio.sleep(0)  # to a client that has gone nothing waits: others have their turn all the same
+                await asyncio.sleep(0)  # writing to a closed connection never blocks, so give other tasks a turn
 
         try:
             await self._inner(scope, read, guarded)
-        except Exception as error:  # one request is never worth the server
+        except Exception as error:  # an error in one request must not end the server
             answer = self._answer(error, Request(scope))
             if begun:
-                raise ConnectionAbortedError from error  # the answer is cut: the client sees that it is not whole
+                raise ConnectionAbortedError from error  # cut the response: the client sees that it is incomplete
             await answer(scope, receive, guarded)
 
     def _answer(self, error: Exception, request: Request) -> Response:
@@ -129,7 +129,7 @@ class _ErrorBoundary:
         return self._refused(Refusal(500, "internal", "the server failed on this request; its log has more"), request)
 
     def _refused(self, refusal: Refusal, request: Request) -> Response:
-        """As JSON; as a page to a browser that asked for one."""
+        """The error as JSON, or as a page if a browser asked for one."""
         if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
             return refusal.response(request.url.path)
         request.scope["adderclaw.page"] = True
@@ -160,7 +160,7 @@ def _with_headers(
 
 
 class _UnknownPath:
-    """No endpoint has this path."""
+    """Answers requests to unknown paths."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
@@ -168,11 +168,11 @@ class _UnknownPath:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         del send
         authentication.check_host(self._state, Request(scope, receive))
-        raise Refusal(404, "not_found", "there is nothing at this path")
+        raise Refusal(404, "not_found", "no endpoint has this path: `GET /openapi.json` lists them")
 
 
 class _PathEndpoints:
-    """All endpoints of one path."""
+    """Dispatches the requests of one path by method."""
 
     def __init__(self, state: ServerState, methods: dict[str, Endpoint]) -> None:
         self._state, self._methods = state, methods
@@ -193,7 +193,7 @@ class _PathEndpoints:
 
 
 async def _stream_while_token_valid(state: ServerState, row: ClientRow, streaming: Coroutine[Any, Any, None]) -> None:
-    """A stream goes on as long as its token counts: one that was revoked or has expired ends it."""
+    """Ends a stream when its token expires or is revoked."""
     task = asyncio.ensure_future(streaming)
     state.streams.add(task)
     try:
@@ -218,13 +218,18 @@ async def _handle(state: ServerState, endpoint: Endpoint, request: Request) -> t
         client_scope.require_named(state, client, decoded)
     except Refusal as refusal:
         if changes and refusal.code in ("scope", "origin", "folder") and not state.rates.wait("failure", refusal.code):
-            _tell_refused(state, request, refusal.code)  # at a rate at which a page that goes on asking fills no disk
+            _tell_refused(state, request, refusal.code)  # rate-limited, so that repeated requests cannot fill the disk
         raise
     path = {name: str(value) for name, value in request.path_params.items()}
     if changes:
         if not state.ready and endpoint.scope != "open" and not endpoint.while_ending:
-            raise Refusal(503, "ending", "the server is about to end: nothing new begins", headers={"Retry-After": "5"})
-        if endpoint.scope != "open":  # who logs in is known later, and noted then
+            raise Refusal(
+                503,
+                "ending",
+                "the server is shutting down and starts nothing new: try again later",
+                headers={"Retry-After": "5"},
+            )
+        if endpoint.scope != "open":  # a login is recorded once the client is known
             of = path.get("id", "") if request.url.path.startswith("/conversations/") else ""
             authentication.record_change_request(state, request, client, of)
     result = await endpoint.answer(ApiRequest(client, state, decoded, path, request))
@@ -234,7 +239,7 @@ async def _handle(state: ServerState, endpoint: Endpoint, request: Request) -> t
 
 
 def _note_use(state: ServerState, request: Request, row: ClientRow) -> None:
-    """That it was there: its row says when, and its connection no longer makes room for others."""
+    """Store the time of the last use, and mark the connection as authenticated."""
     if state.is_use_due(row.id):
         clients.note_use(state.store, row, state.clock.now())
     if known := request.scope.get("extensions", {}).get("adderclaw.known"):

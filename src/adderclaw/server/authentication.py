@@ -1,4 +1,4 @@
-"""Who may come in: every request passes here, once, before anything of it is read but its head."""
+"""Authenticates every request by its head, before its body is read."""
 
 from http.cookies import CookieError, SimpleCookie
 from math import ceil
@@ -18,12 +18,12 @@ SAFE = ("GET", "HEAD")
 
 
 def cookie_name(*, secure: bool) -> str:
-    """Under TLS the browser itself sees to it that no other host and no plain page can set it."""
+    """With TLS, the `__Host-` prefix makes the browser reject the cookie from other hosts and plain HTTP."""
     return "__Host-adderclaw" if secure else "adderclaw"
 
 
 class LoginRequired(Exception):
-    """A browser asks for a page and is not logged in."""
+    """A browser requested a page without a login."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -34,11 +34,11 @@ class LoginRequired(Exception):
 
 
 def check_host(state: ServerState, request: Request) -> None:
-    """A name of ours alone: the page of a name that was rebound to this address carries its own (DNS rebinding)."""
+    """Require a Host header of this server, against DNS rebinding."""
     host_headers = request.headers.getlist("host")
     name = _hostname(host_headers[0]) if len(host_headers) == 1 else None
     if name is None or not _is_named(name, state.hosts):
-        raise Refusal(421, "host", "this server is not called so: use one of " + ", ".join(sorted(state.hosts)))
+        raise Refusal(421, "host", "the Host header names another server: use one of " + ", ".join(sorted(state.hosts)))
 
 
 def _hostname(host: str) -> str | None:
@@ -57,17 +57,17 @@ def _is_named(name: str, hosts: frozenset[str]) -> bool:
 
 
 def check_origin(state: ServerState, request: Request, endpoint: Endpoint) -> None:
-    """What a page of another origin asks is refused, with a token or without; a link to a page of ours is followed."""
+    """Refuse requests from pages of another origin, with or without a token; links to our pages are allowed."""
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     if origin is not None and origin != own_origin(state, request):
-        raise Refusal(403, "origin", "a page of another origin may ask nothing here")
+        raise Refusal(403, "origin", "requests from pages of another origin are not allowed")
     if site in (None, "same-origin", "none"):
         return
     follows = (
         request.headers.get("sec-fetch-mode") == "navigate" and request.headers.get("sec-fetch-dest") == "document"
     )
     if not (endpoint.is_page and endpoint.method in SAFE and follows):
-        raise Refusal(403, "origin", "a page of another origin may ask nothing here")
+        raise Refusal(403, "origin", "requests from pages of another origin are not allowed")
 
 
 def own_origin(state: ServerState, request: Request) -> str:
@@ -75,10 +75,12 @@ def own_origin(state: ServerState, request: Request) -> str:
 
 
 def authenticate(state: ServerState, request: Request, endpoint: Endpoint) -> tuple[Client, ClientRow | None]:
-    """The client, with the scope that the endpoint wants; Refusal or LoginFirst for everybody else."""
+    """The client, if it has the endpoint's scope; otherwise raises Refusal or LoginRequired."""
     check_host(state, request)
     check_origin(state, request, endpoint)
-    if endpoint.is_signed:  # each address its own: nobody uses up what others have, before a signature is looked at
+    if (
+        endpoint.is_signed
+    ):  # limited per address, so that nobody uses up the limit of others before a signature is checked
         require_rate(state, "address", peer_of(request))
         return NOBODY, None
     if endpoint.scope == "open":
@@ -108,16 +110,16 @@ def client_of(row: ClientRow, via: str) -> Client:
 
 
 def _require_own_page(request: Request) -> None:
-    """A browser sends its cookie along by itself: what changes something must come from a page of ours (CSRF).
+    """Require that a change comes from a page of this server, because browsers send cookies by themselves (CSRF).
 
-    That an origin, if there is one, is ours was looked at before.
+    `check_origin` has already checked the Origin header, if there is one.
     """
     if "origin" not in request.headers and request.headers.get("sec-fetch-site") != "same-origin":
-        raise Refusal(403, "origin", "a login of a browser changes things from pages of this server alone")
+        raise Refusal(403, "origin", "a browser login can make changes only from pages of this server")
 
 
 def token_of(state: ServerState, request: Request) -> tuple[str, str]:
-    """The token that was given, and how it came: in the header, or as the cookie of a browser that logged in."""
+    """The token and where it came from: `http` for the header, `dashboard` for the cookie."""
     if (header := request.headers.get("authorization")) is not None:
         kind, _, token = header.partition(" ")
         return (token.strip() if kind.lower() == "bearer" else "-"), "http"
@@ -139,7 +141,7 @@ def _refuse_token(state: ServerState, *, has_token: bool) -> Refusal:
 
 
 def note_failed_token(state: ServerState) -> None:
-    """A token that is none: counted, and above the rate refused without a word about it."""
+    """Count and record an invalid token; refuse the request if there are too many."""
     require_rate(state, "failure")
     state.record_event(
         {"event_type": "client_refused", "client_id": "", "client": "", "method": "", "path": "", "code": "token"}
@@ -153,12 +155,12 @@ def require_rate(state: ServerState, kind: str, who: str = "") -> None:
 
 
 def peer_of(request: Request) -> str:
-    """The address that the connection came from."""
+    """The other end of the connection."""
     return str(request.scope.get("extensions", {}).get("adderclaw.peer", ""))
 
 
 def record_change_request(state: ServerState, request: Request, client: Client, conversation_id: str = "") -> None:
-    """That a client asks for a change, before anything follows from it."""
+    """Record that a client requests a change, before it is made."""
     who = {"client_id": client.id, "client": client.name, "via": client.via}
     what = {"method": request.method, "path": request.url.path, "peer": peer_of(request)}
     state.record_event({"event_type": "client_request", **who, **what}, conversation_id)  # pyright: ignore[reportArgumentType]

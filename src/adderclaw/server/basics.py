@@ -1,4 +1,4 @@
-"""The endpoints of the gateway channel (C-26), and whether the server is alive and ready."""
+"""Endpoints for health, status and the emergency stop."""
 
 import asyncio
 import os
@@ -49,7 +49,7 @@ async def health(_: ApiRequest) -> Health:
 
 async def ready(request: ApiRequest) -> Ready:
     if not request.state.ready:
-        raise Refusal(503, "ending", "the server is about to end")
+        raise Refusal(503, "ending", "the server is shutting down")
     return Ready(True)
 
 
@@ -69,7 +69,7 @@ async def status(request: ApiRequest) -> Status:
 
 
 async def set_stop(request: ApiRequest) -> StopState:
-    """Before anything else can go wrong: the file is what stops."""
+    """Write the stop file first, because it is what stops the tools."""
     path = request.state.stop_path
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -88,7 +88,7 @@ async def release_stop(request: ApiRequest) -> StopState:
 ENDPOINTS = (
     Endpoint("GET", "/health", "open", health, "Whether the server is alive.", gives=Health),
     Endpoint(
-        "GET", "/ready", "open", ready, "Whether the server takes new work; 503 once it is about to end.", gives=Ready
+        "GET", "/ready", "open", ready, "Whether the server accepts new work; 503 while it shuts down.", gives=Ready
     ),
     Endpoint(
         "GET",
@@ -104,9 +104,11 @@ ENDPOINTS = (
         "/estop",
         "operate",
         set_stop,
-        "Stop every tool, now and until it is released.",
+        "Set the emergency stop: no tool runs until it is released.",
         gives=StopState,
         while_ending=True,
     ),
-    Endpoint("DELETE", "/estop", "admin", release_stop, "Release the stop.", gives=StopState, while_ending=True),
+    Endpoint(
+        "DELETE", "/estop", "admin", release_stop, "Release the emergency stop.", gives=StopState, while_ending=True
+    ),
 )

@@ -1,4 +1,4 @@
-"""What a request brings, within its limits of size and time, as the type that its endpoint takes."""
+"""Decodes the body or query of a request to the endpoint's type, within limits of size and time."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ MOST_FIELDS = 100
 
 
 async def read_parameters(endpoint: Endpoint, request: Request, seconds: float) -> Any:
-    """The query or the body as `Endpoint.takes` has it; Invalid has every problem. `seconds`: until it is there."""
+    """The query or body, decoded to `Endpoint.takes`. Raises Invalid with all problems. `seconds`: time limit."""
     query = endpoint.method in ("GET", "DELETE")
     data = b"" if query else await _read(request, endpoint.body_limit, seconds)
     if endpoint.is_signed:
@@ -27,12 +27,10 @@ async def read_parameters(endpoint: Endpoint, request: Request, seconds: float) 
     kind: Any = endpoint.takes
     if kind is None:
         if data.strip() not in (b"", b"{}"):
-            raise Refusal(400, "invalid", "this takes no body")
+            raise Refusal(400, "invalid", "this endpoint takes no body: leave it out")
         pairs = _pairs(request.url.query)
-        if (
-            pairs and query and not endpoint.is_page
-        ):  # a page reads its own address, and passes over what it does not know
-            raise Refusal(400, "invalid", "this takes no query: leave it out")
+        if pairs and query and not endpoint.is_page:  # a page ignores query parameters that it does not know
+            raise Refusal(400, "invalid", "this endpoint takes no query parameters: leave them out")
         return None
     if query:
         return decode(kind, _typed_fields(kind, _pairs(request.url.query)))
@@ -59,14 +57,14 @@ def text_of(data: bytes) -> str:
 
 
 def _require_type(request: Request, media_type: str) -> None:
-    """A page of another origin can send plain text and forms without asking first, JSON never."""
+    """Pages of another origin can send plain text and forms without a preflight request, but not JSON."""
     sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if sent != media_type:
         raise Refusal(415, "media_type", f"send the body as {media_type}, not as {sent or 'nothing in particular'}")
 
 
 async def _read(request: Request, limit: int, seconds: float) -> bytes:
-    """The body, of which never more than the limit is in memory; what is too large is refused before it is read."""
+    """Read the body; refuse one over the limit without holding more than the limit in memory."""
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal() or int(declared) > limit:
         raise _too_large(limit)
@@ -81,12 +79,12 @@ async def _read(request: Request, limit: int, seconds: float) -> bytes:
     except TimeoutError as error:
         raise Refusal(408, "slow", f"the body did not come within {seconds:g} s") from error
     except ClientDisconnect as error:
-        raise Refusal(400, "gone", "the client went away before its body had come") from error
+        raise Refusal(400, "gone", "the client disconnected before it had sent the body") from error
     return b"".join(parts)
 
 
 def _too_large(limit: int) -> Refusal:
-    return Refusal(413, "too_large", f"a body has at most {limit:,} bytes here")
+    return Refusal(413, "too_large", f"the body is too large: at most {limit:,} bytes")
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:
@@ -99,7 +97,7 @@ def _pairs(query: str) -> list[tuple[str, str]]:
 
 
 def _typed_fields(kind: type, pairs: Iterable[tuple[str, str]]) -> Json:
-    """Text of a query or form as the JSON values that its type has; what fits none is left as text, and reported."""
+    """Convert the text of a query or form to the field types; text that does not fit is left for `decode` to report."""
     types = {spec.name: bare(spec.type) for spec in fields(kind)}
     values: Json = {}
     twice: list[tuple[str, str]] = []

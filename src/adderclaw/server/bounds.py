@@ -1,4 +1,4 @@
-"""What a client that is no administrator may want of a conversation or a run: at most what the operator has."""
+"""Bounds for clients that are not administrators: at most the operator's own profile, limits and providers."""
 
 import asyncio
 from dataclasses import replace
@@ -36,18 +36,20 @@ async def require_own_profile(request: ApiRequest, conversation: Conversation) -
 
 
 def require_limits(client: Client, options: Options, run_request: RunRequest) -> None:
-    """A Refusal where one is wider than the operator's."""
+    """Refuse limits that are wider than the operator's."""
     if not run_request.limits or client.has("admin"):
         return
     if most := beyond(run_request, queries.loaded(options).config.limits):
-        raise Refusal(403, "limits", f"a run may use up at most: {most}; more needs the scope admin")
+        raise Refusal(
+            403, "limits", f"the limits exceed the operator's ({most}): lower them, or use a token with the scope admin"
+        )
 
 
 def require_provider(options: Options, provider: str | None) -> None:
-    """A Refusal where the operator has none of this name: the request is wrong, and to send it again mends nothing."""
+    """Refuse a provider that the operator has not configured, with 400: sending the request again would not help."""
     if provider is None:
         return
     models = queries.loaded(queries.looking(options)).config.providers.models
     if provider not in models:
         known = ", ".join(sorted(models)) or "none"
-        raise Refusal(400, "refused", f"no provider has the name {provider!r}; known: {known}")
+        raise Refusal(400, "refused", f"there is no provider {provider!r}; configured: {known}")

@@ -57,7 +57,7 @@ class Incoming:
 
 
 async def receive_message(request: ApiRequest) -> "Response":
-    """Every step may refuse, the cheap ones first; nothing begins before the request is claimed."""
+    """Every step may refuse, cheap ones first; nothing starts before the delivery is claimed."""
     name, state = request.path["name"], request.state
     channel = await state.webhooks.get(name)
     secrets = channel_secrets(state.home, name, channel, state.clock.now())
@@ -90,12 +90,12 @@ async def receive_message(request: ApiRequest) -> "Response":
 
 
 def _shown_to_sender(chat: Chat, error: AdderClawError) -> AdderClawError:
-    """What a sender may read of it: what is wrong in the configuration or on this machine is for the operator."""
+    """The error that a sender may see; problems of the configuration or the machine go to the operator."""
     if isinstance(error, (Refusal, Full, NotCounted, InUse)):
         return error
     message = f"channels.webhook.{chat.name}: a message of {chat.sender} could not begin: {error}"
     chat.state.record_event({"event_type": "warning", "message": message})
-    return Refusal(503, "unavailable", "nothing could begin; the operator can see why")
+    return Refusal(503, "unavailable", "the message could not be processed; the server's log has the reason")
 
 
 def _response(reply: Reply) -> "Response":
@@ -128,7 +128,7 @@ def _read_message(request: ApiRequest) -> Incoming:
 
 
 async def _send_to_thread(chat: Chat, incoming: Incoming) -> tuple[Conversation, str, int]:
-    """The conversation, its turn, and the update before it. Messages of one thread come in their order."""
+    """Send the message in order of its thread. Returns the conversation, the turn and the last update before it."""
     client = threads.client_id(chat.name, chat.sender)
     key = f"{client}\n{chat.thread}"
     if (lock := chat.state.threads.get(key)) is None:
@@ -141,16 +141,16 @@ async def _send_to_thread(chat: Chat, incoming: Incoming) -> tuple[Conversation,
 
 
 async def _conversation_of_thread(chat: Chat, client: str) -> Conversation:
-    """The conversation of this thread, by the rules that hold for the sender now."""
+    """The conversation of this thread, opened with the sender's current rules."""
     state = chat.state
     options = await asyncio.to_thread(senders.sender_options, state, chat.entry)
     id = threads.find(state.store, client, chat.thread, options.workspace or "")
     if id is not None and (here := state.conversations.get(id)) is not None and here.run is not None:
         if senders.has_same_rules(here.options, options):
             return here
-        if not await here.sleep():  # at work by other rules: those of the operator, or those before a change
+        if not await here.sleep():  # running under other rules: the operator's, or those before a configuration change
             wait = {"Retry-After": "10"}
-            raise Refusal(409, "busy", "the conversation is at work by other rules: try again later", headers=wait)
+            raise Refusal(409, "busy", "the conversation is busy under other rules: try again later", headers=wait)
     way = f"webhook:{chat.name}"
     conversation = await state.conversations.open(client, resume=id, options=options, channel=way)
     if id is None:
@@ -162,7 +162,7 @@ async def _conversation_of_thread(chat: Chat, client: str) -> Conversation:
 
 
 async def _answer_question(chat: Chat, incoming: Incoming) -> tuple[Conversation, str, int]:
-    """A question of the sender's own conversations is answered; of others nobody learns that there are any."""
+    """Answer a question of the sender's own conversations; others look as if they did not exist."""
     assert incoming.answer is not None
     reply, client = incoming.answer, threads.client_id(chat.name, chat.sender)
     conversation = next(
@@ -172,7 +172,7 @@ async def _answer_question(chat: Chat, incoming: Incoming) -> tuple[Conversation
         raise not_found("question of yours", reply.id)
     request = conversation.questions[reply.id]
     if not replies.may_answer(chat.entry, request):
-        raise Refusal(403, "approve", "the operator answers this question, not its sender")
+        raise Refusal(403, "approve", "only the operator may answer this question")
     chosen = reply.replies
     if reply.approved and isinstance(request, QuestionRequest) and chosen is None and reply.reply is not None:
         chosen = {request.questions[0].question: reply.reply} if len(request.questions) == 1 else None
@@ -201,7 +201,9 @@ async def _reply_of_turn(chat: Chat, turn: str) -> Reply:
             return await replies.reply_in_time(
                 replies.without_posting(chat), conversation, turn, conversation.updates.last
             )
-    raise Unknown(f"no turn {turn[:100]!r} of yours is known here; after a restart its answer is in the conversation")
+    raise Unknown(
+        f"no turn {turn[:100]!r} of yours is known to this server; after a restart, read its answer in the conversation"
+    )
 
 
 ENDPOINTS = (

@@ -1,4 +1,4 @@
-"""`POST /chat`: a message, and the answer to it when its turn has ended (C-26)."""
+"""`POST /chat`: a message, and the answer to it when its turn has ended ."""
 
 from adderclaw.core.record import record
 from adderclaw.core.types import Outcome
@@ -28,7 +28,7 @@ class ChatAnswer:
 
 
 async def chat(request: ApiRequest) -> ChatAnswer:
-    """A client that goes away before the answer has come loses nothing: the turn goes on, and its answer is stored."""
+    """If the client disconnects early, the turn continues and its answer is stored."""
     client, state, body = request.client, request.state, request.body
     granted = False
     if body.conversation_id is None:

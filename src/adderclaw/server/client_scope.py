@@ -43,7 +43,7 @@ def require_folder(state: "ServerState", client: Client, request: Request, reach
     if not client.folders:
         return
     if reach is None:
-        raise Refusal(403, "folder", "this concerns the whole machine: it needs a token without folders")
+        raise Refusal(403, "folder", "this endpoint concerns the whole machine: use a token without folders")
     if reach != "filtered":
         _require(state, client, reach, str(request.path_params[_PATHS.get(reach, "id")]))
     for name, value in request.query_params.multi_items():

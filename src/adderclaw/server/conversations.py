@@ -262,7 +262,9 @@ async def open_conversation(request: ApiRequest) -> ConversationState:
         earlier = here.find(body.resume)
         folder, granted = request.state.folder_for(client, folder_of(earlier)), steers(request, earlier)
         if body.workspace is not None and request.state.folder_for(client, body.workspace) != folder:
-            raise UsageError(f"{earlier.id} is held in {folder}: leave `workspace` out, or begin another one there")
+            raise UsageError(
+                f"{earlier.id} belongs to {folder}: leave `workspace` out, or open a new conversation"
+            )
     else:
         folder, granted = request.state.folder_for(client, body.workspace), False
     options = replace(request.state.options, workspace=folder)
@@ -314,7 +316,7 @@ async def interrupt(request: ApiRequest) -> Interrupted:
     if not conversation.interrupt(
         request.client.id, turn=request.body.turn, granted=steers(request, conversation), why=why
     ):
-        raise Refusal(409, "idle", "there is nothing to interrupt: the turn has ended, or none has begun")
+        raise Refusal(409, "idle", "there is nothing to interrupt: no turn is running")
     return Interrupted(True)
 
 
@@ -371,7 +373,7 @@ ENDPOINTS = (
         "/conversations/{id}",
         "read",
         show,
-        "A conversation, and what it does now.",
+        "A conversation and its state.",
         gives=ConversationState,
         reach="conversation",
     ),
@@ -380,7 +382,7 @@ ENDPOINTS = (
         "/conversations/{id}/items",
         "read",
         list_items,
-        "What happened in it.",
+        "Its items.",
         takes=ItemsQuery,
         gives=Items,
         reach="conversation",
@@ -390,7 +392,7 @@ ENDPOINTS = (
         "/conversations/{id}/events",
         "read",
         events,
-        "What happens in it, as server-sent events.",
+        "Its updates, as server-sent events.",
         takes=streams.EventsQuery,
         media_type="text/event-stream",
         reach="conversation",
@@ -400,7 +402,7 @@ ENDPOINTS = (
         "/conversations/{id}/messages",
         "operate",
         send,
-        "Send a message; while a turn works it waits for its own.",
+        "Send a message; it is queued while a turn is running.",
         takes=MessageRequest,
         gives=QueuedMessage,
         status=202,
@@ -412,7 +414,7 @@ ENDPOINTS = (
         "/conversations/{id}/turns/{turn}",
         "read",
         await_result,
-        "How a turn ended, once it has.",
+        "How a turn ended; waits for its end.",
         takes=ResultQuery,
         gives=TurnResult,
         reach="conversation",
@@ -422,7 +424,7 @@ ENDPOINTS = (
         "/conversations/{id}/interrupt",
         "operate",
         interrupt,
-        "End the turn at hand, or one that waits.",
+        "Interrupt the current turn, or drop a queued one.",
         takes=InterruptRequest,
         gives=Interrupted,
         reach="conversation",
@@ -432,7 +434,7 @@ ENDPOINTS = (
         "/conversations/{id}/branch",
         "operate",
         branch,
-        "Go on in a copy of it.",
+        "Continue in a copy of it.",
         gives=ConversationState,
         status=201,
         reach="conversation",
@@ -442,7 +444,7 @@ ENDPOINTS = (
         "/conversations/{id}/close",
         "operate",
         close,
-        "End it at a safe point.",
+        "Close it at a safe point.",
         gives=ConversationState,
         reach="conversation",
     ),

@@ -118,7 +118,7 @@ def _record_answer(run_id: str, id: str, answer: FleetAnswer, by: str) -> FleetA
     if not questions:
         raise not_found("question of the fleet", id)
     if answer.plan and answer.plan != questions[-1]["plan"]:
-        raise Refusal(409, "plan", "it is about another call than the one that you were shown")
+        raise Refusal(409, "plan", "the question is about another call than the one you were shown: read it again")
     try:
         asking.answer(
             fleet.database,

@@ -14,12 +14,12 @@ SECONDS = 1.0
 
 
 class KnownChannels:
-    """Strangers ask, too, before their signature is looked at: so that costs next to nothing."""
+    """Cached, because unauthenticated requests reach this before their signature is checked."""
 
     def __init__(self, options: Options, monotonic: Callable[[], float]) -> None:
         self._options, self._monotonic = options, monotonic
         self._reading = asyncio.Lock()
-        """Who came first goes on first."""
+        """Serves waiting requests in order."""
         self._held: tuple[float, list[tuple[str, object]], dict[str, WebhookChannel]] | None = None
 
     async def get(self, name: str) -> WebhookChannel | None:

@@ -1,4 +1,4 @@
-"""How often a client may come, a bucket of requests that fills up again; how long the end of the server takes."""
+"""Rate limits as token buckets, and the time limits of a shutdown."""
 
 from collections.abc import Callable
 
@@ -49,7 +49,7 @@ class Rates:
         """Of each bucket what was left in it, and when that was."""
 
     def wait(self, kind: str, who: str = "") -> float:
-        """Take one out of a bucket: 0, or the seconds until there is one again."""
+        """Take one from a bucket: 0, or the seconds to wait until one is available."""
         rate, now = self._rates[kind], self._monotonic()
         left, since = self._left.pop((kind, who), (rate.at_once, now))
         left = min(rate.at_once, left + (now - since) * rate.per_second)

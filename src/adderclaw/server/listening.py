@@ -1,5 +1,5 @@
-"""Where the server listens: loopback unless TLS and a token are there, one server for each home, nothing in reach of
-the sandbox."""
+"""Where the server listens: loopback unless TLS and a token exist, one server per home, nothing that the sandbox can
+reach."""
 
 import errno
 import fcntl
@@ -68,7 +68,7 @@ def hold_lock() -> Generator[None]:
             if not _try_lock(fd, fcntl.LOCK_SH):
                 other = own_server.found()
                 at = f"at {other.address} (process {other.pid})" if other else "and is just starting"
-                raise UsageError(f"a server of {config.home()} runs already {at}: use that one, or end it first")
+                raise UsageError(f"a server of {config.home()} is already running {at}: use that one, or stop it first")
             fcntl.flock(fd, fcntl.LOCK_UN)  # somebody only looked whether there is one
             time.sleep(0.001)
         own_server.remove()  # of one that was killed
@@ -100,16 +100,16 @@ def is_loopback(host: str) -> bool:
 
 
 def check_address(where: Listen, *, has_token: bool) -> None:
-    """Other machines reach us under TLS and with tokens alone."""
+    """Require TLS and a token for an address that other machines can reach."""
     if bool(where.tls_cert) != bool(where.tls_key):
-        raise UsageError("--tls-cert and --tls-key belong together: give both")
+        raise UsageError("--tls-cert and --tls-key must be given together")
     if is_loopback(where.host):
         return
     missing = [*(() if where.tls_cert else ("TLS (--tls-cert, --tls-key)",)), *(() if has_token else ("a token",))]
     if missing:
         fix = "" if has_token else "; `adderclaw token create NAME` makes a token"
         raise UsageError(
-            f"--host {where.host}: other machines could reach it, which needs {' and '.join(missing)}{fix}"
+            f"--host {where.host}: an address that other machines can reach needs {' and '.join(missing)}{fix}"
         )
 
 
@@ -137,7 +137,9 @@ def unix_socket(path: str | None) -> Generator[socket.socket | None]:
     absolute = os.path.abspath(os.path.expanduser(path))
     folder = followed(os.path.dirname(absolute))
     if not beneath(folder, followed(config.home())):
-        raise UsageError(f"--socket {path!r}: it has to lie in {config.home()}, which no command in the sandbox sees")
+        raise UsageError(
+            f"--socket {path!r}: the socket must be in {config.home()}, which sandboxed commands cannot see"
+        )
     absolute = os.path.join(folder, os.path.basename(absolute))
     if len(os.fsencode(absolute)) > LONGEST_SOCKET:
         raise UsageError(f"--socket {path!r}: a socket's path has at most {LONGEST_SOCKET} bytes; give a shorter one")
@@ -156,7 +158,7 @@ def _bind_private(listener: socket.socket, path: str) -> None:
     try:
         if os.path.lexists(path):
             if not os.path.exists(path) or not _is_socket(path):
-                raise UsageError(f"--socket {path!r}: another file is there; move it away")
+                raise UsageError(f"--socket {path!r}: another file has that name; move it")
             os.unlink(path)  # we hold the lock of this home: nobody listens there
         before = os.umask(0o177)
         try:

@@ -37,7 +37,7 @@ async def page(request: ApiRequest) -> Response:
 
 
 async def login(request: ApiRequest) -> Response:
-    """The cookie is a token of its own, of the same client: it ends with that one, by logout, and after a week."""
+    """The cookie is a new token of the same client; it ends with the original, at logout, or after a week."""
     state, form, now = request.state, request.body, request.state.clock.now()
     row = clients.found(state.store, state.key, form.token.strip(), now)
     if row is None or row.parent:
@@ -71,7 +71,7 @@ async def login(request: ApiRequest) -> Response:
 
 
 async def logout(request: ApiRequest) -> Response:
-    """The login ends here and now, wherever its cookie was copied to."""
+    """Revoke the login, so that copies of its cookie are invalid, too."""
     state = request.state
     token, via = authentication.token_of(state, request.http)
     row = clients.found(state.store, state.key, token, state.clock.now())

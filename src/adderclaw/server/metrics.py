@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus: figures of the store, which go on over restarts, and of this server (C-53)."""
+"""`/metrics` for Prometheus: figures of the store, which go on over restarts, and of this server ."""
 
 import asyncio
 import threading
@@ -76,7 +76,7 @@ class ServerMetrics(Collector):
         yield _counter("tool_denials", "Tool calls that were denied.", counted["tool_denials"][0])
         yield _counter("model_calls", "Calls of models.", calls)
         yield _counter("provider_errors", "Calls of models that failed.", failed)
-        yield _counter("cost_dollars", "US dollars of the calls with a known price.", cost)
+        yield _counter("cost_dollars", "Cost in Cost in US dollars of the calls with a known price.", cost)
         used = CounterMetricFamily("adderclaw_tokens", "Tokens of model calls.", labels=["kind"])
         for kind, number in zip(TOKENS, tokens, strict=True):
             used.add_metric([kind.removesuffix("_tokens")], number)
@@ -95,8 +95,8 @@ class ServerMetrics(Collector):
             talks.add_metric([name], self._states[name])
         yield talks
         yield _gauge("stopped", "1 while the emergency stop is set.", state.stopped)
-        yield _gauge("ready", "1 while new work is begun.", state.ready)
-        info = GaugeMetricFamily("adderclaw_build_info", "The version that serves.", labels=["version"])
+        yield _gauge("ready", "1 while the server accepts new work.", state.ready)
+        info = GaugeMetricFamily("adderclaw_build_info", "The version of the running server.", labels=["version"])
         info.add_metric([__version__], 1)
         yield info
 
@@ -118,7 +118,7 @@ def _fleet_metrics() -> "Iterator[Metric]":
     for state, count in now["runs"].items():
         runs.add_metric([state], count)
     yield runs
-    yield _gauge("fleet_workers", "Workers that are there.", len(now["workers"]))
+    yield _gauge("fleet_workers", "Workers that are alive.", len(now["workers"]))
     yield _gauge("fleet_slots_used", "Runs that workers work on.", sum(worker["running"] for worker in now["workers"]))
     yield _gauge("fleet_ended_last_hour", "Runs that ended within the last hour.", now["ended_last_hour"])
     yield _gauge("fleet_stops", "Stops that are set.", len(now["stops"]))

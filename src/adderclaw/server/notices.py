@@ -1,4 +1,4 @@
-"""Where notices are sent and what became of the last ones, for programs."""
+"""Endpoints of notices: their targets and their history."""
 
 import asyncio
 from typing import Annotated, Literal
@@ -51,7 +51,7 @@ ENDPOINTS = (
         "/notices/targets",
         "read",
         list_targets,
-        "Where notices are sent, with what is known to be wrong; no secrets.",
+        "Where notices are sent, and what is wrong with their configuration; no secrets.",
         gives=list[TargetRow],
     ),
 )

@@ -106,11 +106,11 @@ ALWAYS_ERRORS = {
     429: "Too many requests.",
     503: "The server cannot do it now.",
 }
-TOKEN_ERRORS = {401: "No token, or one that does not count."}
-SIGNATURE_ERRORS = {401: "There is no such door, or the request is not signed for it."}
-PATH_ERRORS = {404: "There is nothing of this name.", 409: "What is there stands in the way."}
-BODY_ERRORS = {408: "The body came too slowly.", 413: "The body is too large.", 415: "The body is of another type."}
-AGENT_ERRORS = {404: "There is no such model or response.", 502: "The agent gave no answer."}
+TOKEN_ERRORS = {401: "The token is missing or invalid."}
+SIGNATURE_ERRORS = {401: "The endpoint does not exist, or the signature is not valid for it."}
+PATH_ERRORS = {404: "There is nothing with this id.", 409: "The request conflicts with the current state."}
+BODY_ERRORS = {408: "The body was sent too slowly.", 413: "The body is too large.", 415: "The body is of another type."}
+AGENT_ERRORS = {404: "There is no such model or response.", 502: "The agent returned no answer."}
 
 
 def _errors(described: Endpoint) -> Json:

@@ -16,7 +16,7 @@ LINGER_BYTES = 8 << 20
 
 
 class ConnectionLimits:
-    """All connections of one server. Who has not shown a token yet makes room for who comes after."""
+    """Limits the connections of one server. Above the limit, the oldest unauthenticated connection is closed."""
 
     def __init__(
         self, most: int = 4_096, newcomers: int = 512, *, head_seconds: float = 10, write_seconds: float = 30
@@ -137,7 +137,7 @@ class LimitedConnection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - what h11 has to say of it is for no client
         """What is no HTTP gets the same form of error as everything else."""
-        body = compact(Refusal(400, "http", "this is no HTTP request that can be read").as_json()).encode()
+        body = compact(Refusal(400, "http", "the request is not valid HTTP").as_json()).encode()
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),

@@ -157,7 +157,9 @@ async def restore_checkpoint(request: ApiRequest) -> RestoredRow:
     folder = transcript.workspace_of(request.state.store, point.conversation_id)
     if not request.client.steers(transcript.client_of(request.state.store, point.conversation_id), folder):
         raise Refusal(
-            403, "client", f"checkpoint {point.id} is of another client's conversation: restore nothing of it"
+            403,
+            "client",
+            f"checkpoint {point.id} belongs to another client's conversation: this token may not restore it",
         )
     options, only = client_scope.options_for(request, folder), frozenset(asked.paths or ())
     _require_idle(request, folder)
@@ -181,7 +183,9 @@ def _require_idle(request: ApiRequest, folder: str) -> None:
             and conversation.state != "idle"
             and conversation.run.session.scene.context.workspace.root == folder
         ):
-            raise Refusal(409, "conflict", f"{conversation.id} works in {folder}: interrupt it, or wait, then restore")
+            raise Refusal(
+                409, "conflict", f"{conversation.id} is working in {folder}: interrupt it or wait, then restore"
+            )
 
 
 def _checkpoint(request: ApiRequest) -> rows.Checkpoint:
@@ -223,7 +227,7 @@ ENDPOINTS = (
         "/usage",
         "read",
         show_usage,
-        "What model calls took, put together by one key.",
+        "Tokens, cost and time of model calls, grouped by one key.",
         UsageQuery,
         Usage,
         reach="filtered",
@@ -233,7 +237,7 @@ ENDPOINTS = (
         "/usage/series",
         "read",
         show_daily_usage,
-        "What model calls took, day by day.",
+        "Tokens, cost and time of model calls by day.",
         SeriesQuery,
         list[DayRow],
         reach="filtered",
@@ -248,13 +252,20 @@ ENDPOINTS = (
         Receipts,
         reach="filtered",
     ),
-    Endpoint("GET", "/receipts/head", "read", show_head, "The head of the chain, to be kept elsewhere.", gives=Head),
+    Endpoint(
+        "GET",
+        "/receipts/head",
+        "read",
+        show_head,
+        "The head of the receipt chain; store it elsewhere to detect a rollback later.",
+        gives=Head,
+    ),
     Endpoint(
         "GET",
         "/receipts/verification",
         "read",
         verify_receipts,
-        "Replay the whole log: whether each receipt is true, and one is there for each call.",
+        "Verify the whole log: each receipt is genuine, and every call has one.",
         VerifyQuery,
         ChainState,
     ),
@@ -272,7 +283,7 @@ ENDPOINTS = (
         "/checkpoints",
         "read",
         list_checkpoints,
-        "What tools changed on disk, by the message that they worked for, oldest first.",
+        "What tools changed on disk, by message, oldest first.",
         CheckpointsQuery,
         list[Group],
         reach="filtered",
@@ -282,7 +293,7 @@ ENDPOINTS = (
         "/checkpoints/{id}",
         "read",
         show_checkpoint,
-        "The changes of a message from a checkpoint on, with their lines.",
+        "The changes of a message since a checkpoint, line by line.",
         gives=list[CheckpointRow],
         reach="checkpoint",
     ),
@@ -301,7 +312,7 @@ ENDPOINTS = (
         "/memory/search",
         "read",
         search_memory,
-        "Search what was said in conversations.",
+        "Search the messages of conversations.",
         SearchQuery,
         list[HitRow],
         reach="filtered",

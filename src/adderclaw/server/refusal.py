@@ -49,7 +49,7 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 
 
 class Refusal(AdderClawError):
-    """A request that is answered with an error: its status, a word for programs, a sentence for people."""
+    """An error response: status, code for programs, message for people."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Refusal(AdderClawError):
 
 
 def refusal_for(error: AdderClawError) -> Refusal:
-    """Any error of ours as an answer."""
+    """The error response for an AdderClawError."""
     match error:
         case Refusal():
             return error

@@ -1,4 +1,4 @@
-"""What a chat is told: the answer of a turn or what it asks, in the answer to a request or as a signed request."""
+"""Replies to chats: the answer or question of a turn, in the response or as a signed request."""
 
 import asyncio
 from dataclasses import replace
@@ -42,7 +42,7 @@ class Reply:
 
 
 class Chat(NamedTuple):
-    """One message of a sender, on its way through."""
+    """One message of a sender and its channel."""
 
     state: ServerState
     name: str
@@ -54,8 +54,8 @@ class Chat(NamedTuple):
 
 
 def answer_reply(conversation: Conversation, turn: str, result: TurnResult) -> Reply:
-    """Why a turn failed is for the operator: it may name files, servers, keys."""
-    failed = f"(The turn ended early: {result.outcome}. The operator can see why.)"
+    """Leaves out why a turn failed: the reason may name files, servers or keys and is for the operator."""
+    failed = f"(The turn ended early: {result.outcome}. The operator can see the reason.)"
     text = result.answer or ("" if result.outcome == "completed" else failed)
     return Reply("answered", conversation.id, turn, clean(text), result.outcome)
 
@@ -65,7 +65,7 @@ def working_reply(conversation: Conversation, turn: str) -> Reply:
 
 
 def may_answer(entry: Sender, request: Request) -> bool:
-    """What the model wants to know from the person that it talks to, that person may say; what it may do is a right."""
+    """A sender may answer questions that the model asks them; approving a call needs `may_approve`."""
     if isinstance(request, QuestionRequest):
         return entry.may_approve or request.asker == ASK_USER
     seen = shown(request).text
@@ -109,7 +109,7 @@ class TurnNews(NamedTuple):
 
 
 async def next_news(chat: Chat, conversation: Conversation, turn: str, after: int) -> TurnNews:
-    """The next that the chat is to be told of this turn: a question, or its end."""
+    """Wait for the next question or the end of this turn."""
     if conversation.is_over(turn):
         return TurnNews(answer_reply(conversation, turn, await conversation.ended(turn)), conversation.updates.last)
     async for update in conversation.follow(after):
@@ -125,7 +125,7 @@ async def next_news(chat: Chat, conversation: Conversation, turn: str, after: in
 
 
 async def reply_in_time(chat: Chat, conversation: Conversation, turn: str, after: int) -> Reply:
-    """For the answer to a request: what is there within the channel's seconds. What comes later is posted."""
+    """The reply that is ready within the channel's time limit; later ones are posted."""
     if chat.channel.reply == "post":
         post_later(chat, conversation, turn, after)
         return working_reply(conversation, turn)
@@ -196,5 +196,5 @@ async def post_reply(chat: Chat, reply: Reply) -> None:
 
 
 def without_posting(chat: Chat) -> Chat:
-    """Who asks for a turn gets what there is, and nothing is posted because of it."""
+    """The same chat, but polling a turn posts nothing."""
     return chat._replace(channel=replace(chat.channel, reply="response", reply_url=None))

@@ -58,7 +58,9 @@ async def rewind_conversation(request: ApiRequest) -> RewindResult:
 
     async def work(run: Run) -> RewindResult:
         if all(each.sequence != body.sequence for each in rewind.prompts(run.session)):
-            raise Refusal(404, "not_found", f"no message stands at {body.sequence}: the list of prompts says where")
+            raise Refusal(
+                404, "not_found", f"there is no message {body.sequence}: the list of prompts has the valid numbers"
+            )
         files = None
         if body.what != "conversation":
             restored = await restoring.files_back(run, body.sequence, None, force=body.force)
@@ -78,7 +80,7 @@ ENDPOINTS = (
         "/conversations/{id}/prompts",
         "operate",
         list_prompts,
-        "Messages that one can go back to before.",
+        "The messages that a conversation can be rewound to.",
         gives=Prompts,
         reach="conversation",
     ),
@@ -87,7 +89,7 @@ ENDPOINTS = (
         "/conversations/{id}/rewind",
         "operate",
         rewind_conversation,
-        "Go back to before a message; what others changed since is left.",
+        "Rewind to before a message; files that others changed since are not touched.",
         takes=RewindRequest,
         gives=RewindResult,
         reach="conversation",

@@ -148,7 +148,7 @@ async def _hosted_run(request: ApiRequest) -> tuple[HostedRun, RunRow]:
     row = await _run_row(request, request.path["id"])
     run = request.state.runs.get(row.run_id)
     if run is None:
-        raise Refusal(409, "elsewhere", f"{row.run_id} is not under way in this server: it is {row.status}")
+        raise Refusal(409, "elsewhere", f"{row.run_id} is not running in this server: it is {row.status}")
     return run, row
 
 
@@ -176,7 +176,7 @@ def _render_report(request: ApiRequest, row: RunRow) -> str:
         assert run is not None
         trace_place = checked(store, run, places_of(queries.loaded(options), config.home())).place
         if trace_place is None:
-            raise Refusal(404, "not_found", f"nothing is kept beside run {row.run_id}: there is no folder of it")
+            raise Refusal(404, "not_found", f"run {row.run_id} has no folder, so there is no report of it")
         summary = f"{run.outcome}: {run.answer}"
         return pages.report(store, Rows(store, queries.clean, row.workspace), run.run_id, trace_place.parent, summary)
 
@@ -192,7 +192,7 @@ async def begin_run(request: ApiRequest) -> RunRow:
     if body.resume is not None:
         row = await _run_row(request, body.resume)
         if not row.steers:
-            raise Refusal(403, "client", f"{row.run_id} was begun by another client: this token may not go on with it")
+            raise Refusal(403, "client", f"{row.run_id} was started by another client: this token may not resume it")
         folder = state.folder_for(client, body.workspace or row.workspace)
     for name in FILES:
         if params[name] is not None:
@@ -261,7 +261,7 @@ ENDPOINTS = (
         "/runs/{id}/events",
         "read",
         stream_events,
-        "What happens in a run of this server, as server-sent events.",
+        "Updates of a run of this server, as server-sent events.",
         takes=streams.EventsQuery,
         media_type="text/event-stream",
         reach="run",
@@ -271,7 +271,7 @@ ENDPOINTS = (
         "/runs/{id}/report",
         "read",
         download_report,
-        "What was checked in it, as an HTML file.",
+        "Its report, as an HTML file.",
         media_type="text/html",
         reach="run",
     ),

@@ -1,4 +1,4 @@
-"""Who may send through a webhook channel, and what the agent may do for them: as the operator's configuration says."""
+"""The senders of webhook channels and what the agent may do for them, from the operator's configuration."""
 
 import os
 from dataclasses import replace
@@ -26,7 +26,9 @@ def sender_options(state: ServerState, sender: Sender) -> Options:
     """How conversations of this sender are held; a Refusal where its folder is not there."""
     folder = followed(os.path.abspath(sender.workspace))
     if not os.path.isdir(folder):
-        raise Refusal(503, "workspace", "the folder of this sender is not there: the operator has to mend that")
+        raise Refusal(
+            503, "workspace", "the folder of this sender does not exist: the operator must fix the configuration"
+        )
     here = replace(state.options, workspace=folder)
     config = queries.loaded(queries.looking(here)).config
     offered: dict[str, Any] = {"channels": {"cli": {"tools_allow": allowed_tools(sender, config)}}}

@@ -1,4 +1,4 @@
-"""The server as a process: it listens, says where, and ends with everything at a safe point."""
+"""The server process: listens, announces its address, and shuts down at a safe point."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ LAST_EVENTS = 0.5
 
 
 def serve(options: Options, workspaces: Sequence[str], where: Listen, *, openai: bool = False) -> int:
-    """Serve until a signal comes; the exit code."""
+    """Serve until a signal arrives. Returns the exit code."""
     loaded = config.load(config_file=options.config_file, workspace=next(iter(workspaces), None), here=True)
     grace = loaded.config.runtime.signal_grace_seconds
     folders = list(workspaces) or [loaded.workspace]
@@ -75,7 +75,7 @@ def serve(options: Options, workspaces: Sequence[str], where: Listen, *, openai:
 
 
 def _forbid_inspection() -> None:
-    """Nobody without rights over all processes looks into ours: into its memory, its environment, its open files."""
+    """Keep unprivileged processes from reading the memory, environment and open files of the server."""
     if sys.platform == "linux":
         import ctypes
 
@@ -135,7 +135,7 @@ class Server(uvicorn.Server):
 
 
 def _connection_limit() -> int:
-    """As many connections as there are descriptors for, with as many left for the work itself."""
+    """The most connections: half of the file descriptors, the rest is for the work itself."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 4_096 if soft == resource.RLIM_INFINITY else max(64, min(4_096, soft // 2))
 
@@ -175,7 +175,7 @@ async def _serve_until_signal(state: ServerState, server: Server, grace: float) 
     try:
         await asyncio.wait_for(state.close(), grace)
     except TimeoutError:
-        print(f"not everything ended within {grace:g} s: it is cut off, and can be resumed", file=sys.stderr)
+        print(f"not everything ended within {grace:g} s: the rest was interrupted and can be resumed", file=sys.stderr)
     if courier is not None:
         await asyncio.to_thread(courier.close, LAST_NOTICES)
     if state.streams:  # what they follow has ended; a page that follows nothing in particular never does
@@ -192,7 +192,7 @@ def _warn(state: ServerState, text: str) -> None:
 
 
 def _tell_manager(text: bytes) -> None:
-    """sd_notify(3): a service manager learns that we listen. Nobody else whom we start is to speak for us."""
+    """Tell the service manager that the server listens (sd_notify(3)); child processes must not inherit the socket."""
     address = os.environ.pop("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
@@ -203,5 +203,5 @@ def _tell_manager(text: bytes) -> None:
 def _announce(state: ServerState) -> None:
     print(f"serving {', '.join(state.workspaces)} at {state.address}", file=sys.stderr, flush=True)
     if not clients.is_any_valid(state.store, state.clock.now()):
-        fix = "`adderclaw dashboard` opens the pages, `adderclaw token create NAME` makes a token for a program"
+        fix = "`adderclaw dashboard` opens the pages, `adderclaw token create NAME` creates a token for a program"
         print(f"no client has a token yet: {fix}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The door of requests that are signed: what does not fit gets one answer, and what fits counts once."""
+"""Checks signed requests: every invalid one gets the same answer, and a valid one is processed once."""
 
 import json
 import unicodedata
@@ -26,7 +26,7 @@ type Scheme = Literal["standard", "github"]
 
 
 def verify_signature(request: ApiRequest, name: str, secrets: Sequence[str], scheme: Scheme = "standard") -> Signed:
-    """What the signature vouches for. Who knows no secret learns nothing: not whether there is such a door."""
+    """Verify the signature. The refusal does not reveal whether the endpoint exists."""
     state, http = request.state, request.http
     try:
         if scheme == "github":
@@ -35,14 +35,14 @@ def verify_signature(request: ApiRequest, name: str, secrets: Sequence[str], sch
             delivery = signing.verified(secrets, http.headers.items(), request.body, now=state.clock.now())
     except (Unverified, UsageError) as error:
         tell_refused(request, name, str(error))
-        raise Refusal(401, "signature", "there is no such door, or the request is not signed for it") from None
+        raise Refusal(401, "signature", "the endpoint does not exist, or the signature is not valid for it") from None
     if known := http.scope.get("extensions", {}).get("adderclaw.known"):
         known()  # its connection makes no room for strangers
     return delivery
 
 
 def tell_refused(request: ApiRequest, name: str, reason: str, sender: str = "") -> None:
-    """For the operator; at a rate at which a stranger who goes on fills no disk."""
+    """Record a refused delivery, rate-limited so that strangers cannot fill the disk."""
     state = request.state
     if state.rates.wait("failure", "signed"):
         return
@@ -52,19 +52,29 @@ def tell_refused(request: ApiRequest, name: str, reason: str, sender: str = "") 
 
 
 def require_accepting(request: ApiRequest, name: str) -> None:
-    """Nothing begins while the emergency stop is set, while the server ends, or above the door's rate."""
+    """Refuse while the emergency stop is set, during a shutdown, or above the endpoint's rate."""
     state = request.state
     if state.stopped:
-        raise Refusal(503, "stopped", "the emergency stop is set: nothing begins", headers={"Retry-After": "60"})
+        raise Refusal(
+            503,
+            "stopped",
+            "the emergency stop is set: nothing starts until it is released",
+            headers={"Retry-After": "60"},
+        )
     if not state.ready:
-        raise Refusal(503, "ending", "the server is about to end: nothing new begins", headers={"Retry-After": "5"})
+        raise Refusal(
+            503,
+            "ending",
+            "the server is shutting down and starts nothing new: try again later",
+            headers={"Retry-After": "5"},
+        )
     if seconds := state.rates.wait("delivery", name):
         wait = {"Retry-After": str(max(1, ceil(seconds)))}
         raise Refusal(429, "rate", f"too many requests: try again in {wait['Retry-After']} s", headers=wait)
 
 
 def claim_delivery(request: ApiRequest, claims: Sequence[Claim], *, sender: str = "", most: int | None = None) -> None:
-    """The request is ours to act on, in whatever process it came; a Refusal where it came before."""
+    """Claim the delivery across all processes; refuse one that was received before."""
     state = request.state
     try:
         earlier = deliveries.claim(state.store, claims, state.clock.now(), most=most)
@@ -75,8 +85,12 @@ def claim_delivery(request: ApiRequest, claims: Sequence[Claim], *, sender: str 
     if earlier is not None:
         tell_refused(request, claims[0].door, f"{visible(earlier.id)} came before", sender)
         if earlier.became:
-            raise Refusal(409, "replayed", f"{earlier.id} was received before, at {earlier.received_at}: nothing began")
-        fix = "nobody can say what became of it: if nothing did, send it again under a new id"
+            raise Refusal(
+                409,
+                "replayed",
+                f"{earlier.id} was received before, at {earlier.received_at}: it is not processed again",
+            )
+        fix = "its outcome is unknown: if nothing happened, send it again with a new id"
         raise Refusal(409, "unsettled", f"{earlier.id} was received before, at {earlier.received_at}; {fix}")
     state.record_event(
         {
@@ -90,7 +104,7 @@ def claim_delivery(request: ApiRequest, claims: Sequence[Claim], *, sender: str 
 
 
 def parse_json(data: bytes) -> Any:
-    """JSON that every program reads in the same way: no key twice, no number that is none."""
+    """Parse strict JSON: no duplicate keys, no NaN or Infinity."""
     try:
         return json.loads(text_of(data), object_pairs_hook=_refuse_duplicate_keys, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
@@ -100,7 +114,7 @@ def parse_json(data: bytes) -> Any:
 def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     unique = dict(pairs)
     if len(unique) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key occurs twice")
     return unique
 
 
@@ -118,5 +132,5 @@ def require_visible_text(what: str, text: str) -> None:
     shown = visible(text)
     if shown != text:
         at = next((at for at, (char, two) in enumerate(zip(text, shown, strict=False)) if char != two), 0)
-        problem = f"has the character U+{ord(text[at]):04X} at {at}, which is not shown as it is: leave it out"
+        problem = f"has the character U+{ord(text[at]):04X} at {at}, which is not a visible character: leave it out"
         raise Refusal(400, "invalid", "the request does not fit: see problems", [(what, problem)])

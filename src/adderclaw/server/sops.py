@@ -44,7 +44,7 @@ ENDPOINTS = (
         "/sops",
         "read",
         list_sops,
-        "The SOPs, and what is wrong with those that are none.",
+        "The SOPs, and what is wrong with invalid ones.",
         WorkspaceQuery,
         list[SopRow],
         reach="filtered",

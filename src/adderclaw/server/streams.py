@@ -1,4 +1,4 @@
-"""Updates as a stream of server-sent events: each with its id, so that who comes back says what was seen last."""
+"""Streams updates as server-sent events with ids, so that a client can resume after the last one it saw."""
 
 from collections.abc import AsyncGenerator
 from typing import Annotated
@@ -28,7 +28,9 @@ def last_event_id(request: Request, after: int | None) -> int | None:
     if not header:
         return after
     if not header.isascii() or not header.isdecimal() or len(header) > 18:
-        raise Refusal(400, "invalid", "Last-Event-ID is no id of an event of ours: leave it out, and read it anew")
+        raise Refusal(
+            400, "invalid", "Last-Event-ID is not an event id of this server: leave it out, and read all events again"
+        )
     return int(header)
 
 
@@ -38,7 +40,7 @@ def stream_watched(request: ApiRequest, watched: Watched) -> EventSourceResponse
 
 
 def event_response(events: AsyncGenerator[ServerSentEvent]) -> EventSourceResponse:
-    """A client that is gone ends it; what nobody reads is held back by the connection alone."""
+    """Ends when the client disconnects; the connection applies back-pressure."""
     return EventSourceResponse(events, ping=HEARTBEAT, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 

@@ -27,7 +27,7 @@ class TriggerResult:
 
 
 async def begin_schedule(request: ApiRequest) -> TriggerResult:
-    """Nothing of the body is looked into: it is one text, which a model is shown in a frame."""
+    """Start the schedule with the body as one framed text; the body is not interpreted."""
     state = request.state
     schedule = _find_schedule(request, request.path["name"])
     door = f"trigger:{schedule.id}" if schedule is not None else "trigger:"
@@ -46,19 +46,23 @@ async def begin_schedule(request: ApiRequest) -> TriggerResult:
         deliveries.release(state.store, claims)  # nothing began: the same request may come again
         match error:
             case NotBegun():
-                why = "`adderclaw schedule history` has why"  # which may name files: it is for the operator
-                raise Refusal(409, "held", f"nothing began; {why}") from error
+                why = "`adderclaw schedule history` shows the reason"  # which may name files: it is for the operator
+                raise Refusal(409, "held", f"the schedule did not start; {why}") from error
             case Stopped() | Full():
-                raise Refusal(503, "stopped", "nothing begins now", headers={"Retry-After": "60"}) from error
+                raise Refusal(
+                    503, "stopped", "nothing starts now: try again later", headers={"Retry-After": "60"}
+                ) from error
             case _:
                 state.record_event({"event_type": "warning", "message": f"trigger {schedule.name}: {error}"})
-                raise Refusal(503, "unavailable", "nothing could begin; the operator can see why") from error
+                raise Refusal(
+                    503, "unavailable", "the message could not be processed; the server's log has the reason"
+                ) from error
     deliveries.begun(state.store, claims, run or "queued")
     return TriggerResult(delivery.id, run)
 
 
 def _find_schedule(request: ApiRequest, name: str) -> Schedule | None:
-    """All are looked at, whichever it is: it takes as long for a name that there is none of."""
+    """Checks all schedules, so that the time does not reveal whether the name exists."""
     match: Schedule | None = None
     for schedule in schedules.listing(request.state.store):
         is_genuine = schedule.is_genuine(request.state.key)

@@ -1,4 +1,4 @@
-"""One turn of an agent for a client that sees only text: opened, followed to its end, and put away."""
+"""One turn of the agent for an OpenAI-compatible client: opened, followed to its end, closed."""
 
 import asyncio
 import time
@@ -69,7 +69,7 @@ def models(request: ApiRequest) -> list[str]:
 
 
 class Turn:
-    """A turn that goes on. Nobody is asked anything in it; without the scope `operate` it only reads."""
+    """A running turn. It asks no questions; without the scope `operate` it is read-only."""
 
     def __init__(self, request: ApiRequest, conversation: Conversation, model: str) -> None:
         self.request, self.conversation, self.model = request, conversation, model
@@ -92,7 +92,9 @@ class Turn:
         mine = resume is not None and transcript.client_of(state.store, resume) == client.id
         here = state.conversations.get(resume) if resume is not None and mine else None
         if here is not None and here.run is not None:
-            raise Refusal(409, "conflict", f"{resume} is at work: wait for its answer, then go on with that")
+            raise Refusal(
+                409, "conflict", f"{resume} is still running: wait for its answer, then continue from that one"
+            )
         held = None if resume is None else transcript.workspace_of(state.store, resume)
         conversation = await state.conversations.open(
             client.id,
@@ -112,7 +114,7 @@ class Turn:
         return turn
 
     async def updates(self) -> AsyncGenerator[TextDelta | Heartbeat | TurnEnd]:
-        """What the agent says, as it says it; at last how the turn ended. A Refusal where there is no answer."""
+        """Yield the agent's text as it arrives, then the end of the turn. Raises Refusal if there is no answer."""
         updates = self.conversation.follow(self._after)
         waiting: asyncio.Task[Any] | None = None
         try:
@@ -134,7 +136,7 @@ class Turn:
                     yield self._turn_end(update.data)
                     return
         except StopAsyncIteration:
-            raise Refusal(503, "ending", "the server ends: the turn was interrupted") from None
+            raise Refusal(503, "ending", "the server is shutting down: the turn was interrupted") from None
         finally:
             if waiting is not None:
                 waiting.cancel()
@@ -164,7 +166,7 @@ class Turn:
         return TurnEnd(answer, rest, REASONS.get(outcome, "stop"), usage, metadata)
 
     async def wait_for_end(self) -> TurnEnd:
-        """How it ended; a client that goes away ends it."""
+        """Wait for the end of the turn; interrupt it if the client disconnects."""
         gone = asyncio.ensure_future(self._wait_for_disconnect())
         whole = asyncio.ensure_future(self._last_update())
         try:
@@ -188,7 +190,7 @@ class Turn:
             pass
 
     def close_conversation(self) -> None:
-        """The conversation is put away: interrupted where it still works. Whoever waits for nothing is not kept."""
+        """Close the conversation in the background; a running turn is interrupted."""
 
         async def left() -> None:
             with suppress(AdderClawError):
@@ -208,7 +210,7 @@ def _refusal_of(outcome: Outcome, reason: str) -> Refusal:
         case "denied":
             return Refusal(403, "denied", reason or "the agent was denied what it asked for")
         case _:
-            return Refusal(502, "agent_error", reason or "the agent gave no answer")
+            return Refusal(502, "agent_error", reason or "the agent returned no answer")
 
 
 def response_id(turn: Turn) -> str:
@@ -224,6 +226,6 @@ def conversation_of_response(request: ApiRequest, id: str) -> str:
     if mark != "resp" or not turns or not number.isascii() or not number.isdecimal() or len(number) > 15:
         raise not_found("response", id)
     if turns != int(number):
-        why = "it is not the last response of its conversation, which goes on from its end alone"
+        why = "it is not the last response of its conversation: only the last one can be continued"
         raise Refusal(400, "invalid_value", f"previous_response_id: {why}", [("previous_response_id", why)])
     return conversation

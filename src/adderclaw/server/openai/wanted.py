@@ -30,8 +30,8 @@ NEUTRAL_VALUES: dict[str, tuple[object, ...]] = {
 }
 """What may be said because it asks for nothing."""
 REFUSAL_REASONS = {
-    "tools": "the agent has its own tools behind its own gate, and takes none of a client's",
-    "functions": "the agent has its own tools behind its own gate, and takes none of a client's",
+    "tools": "the agent uses its own tools; tools of a client are not supported",
+    "functions": "the agent uses its own tools; tools of a client are not supported",
 }
 
 type Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
@@ -204,7 +204,7 @@ def _refuse(body: object, names: Sequence[str]) -> None:
     for name in names:
         value = getattr(body, name)
         if value is not None and value not in NEUTRAL_VALUES.get(name, ()):
-            raise unsupported(name, REFUSAL_REASONS.get(name, "this is not offered here; leave it out"))
+            raise unsupported(name, REFUSAL_REASONS.get(name, "this parameter is not supported: leave it out"))
 
 
 def unsupported(key: str, why: str) -> Refusal:
@@ -218,7 +218,7 @@ def _completion_request(messages: Sequence[RoleText], where: str) -> CompletionR
         last -= 1
     text = "\n\n".join(message.text for message in messages[last:] if message.text.strip())
     if not text:
-        why = "the last message has to be of the role user, with words"
+        why = "the last message must have the role user and contain text"
         raise Refusal(400, "invalid_value", f"{where}: {why}", [(where, why)])
     if not last:
         return CompletionRequest(text, Attached())
@@ -233,7 +233,7 @@ def _completion_request(messages: Sequence[RoleText], where: str) -> CompletionR
 def _chat_message(where: str, message: ChatMessage) -> RoleText:
     words = [_text_of_parts(f"{where}.content", message.content)]
     if message.audio is not None:
-        raise unsupported(f"{where}.audio", "sound is not offered here")
+        raise unsupported(f"{where}.audio", "audio is not supported")
     if message.refusal:
         words.append(message.refusal)
     calls = message.tool_calls or ([message.function_call] if message.function_call is not None else [])
@@ -249,7 +249,7 @@ def _response_item(where: str, item: Mapping[str, Any]) -> RoleText:
     role = item.get("role")
     if kind != "message" or role not in ("system", "developer", "user", "assistant"):
         raise unsupported(
-            where, f"an item of the type {str(kind)[:40]!r} and the role {str(role)[:40]!r} is not offered"
+            where, f"an item of the type {str(kind)[:40]!r} and the role {str(role)[:40]!r} is not supported"
         )
     content: Any = item.get("content")
     if content is not None and not isinstance(content, str | list):
@@ -265,10 +265,10 @@ def _text_of_parts(where: str, content: str | Sequence[Any] | None) -> str:
         fields = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
         kind = fields.get("type")
         if kind not in TEXTS:
-            why = f"parts of the type {str(kind)[:40]!r} are not offered: send text alone"
+            why = f"parts of the type {str(kind)[:40]!r} are not supported: send only text"
             raise unsupported(f"{where}[{index}]", why)
         word = fields.get("refusal" if kind == "refusal" else "text")
         if not isinstance(word, str):
-            raise unsupported(f"{where}[{index}]", "a part of text needs its text")
+            raise unsupported(f"{where}[{index}]", "a text part needs a text")
         texts.append(word)
     return "\n".join(texts)

@@ -56,7 +56,7 @@ class Launchd:
 
     def register(self) -> list[str]:
         self._prepare_log()
-        return ["launchd reads no file of variables: keep keys in the keychain (`adderclaw auth status` shows them)."]
+        return ["launchd reads no environment file: store keys in the keychain (`adderclaw auth status` shows them)."]
 
     def uninstall(self) -> None:
         self.stop()

@@ -74,7 +74,7 @@ def make_plan(options: Mapping[str, Any], *, force: bool = False, unit: str = ""
 def _require_printable(text: str) -> None:
     """What would begin a line of its own in a unit; a byte that is no UTF-8 is not printable either."""
     if not text.isprintable():
-        raise UsageError(f"{text!r}: a service takes no control characters, and nothing that is not UTF-8")
+        raise UsageError(f"{text!r}: the options of a service must be UTF-8 without control characters")
 
 
 def _require_extra() -> None:

@@ -77,7 +77,7 @@ class Systemd:
         if _is_lingering():
             return []
         return [
-            "It runs while you are logged in. `loginctl enable-linger` keeps it from the boot on, and after a logout."
+            "It runs while you are logged in. `loginctl enable-linger` starts it at boot and keeps it after a logout."
         ]
 
     def uninstall(self) -> None:
@@ -158,7 +158,7 @@ def _is_lingering() -> bool:
 
 def _reason(result: str) -> str:
     if result == "start-limit-hit":
-        return f"it failed {MOST} times within {WITHIN} s and is left alone"
+        return f"it failed {MOST} times within {WITHIN} s and is not restarted"
     return result.replace("-", " ")
 
 
