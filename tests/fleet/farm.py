@@ -118,8 +118,7 @@ class WorkerProcess:
     def started(self) -> list[int]:
         """The process that starts those of runs."""
         return [
-            int(one)
-            for one in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+            int(one) for one in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         ]
 
     def runs(self) -> list[int]:

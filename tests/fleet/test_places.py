@@ -48,7 +48,7 @@ REFUSED = [
 def test_what_is_no_repository_elsewhere_is_refused_on_both_sides(url: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         places.resolve_repository(f"{url}@{COMMIT}", local=False)
-    with pytest.raises(UsageError, match="is none that a worker clones"):
+    with pytest.raises(UsageError, match="cannot be cloned by a worker"):
         clone(url, COMMIT, str(tmp_path / "two"))
     assert not (tmp_path / "two").exists()
 

@@ -172,9 +172,7 @@ def test_each_role_writes_the_columns_of_its_duty_and_no_other(farm: Farm) -> No
                             right = bool(ENGINE.get(role, set()) & {verb, f"{verb} {table}"})
                             right = right and table != "dbos_migrations"
                         else:
-                            right = column in allowed.get(verb, "").split() or (
-                                verb == "delete" and verb in allowed
-                            )
+                            right = column in allowed.get(verb, "").split() or (verb == "delete" and verb in allowed)
                         if may(connection, sql, schema, table, column) != right:
                             wrong.append(f"{role} {verb} {schema}.{table}.{column}: should be {right}")
     assert wrong == []

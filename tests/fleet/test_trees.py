@@ -136,12 +136,12 @@ def test_a_state_brings_no_configuration(objects: Objects, tmp_path: Path) -> No
     saved.mkdir()
     (saved / "config.toml").write_text("")
     row: Json = {"id": "one", "submitter": "me", "saved": trees.Saver(objects).save({"home": str(saved)}), "place": {}}
-    with pytest.raises(AdderClawError, match="which is no part of one"):
+    with pytest.raises(AdderClawError, match="which does not belong to a state"):
         AttemptFolder(str(tmp_path / "run")).fill(objects, row, Key(bytes(32)), str(tmp_path / "none"))
 
 
 def test_a_commit_is_no_option_of_git(tmp_path: Path) -> None:
-    with pytest.raises(AdderClawError, match="that is no commit"):
+    with pytest.raises(AdderClawError, match="that is not a commit"):
         clone(str(tmp_path), "--orphan=x", str(tmp_path / "two"), local=True)
     assert not (tmp_path / "two").exists()
 
@@ -255,7 +255,7 @@ def test_nobody_goes_on_with_the_state_of_another(objects: Objects, place: Memor
 def test_what_is_no_name_of_an_object_is_none(tmp_path: Path, name: str) -> None:
     """Who submits may write anything: it keeps `fleet prune` from nothing."""
     objects = Objects(Bucket(str(tmp_path / "store")), Key(bytes(32)))
-    with pytest.raises(UsageError, match="no name of one"):
+    with pytest.raises(UsageError, match="not a valid object name"):
         trees.load(objects, name)
 
 
@@ -394,7 +394,7 @@ def test_a_file_that_grows_while_it_is_read_is_too_much(tmp_path: Path) -> None:
             super().put(name, body)
 
     saver = trees.Saver(Objects(Growing(), Key(bytes(32))), part=1000, most=100_000)
-    with pytest.raises(UsageError, match="too much for an archive"):
+    with pytest.raises(UsageError, match="too large for an archive"):
         saver.save({"workspace": str(file.parent)})
 
 
@@ -449,5 +449,5 @@ def test_a_manifest_is_no_more_to_read_than_of_a_folder(objects: Objects) -> Non
     """A few bytes may stand for many, and each three of those for an object of Python's."""
     packed = zlib.compress(b"[" + b"[]," * 4_000_000 + b"[]]", 1)
     name = objects.put(packed + len(packed).to_bytes(8))
-    with pytest.raises(UsageError, match="too much for an archive"):
+    with pytest.raises(UsageError, match="too large for an archive"):
         trees.load(objects, name)

@@ -241,8 +241,12 @@ def test_an_answer_does_not_hide_a_denied_call(agent: Server, model: ScriptedMod
 
 
 HOSTILE: list[tuple[dict[str, Any], int, str]] = [
-    ({"tools": [{"type": "function", "function": {"name": "rm", "parameters": {}}}]}, 400, "takes none of a client's"),
-    ({"functions": [{"name": "rm"}]}, 400, "takes none of a client's"),
+    (
+        {"tools": [{"type": "function", "function": {"name": "rm", "parameters": {}}}]},
+        400,
+        "tools of a client are not supported",
+    ),
+    ({"functions": [{"name": "rm"}]}, 400, "tools of a client are not supported"),
     ({"tool_choice": "required"}, 400, "tool_choice"),
     ({"response_format": {"type": "json_object"}}, 400, "response_format"),
     ({"n": 3}, 400, "n: "),
@@ -253,14 +257,14 @@ HOSTILE: list[tuple[dict[str, Any], int, str]] = [
     ({"messages": [{"role": "system", "content": "hi"}]}, 400, "role user"),
     ({"messages": [user("hi"), {"role": "assistant", "content": "ho"}]}, 400, "role user"),
     ({"messages": [{"role": "root", "content": "hi"}]}, 400, "messages[0].role"),
-    ({"messages": [user("  ")]}, 400, "with words"),
+    ({"messages": [user("  ")]}, 400, "contain text"),
     (
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://10.0.0.1/"}}]}]},
         400,
         "image_url",
     ),
     ({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, 400, "input_audio"),
-    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, 400, "needs its text"),
+    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, 400, "needs a text"),
     ({"messages": [user("x" * (2 << 20))]}, 413, "at most"),
 ]
 

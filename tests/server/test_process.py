@@ -134,7 +134,7 @@ def test_a_server_is_alone_in_its_home_until_it_is_killed(cli: Cli, serve: Serve
     assert again.end() == 0
     assert not place.exists()
     outside = cli("serve", "--port", "0", "--workspace", str(workspace), "--socket", str(workspace / "s"))
-    assert (outside.code, "it has to lie in" in outside.err) == (2, True)
+    assert (outside.code, "the socket must be in" in outside.err) == (2, True)
 
 
 # ------------------------------------------------------------------ how it ends

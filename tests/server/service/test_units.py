@@ -165,5 +165,5 @@ def test_another_home_has_a_service_of_its_own(home: Path, monkeypatch: pytest.M
 def test_a_word_that_would_begin_a_line_of_its_own_is_refused(home: Path, tmp_path: Path, word: str) -> None:
     folder = tmp_path / os.fsdecode(os.fsencode(word))
     folder.mkdir()
-    with pytest.raises(UsageError, match="no control characters"):
+    with pytest.raises(UsageError, match="without control characters"):
         plan.make_plan(serve_options(["--workspace", str(folder)]))
