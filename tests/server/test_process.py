@@ -52,7 +52,7 @@ def test_another_address_than_loopback_needs_tls_and_a_token(host: str) -> None:
         (Listen(host, tls_cert="c", tls_key="k"), False),
         (Listen(host, tls_cert="c"), True),
     ):
-        with pytest.raises(UsageError, match=r"needs|belong together"):
+        with pytest.raises(UsageError, match=r"needs|must be given together"):
             check_address(where, has_token=has_token)
     check_address(Listen(host, tls_cert="c", tls_key="k"), has_token=True)
 

@@ -52,4 +52,4 @@ def require_provider(options: Options, provider: str | None) -> None:
     models = queries.loaded(queries.looking(options)).config.providers.models
     if provider not in models:
         known = ", ".join(sorted(models)) or "none"
-        raise Refusal(400, "refused", f"there is no provider {provider!r}; configured: {known}")
+        raise Refusal(400, "refused", f"no provider has the name {provider!r}; known: {known}")
