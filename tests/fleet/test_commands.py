@@ -64,7 +64,7 @@ def test_what_cannot_run_is_refused_before_anything_is_submitted(farm: Farm, tmp
 def test_a_matrix_a_repository_and_runs_that_wait_for_each_other(farm: Farm, tmp_path: Path) -> None:
     """One worker, started once: many small things that only need it to be there."""
     with (farm.cli.data / "fleet.toml").open("a") as file:
-        file.write_settings("local_repos = true\n")
+        file.write("local_repos = true\n")
     farm.script(call("Bash", command="cat name"), text("{{last_result}}"))
     (farm.workspace / "name").write_text("folder")
     repo = tmp_path / "repo"

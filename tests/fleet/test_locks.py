@@ -62,7 +62,7 @@ def fall_asleep(sleepers: list["subprocess.Popen[str]"]) -> None:
     """All of them, each with its lock."""
     for one in sleepers:
         assert one.stdin is not None
-        one.stdin.write_settings("\n")
+        one.stdin.write("\n")
         one.stdin.flush()
     for one in sleepers:
         says(one, "holds")

@@ -15,7 +15,7 @@ deny = ["Read(secret.txt)"]
 def test_a_worker_holds_what_is_submitted_to_its_machines_bounds(farm: Farm, cli: Cli) -> None:
     """The submitter's machine has no administrator: what he sets himself loosens nothing."""
     machine = Cli(cli.home, cli.cwd)
-    Machine(machine).write_settings(BOUNDS)
+    Machine(machine).write(BOUNDS)
     farm.before = machine.before
     (farm.workspace / "secret.txt").write_text("s3cret\n", encoding="utf-8")
     farm.script(call("Read", file_path="secret.txt"), *[call("LS", path=".")] * 3, text("done"))

@@ -25,7 +25,7 @@ class Shelf:
         self._farm, self._folder = farm, folder
         if folder is not None:
             with (farm.cli.data / "fleet.toml").open("a") as file:
-                file.write_settings(f'objects = "{folder}"\n')
+                file.write(f'objects = "{folder}"\n')
 
     def age(self) -> None:
         """Two days pass for all that is there."""

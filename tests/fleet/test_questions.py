@@ -110,7 +110,7 @@ def test_a_row_names_nothing_of_the_worker_and_nothing_of_others(farm: Farm) -> 
     public = Key(bytes.fromhex(secret)).boxes.public.hex()
     key.unlink()
     with (farm.cli.data / "fleet.toml").open("a") as file:
-        file.write_settings(f'public = "{public}"\n')
+        file.write(f'public = "{public}"\n')
     [fine] = farm.submit("-m", "do it", "--workspace", str(farm.workspace))  # who submits needs no key
     assert "fleet's key is not in" in farm.fleet("verify").err
     key.write_text(secret)

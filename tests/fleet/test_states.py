@@ -29,7 +29,7 @@ def test_a_forged_state_chooses_no_profile_hooks_or_task(tmp_path: Path) -> None
     file.write_text('[security]\nautonomy = "permissive"\n', encoding="utf-8")
     said = {"profile": "permissive", "config_file": str(file), "overrides": canonical({"hooks": evil})}
     store = Store.open(path)
-    with store.write_settings() as cursor:
+    with store.write() as cursor:
         cursor.execute("INSERT INTO conversations(id, project_dir) VALUES ('c', ?)", (workspace,))
         cursor.execute("INSERT INTO sessions(session_id, conversation_id) VALUES ('s', 'c')")
         runs.begin(cursor, run_id="r", kind="task", conversation_id="c", session_id="s", pid=os.getpid())

@@ -51,7 +51,7 @@ def load_or_create_key(path: str) -> Ed25519PrivateKey:
             return _read_key(file.read(100), path)
     key = Ed25519PrivateKey.generate()
     with os.fdopen(fd, "w", encoding="ascii") as file:
-        file.write_settings(f"{key.private_bytes_raw().hex()}\n")
+        file.write(f"{key.private_bytes_raw().hex()}\n")
     return key
 
 

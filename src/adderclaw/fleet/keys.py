@@ -100,7 +100,7 @@ def make(home: str) -> str:
     except FileExistsError:
         return key_path
     with os.fdopen(fd, "w", encoding="ascii") as file:
-        file.write_settings(f"{os.urandom(LENGTH).hex()}\n")
+        file.write(f"{os.urandom(LENGTH).hex()}\n")
     return key_path
 
 

@@ -111,7 +111,7 @@ class AttemptFolder:
             if os.path.isfile(source):
                 shutil.copyfile(source, os.path.join(self.home, name))
         fd = os.open(os.path.join(self.home, home_names.RECEIPT_KEY), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        os.write_settings(fd, key.receipts(row["id"]))
+        os.write(fd, key.receipts(row["id"]))
         os.close(fd)
         return saver
 

@@ -289,7 +289,7 @@ def _write(path: str, file: File, pieces: _Pieces) -> None:
         for piece in file.pieces:
             part = pieces.read(piece)
             whole.update(part)
-            left -= opened.write_settings(part)
+            left -= opened.write(part)
             if left < 0:
                 raise UsageError(f"the archive holds more of {os.path.basename(path)!r} than its manifest says")
         if whole.hexdigest() != file.sha:

@@ -102,4 +102,4 @@ def write_settings(home: str, where: FleetSettings) -> None:
     text = tomlkit.dumps(asdict(where))  # pyright: ignore[reportUnknownMemberType]
     fd = os.open(path(home), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "w", encoding="utf-8") as file:
-        file.write_settings(text)
+        file.write(text)

@@ -184,7 +184,7 @@ def report(
     if html is not None:
         try:
             with open(os.path.expanduser(html), "w", encoding="utf-8") as file:
-                file.write_settings(page(made))
+                file.write(page(made))
         except OSError as error:
             raise UsageError(f"{html} cannot be written: {error.strerror}") from error
     if output_format == "json":

@@ -88,7 +88,7 @@ def export(
     made = anchors.export_anchors(opened(database).database)
     try:
         with open(os.path.expanduser(file), "x", encoding="utf-8") as opened_file:
-            opened_file.write_settings(canonical(made) + "\n")
+            opened_file.write(canonical(made) + "\n")
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}; name a new file") from error
     said(
