@@ -14,7 +14,7 @@ BLOCK = re.compile(r"(<!-- table: endpoints -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def table() -> str:
-    every = [one for one in app.collected(openai=True) if not one.is_page]
+    every = [one for one in app.all_endpoints(openai=True) if not one.is_page]
     every.append(openapi.endpoint(every))
     rows = ["| request | scope | takes | |", "|---|---|---|---|", *map(row, every)]
     return "\n".join(rows) + "\n"

@@ -42,11 +42,11 @@ def test_what_cannot_run_is_refused_before_anything_is_submitted(farm: Farm, tmp
         ("-m", "x", "--task", "y", "--workspace", here): "give exactly one of",
         ("--workspace", here): "give exactly one of",
         ("-m", "x", "--workspace", str(tmp_path / "none")): "none",
-        ("--agentfile", "/etc/passwd", "--workspace", here): "not from /",
+        ("--agentfile", "/etc/passwd", "--workspace", here): "relative to the workspace",
         ("--agentfile", "Agentfile", "--workspace", here): "Agentfile",
         ("-m", "x", "--workspace", here, "--label", "No Such"): "small letters",
         ("-m", "x", "--workspace", here, "--after", "2026"): "there is no run",
-        ("-m", "x", "--repo", f"{tmp_path}/none@main"): "none that a worker clones",
+        ("-m", "x", "--repo", f"{tmp_path}/none@main"): "cannot be cloned by a worker",
         ("-m", "x", "--repo", "--upload-pack=touch x@main"): "it takes URL@REF",
     }
     for words, why in refused.items():
@@ -274,7 +274,7 @@ def test_an_answer_without_the_key_counts_for_nothing(farm: Farm) -> None:
     farm.rows("SELECT fleet.enqueue(%s, 200)", run_id)
     (row,) = farm.ended(run_id)
     assert row.outcome == "error"
-    assert "not given by anybody with the fleet's key" in row.reason
+    assert "not made with the fleet's key" in row.reason
 
 
 FORGERIES = {
@@ -336,7 +336,7 @@ def test_verify_finds_every_forgery(farm: Farm, tmp_path: Path) -> None:
         key, database = Key(bytes.fromhex("ab" * 32)), Database(url)
         seen = verify(database, Objects(Table(database), key), key)
         assert found in {one.what for one in seen.wrong}, (what, seen.wrong)
-        made = anchors.exported(database)
+        made = anchors.export_anchors(database)
         database.close()
         wrong, entries = alone["chain"](made, made["workers"], None)
         in_states = found in ("receipts", "state")  # which an export has not

@@ -90,9 +90,9 @@ def test_a_row_that_shows_another_call_gets_no_yes(farm: Farm) -> None:
     assert farm.rows(harmless)
     assert farm.rows("UPDATE fleet.questions SET seal = 'é' RETURNING 1")
     (shown,) = farm.json("approve")
-    assert ("is not as a worker sealed it" in shown["reason"], shown["shown"]) == (True, "")
+    assert ("does not match its worker's seal" in shown["reason"], shown["shown"]) == (True, "")
     done = farm.fleet("approve", id)
-    assert (done.code, "is not as a worker sealed it" in done.err) == (1, True), done.err
+    assert (done.code, "does not match its worker's seal" in done.err) == (1, True), done.err
     said = {"approved": True, "comment": ""}  # and by somebody with the key, who saw something else
     sealed = Key(bytes.fromhex("ab" * 32)).mac("answers", canonical([id, {**row.question, "shown": "x"}, said, "me"]))
     sql = "UPDATE fleet.questions SET question = %s, answer = %s, by = 'me', mac = %s RETURNING 1"
@@ -127,7 +127,7 @@ def test_a_row_names_nothing_of_the_worker_and_nothing_of_others(farm: Farm) -> 
     ended = {row.id: row for row in farm.ended(fine, *places)}
     assert ended.pop(fine).outcome == "completed"
     assert {row.outcome for row in ended.values()} == {"error"}
-    reasons = "its id is not valid", "was not submitted by eve", "none that a worker clones", "repo"
+    reasons = "its id is not valid", "was not submitted by eve", "cannot be cloned by a worker", "repo"
     assert [why in ended[id].reason for id, why in zip(places, reasons, strict=True)] == [True] * 4, ended
     assert (victim / "1").is_dir()
     assert "Traceback" not in worker.said
@@ -156,7 +156,12 @@ def test_a_run_opens_nothing_of_the_worker_for_who_submits(farm: Farm) -> None:
         farm.sign(id)
         farm.rows("SELECT fleet.enqueue(%s, 200)", id)
     ended = {row.id: row for row in farm.ended(bare, *rows)}
-    reasons = ["runs nothing without its sandbox", "has no use for it", *["as it lies"] * 2, *["leads out of"] * 2]
+    reasons = [
+        "runs nothing without its sandbox",
+        "cannot be used for a run",
+        *["as it lies"] * 2,
+        *["leads out of"] * 2,
+    ]
     for row, why in zip((ended[bare], *(ended[id] for id in rows)), reasons, strict=True):
         assert (row.outcome, why in row.reason, secret in row.reason + row.answer) == ("error", True, False), row
     for words in (("--agentfile", "../x"), ("--sop", "/x")):

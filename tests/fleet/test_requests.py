@@ -113,22 +113,22 @@ def test_a_signature_counts_for_its_own_run_and_an_enrolled_key(claims: Claims) 
 
 
 FORGED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    "program": ("none that a worker clones", {}, {"repo": "ext::sh -c touch% x", "commit": COMMIT}),
-    "disk": ("none that a worker clones", {}, {"repo": "/srv/secret", "commit": COMMIT}),
-    "option": ("that is no commit", {}, {"repo": "https://git.example/r", "commit": "--upload-pack=touch x"}),
-    "branch": ("that is no commit", {}, {"repo": "https://git.example/r", "commit": "main"}),
-    "nothing": ("that is no commit", {}, {"repo": "https://git.example/r"}),
+    "program": ("cannot be cloned by a worker", {}, {"repo": "ext::sh -c touch% x", "commit": COMMIT}),
+    "disk": ("cannot be cloned by a worker", {}, {"repo": "/srv/secret", "commit": COMMIT}),
+    "option": ("that is not a commit", {}, {"repo": "https://git.example/r", "commit": "--upload-pack=touch x"}),
+    "branch": ("that is not a commit", {}, {"repo": "https://git.example/r", "commit": "main"}),
+    "nothing": ("that is not a commit", {}, {"repo": "https://git.example/r"}),
     "both": ("give one of", {}, {**ANY_PLACE, "repo": "https://git.example/r", "commit": COMMIT}),
     "neither": ("give one of", {}, {}),
     "state": ("was not submitted as files", {}, {"archive": "0" * 64}),
     "path": ("was not submitted as files", {}, {"archive": "../../fleet.key"}),
     "profile": ("profile", {"profile": "root"}, ANY_PLACE),
     "limits": ("limits", {"limits": {"cost_usd": -1}}, ANY_PLACE),
-    "config": ("has no use for it", {"config": "evil.toml"}, ANY_PLACE),
-    "workspace": ("has no use for it", {"workspace": "/"}, ANY_PLACE),
+    "config": ("cannot be used for a run", {"config": "evil.toml"}, ANY_PLACE),
+    "workspace": ("cannot be used for a run", {"workspace": "/"}, ANY_PLACE),
     "file": ("as it lies in the workspace", {"message": None, "agentfile": "/etc/passwd"}, ANY_PLACE),
     "two": ("give exactly one of", {"task": "y"}, ANY_PLACE),
-    "resume": ("has no use for it", {"message": None, "resume": "x"}, ANY_PLACE),
+    "resume": ("cannot be used for a run", {"message": None, "resume": "x"}, ANY_PLACE),
 }
 """What a submitter may write and sign: why it is refused, on the command line and by a worker."""
 

@@ -47,9 +47,9 @@ class Listening:
             here=True,
             overrides={"providers": {"models": {"local": mock}}},
         )
-        self.house = ServerState(options, [str(world.workspace)], openai=True)
-        self.house.rates = Rates(self.house.clock.monotonic, requests=plenty, failures=plenty, open_to_all=plenty)
-        self.server = Server(self.house)
+        self.state = ServerState(options, [str(world.workspace)], openai=True)
+        self.state.rates = Rates(self.state.clock.monotonic, requests=plenty, failures=plenty, open_to_all=plenty)
+        self.server = Server(self.state)
         self.statuses: Counter[int] = Counter()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=asyncio.run, args=(self._serve(),))
@@ -74,12 +74,12 @@ class Listening:
         self.url = f"http://127.0.0.1:{self._uvicorn.servers[0].sockets[0].getsockname()[1]}"
         self._ready.set()
         await serving
-        await self.house.close()
+        await self.state.close()
 
     def end(self) -> None:
         self._uvicorn.should_exit = True
         self._thread.join(60)
-        self.house.store.close()
+        self.state.store.close()
 
     def attacked(self, *arguments: str) -> None:
         """Schemathesis finds nothing."""

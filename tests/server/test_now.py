@@ -12,7 +12,7 @@ SOON = 10.0
 
 
 def test_what_is_written_while_a_slow_page_is_sent_to_is_not_missed(server: Server, workspace: Path) -> None:
-    path = server.house.store.path
+    path = server.state.store.path
     headers = [(b"authorization", f"Bearer {server.token()}".encode()), (b"host", b"127.0.0.1:8423")]
     scope = {"type": "http", "method": "GET", "path": "/ui/overview/events", "query_string": b"", "headers": headers}
     scope |= {"http_version": "1.1", "scheme": "http", "server": ("127.0.0.1", 8423), "client": ("127.0.0.1", 1)}

@@ -22,7 +22,7 @@ PAGES = (
 
 
 def test_a_client_sees_what_happened_in_its_folders_alone(server: Server, workspace: Path) -> None:
-    data = Path(server.house.home)
+    data = Path(server.state.home)
     made = seed(data / "memory.sqlite", data / "tool_receipts.log", data / "receipt.key", workspace, time.time())
     mine, other = (
         server.token("read", folders=[str(workspace)]),
@@ -56,7 +56,7 @@ def test_empty_pages_say_what_to_do_and_need_a_login(server: Server) -> None:
 
 def test_a_hundred_thousand_receipts_are_paged_without_reading_them_all(server: Server) -> None:
     """The query walks the key from where the page begins, and stops after the page."""
-    with server.house.store.write() as cursor:
+    with server.state.store.write() as cursor:
         cursor.execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)"
             " INSERT INTO receipts(archive, seq, receipt_hash, line, end_offset, session_id, tool_use_id)"
@@ -72,7 +72,7 @@ def test_a_hundred_thousand_receipts_are_paged_without_reading_them_all(server: 
         before = f"?before={numbers[-1]}"
     assert seen == list(range(100_000, 100_000 - 150, -1))
     assert "50,000 to 50,049" in server.ask("GET", "/ui/ledger?before=50050", token).text
-    store = Store.open(server.house.store_path, read_only=True)
+    store = Store.open(server.state.store_path, read_only=True)
     sql = "EXPLAIN QUERY PLAN SELECT seq, line FROM receipts WHERE archive = '' AND seq < ? ORDER BY seq DESC LIMIT 51"
     (plan,) = [row[3] for row in store.read(sql, (50_050,))]
     assert plan == "SEARCH receipts USING PRIMARY KEY (archive=? AND seq<?)"

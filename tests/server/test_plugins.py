@@ -51,5 +51,5 @@ def test_what_a_plugin_says_is_text_on_the_page(server: Server, tmp_path: Path) 
     assert HOSTILE not in page
     assert "/plugins/kit/disable" not in page
     assert "/plugins/kit/disable" in server.ask("GET", "/ui/settings", server.token("admin", name="root")).text
-    bound = server.token("read", folders=[server.house.workspaces[0]], name="bound")
+    bound = server.token("read", folders=[server.state.workspaces[0]], name="bound")
     assert "commands/hi.md" not in server.ask("GET", "/ui/settings", bound).text, "they are of the whole machine"

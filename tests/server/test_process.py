@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from adderclaw.core.errors import UsageError
-from adderclaw.server.listening import Where, check
+from adderclaw.server.listening import Listen, check_address
 from tests.acceptance.world import CONFIG
 from tests.program import Cli
 from tests.scripted import ScriptedModel
@@ -47,19 +47,19 @@ def rows(cli: Cli, sql: str) -> list[Any]:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 def test_another_address_than_loopback_needs_tls_and_a_token(host: str) -> None:
     for where, has_token in (
-        (Where(host), True),
-        (Where(host), False),
-        (Where(host, tls_cert="c", tls_key="k"), False),
-        (Where(host, tls_cert="c"), True),
+        (Listen(host), True),
+        (Listen(host), False),
+        (Listen(host, tls_cert="c", tls_key="k"), False),
+        (Listen(host, tls_cert="c"), True),
     ):
-        with pytest.raises(UsageError, match=r"needs|belong together"):
-            check(where, has_token=has_token)
-    check(Where(host, tls_cert="c", tls_key="k"), has_token=True)
+        with pytest.raises(UsageError, match=r"needs|must be given together"):
+            check_address(where, has_token=has_token)
+    check_address(Listen(host, tls_cert="c", tls_key="k"), has_token=True)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.3.2.1"])
 def test_loopback_needs_neither(host: str) -> None:
-    check(Where(host), has_token=False)
+    check_address(Listen(host), has_token=False)
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
@@ -134,7 +134,7 @@ def test_a_server_is_alone_in_its_home_until_it_is_killed(cli: Cli, serve: Serve
     assert again.end() == 0
     assert not place.exists()
     outside = cli("serve", "--port", "0", "--workspace", str(workspace), "--socket", str(workspace / "s"))
-    assert (outside.code, "it has to lie in" in outside.err) == (2, True)
+    assert (outside.code, "the socket must be in" in outside.err) == (2, True)
 
 
 # ------------------------------------------------------------------ how it ends

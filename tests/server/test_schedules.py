@@ -16,10 +16,10 @@ DAILY = {"name": "one", "cron": "30 2 * * *", "zone": "Europe/Berlin", "what": {
 
 
 def _add(server: Server, folder: Path, name: str, **more: Any) -> None:
-    house = server.house
+    state = server.state
     what = RunRequest(message="look", workspace=str(folder))
     new = New(name=name, what=what, zone="UTC", **(more or {"cron": "@daily"}))
-    adding.add_schedule(house.store, adding.make_schedule(new, house.options, house.key, house.clock.now(), "test"))
+    adding.add_schedule(state.store, adding.make_schedule(new, state.options, state.key, state.clock.now(), "test"))
 
 
 @pytest.mark.parametrize("scope", ["read", "operate", "approve"])
@@ -62,7 +62,7 @@ def test_a_client_sees_the_schedules_of_its_folders_alone(server: Server, worksp
 def test_what_is_refused(server: Server, change: dict[str, Any], why: str) -> None:
     answer = server.ask("POST", "/schedules", server.token(), json={**DAILY, **change})
     assert (answer.status_code, why in answer.text) == (400, True), answer.text
-    assert rows.listing(server.house.store) == []
+    assert rows.listing(server.state.store) == []
 
 
 def test_added_paused_resumed_shown_and_removed(server: Server) -> None:
@@ -85,15 +85,15 @@ def test_run_by_a_client_begins_it_and_says_why_it_does_not(
     monkeypatch.setenv("ADDERCLAW_MOCK_FIXTURE", str(tmp_path / "answers.json"))
     _add(server, workspace, "one")
     token = server.token("read", "operate")
-    Path(server.house.stop_path).touch()
+    Path(server.state.stop_path).touch()
     refused = server.ask("POST", "/schedules/one/run", token)
     assert (refused.status_code, "emergency stop" in refused.text) == (409, True)
-    Path(server.house.stop_path).unlink()
+    Path(server.state.stop_path).unlink()
 
     async def begun() -> Any:
         async with server.client(token) as client:
             row = (await client.post("/schedules/one/run")).json()
-            await server.house.scheduler.settled()
+            await server.state.scheduler.settled()
             return row, (await client.get("/schedules/one/history")).json()["history"]
 
     row, history = asyncio.run(begun())
@@ -102,11 +102,11 @@ def test_run_by_a_client_begins_it_and_says_why_it_does_not(
 
 
 def test_the_pages_show_names_as_text(server: Server, workspace: Path) -> None:
-    house = server.house
+    state = server.state
     what = RunRequest(message="<script>alert(1)</script>", workspace=str(workspace))
     new = New(name="one", what=what, every="1h", zone="UTC")
     adding.add_schedule(
-        house.store, adding.make_schedule(new, house.options, house.key, house.clock.now(), "<b>me</b>")
+        state.store, adding.make_schedule(new, state.options, state.key, state.clock.now(), "<b>me</b>")
     )
     for path in ("/ui/schedules", "/ui/schedules/one"):
         page = server.ask("GET", path, server.token("read", name=path))

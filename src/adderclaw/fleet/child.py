@@ -34,7 +34,7 @@ from adderclaw.flows.request import RunParams, prepare_driver
 from adderclaw.storage import Store, runs
 from adderclaw.storage.telemetry.log import fields
 
-TAKEN = "the worker's lease on this run ran out, or was taken: another worker goes on with it"
+TAKEN = "the worker's lease on this run expired or was taken over: another worker continues it"
 UNTOLD = frozenset({"llm_delta", "memory_persisted", "config_path", "workspace_path"})
 """Events that nobody far away wants to read."""
 
@@ -42,9 +42,9 @@ WAITS = (0.3, 3.0)
 """Seconds between two looks for an answer: at first, and at most."""
 
 LOST = """\
-An earlier worker ended while it worked on this. The files of the workspace are as they were when the work was last \
-put away. After that these tool calls had begun, and nobody can say what came of them; what they did outside of the \
-workspace may have happened. Look before you do the same again.
+An earlier worker ended during this work. The files of the workspace are as they were when the state was last saved. \
+These tool calls had started after that, and their outcome is unknown; their effects outside of the workspace may have \
+happened. Check before you repeat them.
 {calls}"""
 
 
@@ -73,12 +73,12 @@ class WorkerLink(RunSupervisor):
         self._ask({"do": "slow", "model": model, "seconds": seconds})
 
     def reserve(self, call: ModelCallEstimate) -> Reservation:
-        made = self._ask({"do": "reserve", **call._asdict()})
-        if "limit" in made:
-            raise LimitError(str(made["limit"]), made["by"])
-        if "held" not in made:
+        reply = self._ask({"do": "reserve", **call._asdict()})
+        if "limit" in reply:
+            raise LimitError(str(reply["limit"]), reply["by"])
+        if "held" not in reply:
             raise BudgetReserved
-        return Reservation(str(made["held"]), made["answer"])
+        return Reservation(str(reply["held"]), reply["answer"])
 
     def settle(self, held: str, tokens: int, price: float | None) -> None:
         self._tell({"do": "settle", "held": held, "tokens": tokens, "price": price})
@@ -110,8 +110,8 @@ class WorkerLink(RunSupervisor):
         while (answer := (await asyncio.to_thread(self._ask, {"do": "answered", "id": id}))["answer"]) is None:
             await asyncio.sleep(wait)
             wait = min(wait * 1.5, WAITS[1])
-        made: Json = answer
-        return made
+        reply: Json = answer
+        return reply
 
     def hear(self, record: EventRecord) -> None:
         """A sink: what `fleet logs` shows."""
@@ -159,7 +159,7 @@ def _leave() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Far:
+class RemoteOperator:
     """The operators of the fleet: they answer by `fleet approve`, by the dashboard or by a signed request."""
 
     def __init__(self, worker: WorkerLink) -> None:
@@ -176,12 +176,12 @@ class Far:
 
     async def _answered(self, id: str) -> Answer:
         began = now()
-        said = await self._worker.answered(id)
+        reply = await self._worker.answered(id)
         if self.session is not None:
             self.session.budget.exclude_wait(now() - began)  # that nobody answered is not the run's time
-        by = "operator" if said["by"] else "no_operator"
-        who = f"{said['by']} (fleet)" if said["by"] else ""
-        return Answer(bool(said["approved"]), by, str(said["comment"]), who=who, replies=said.get("replies"))
+        by = "operator" if reply["by"] else "no_operator"
+        who = f"{reply['by']} (fleet)" if reply["by"] else ""
+        return Answer(bool(reply["approved"]), by, str(reply["comment"]), who=who, replies=reply.get("replies"))
 
 
 def main(end: socket.socket) -> None:
@@ -199,7 +199,7 @@ def main(end: socket.socket) -> None:
 def _ran(order: Json, worker: WorkerLink) -> Json:
     """How the run ended: whatever happens, one outcome."""
     try:
-        return _driven(order, worker)
+        return _drive(order, worker)
     except AlreadyCompleted as ended:
         return {"outcome": "completed", "answer": ended.answer, "reason": "", "exit_code": 0}
     except AdderClawError as error:
@@ -207,13 +207,13 @@ def _ran(order: Json, worker: WorkerLink) -> Json:
         return {"outcome": outcome, "answer": "", "reason": str(error), "exit_code": EXIT_CODES[outcome]}
 
 
-def _driven(order: Json, worker: WorkerLink) -> Json:
+def _drive(order: Json, worker: WorkerLink) -> Json:
     if order["trace"]:
         os.environ[tracing.VARIABLE] = order["trace"]
     home = os.environ["ADDERCLAW_HOME"]
-    wanted = decode(RunParams, {**order["wanted"], "workspace": order["workspace"]})
-    places.require_fit(wanted, order["workspace"])
-    places.require_allowed(wanted, load(workspace=order["workspace"]).config)
+    params = decode(RunParams, {**order["wanted"], "workspace": order["workspace"]})
+    places.require_fit(params, order["workspace"])
+    places.require_allowed(params, load(workspace=order["workspace"]).config)
     options = Options(
         workspace=order["workspace"],
         headless=True,
@@ -225,17 +225,17 @@ def _driven(order: Json, worker: WorkerLink) -> Json:
             "receipts": {"path": os.path.join(home, home_names.RECEIPTS), "enabled": True},
         },
     )
-    made, again = _made(options, wanted, order["run"], os.path.join(home, home_names.DATABASE))
-    opening = made.opening
+    driver, again = _made(options, params, order["run"], os.path.join(home, home_names.DATABASE))
+    opening = driver.opening
     runtime = start(opening.options)
     runtime.bus.continue_run(order["run"])
     runtime.bus.add_sink("fleet", worker.hear)
     kind = opening.kind
-    far = Far(worker)
+    far = RemoteOperator(worker)
     with open_run(runtime, far, kind=kind, channel="fleet", again=again, task=opening.task, more=opening.rows) as run:
         far.session = run.session
         run.session.state.stays = kind == "message"  # a SOP's steps say so themselves
-        work: Awaitable[TurnResult] = until_signal(run, made.run(run.session), mode=opening.mode)
+        work: Awaitable[TurnResult] = until_signal(run, driver.run(run.session), mode=opening.mode)
         return asyncio.run(_finished(run, work, opening, worker))
 
 
@@ -248,33 +248,33 @@ def _bounded(loaded: Loaded, seconds: float | None) -> Loaded:
 
 
 async def _finished(run: Any, work: Awaitable[TurnResult], opening: Opening, worker: WorkerLink) -> Json:
-    report = await drive(run, _told_why(work, worker), mode=opening.mode, show=show_nothing)
+    report = await drive(run, _with_stop_reason(work, worker), mode=opening.mode, show=show_nothing)
     return {**report.as_json(), "exit_code": report.exit_code, "tokens": run.session.budget.usage.total}
 
 
-async def _told_why(work: Awaitable[TurnResult], worker: WorkerLink) -> TurnResult:
+async def _with_stop_reason(work: Awaitable[TurnResult], worker: WorkerLink) -> TurnResult:
     """Where the lease is gone, that is the reason, and no emergency stop."""
     result = await work
     return result._replace(outcome="stopped", reason=worker.why) if worker.why else result
 
 
-def _made(options: Options, wanted: RunParams, run_id: str, path: str) -> tuple[Driver, Resume | None]:
+def _made(options: Options, fields: RunParams, run_id: str, path: str) -> tuple[Driver, Resume | None]:
     """The driver, and what goes on where the state has a run that did not end."""
     row = _row(run_id, path)
     if row is None or row.kind == "spec":  # what a specification has reached is in its workspace
-        return prepare_driver(options, wanted), None
+        return prepare_driver(options, fields), None
     if row.outcome == "completed":
         raise AlreadyCompleted(row.run_id, row.answer or "")
-    driver = prepare_driver(options, wanted)
+    driver = prepare_driver(options, fields)
     if row.kind in RESUMABLE and row.kind != "message":
-        driver, turn = _going_on(driver, row, path)
+        driver, turn = _resumed_driver(driver, row, path)
         return driver, Resume(row.conversation_id, go_on=turn)
     if isinstance(driver, MessageDriver):
         driver = replace(driver, again=row.run_id)
     return driver, Resume(row.conversation_id, go_on=True)
 
 
-def _going_on(driver: Driver, row: runs.Run, path: str) -> tuple[Driver, bool]:
+def _resumed_driver(driver: Driver, row: runs.Run, path: str) -> tuple[Driver, bool]:
     """What it does is the signed request's word. The state, which another worker wrote, says only how far it came, and
     whether that is a turn of the ordinary agent."""
     from adderclaw.flows.schedules.work import going_on

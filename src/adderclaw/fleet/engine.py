@@ -22,10 +22,10 @@ def migrate_engine(url: str) -> None:
         "serializer": DBOSPortableJSONSerializer(),
         "log_level": "ERROR",
     }
-    made: Any = DBOS(config=config)
+    engine: Any = DBOS(config=config)
     DBOS.listen_queues([])
     DBOS.launch()
-    del made
+    del engine
     DBOS.destroy()
 
 
@@ -87,8 +87,8 @@ def limit_per_worker(worker: QueueLimiter) -> None:
             return [], None
         queue._worker_concurrency = running + room
         worker.asks(queue.name)
-        found, why = take(self, queue, executor, version, key, running, **named)
-        worker.took(queue.name, found)
-        return found, why
+        workflows, why = take(self, queue, executor, version, key, running, **named)
+        worker.took(queue.name, workflows)
+        return workflows, why
 
     database.get_queue, database.start_queued_workflows = once, own

@@ -39,8 +39,8 @@ class Link:
                 return None
             self._rest += got
         line, _, self._rest = self._rest.partition(b"\n")
-        made: Json = json.loads(line)
-        return made
+        message: Json = json.loads(line)
+        return message
 
     def close(self) -> None:
         self._end.close()

@@ -49,13 +49,13 @@ def _listed(row: Any) -> Json:
     }
 
 
-def what(wanted: Any) -> str:
+def what(fields: Any) -> str:
     """What is to be done, in a line. A row may say anything, and nothing of the kind."""
-    if not isinstance(wanted, dict):
+    if not isinstance(fields, dict):
         return ""
-    wanted = cast(Json, wanted)
-    name = next((name for name in WHAT if wanted.get(name)), "")
-    return " ".join(f"{name} {wanted.get(name, '')}".split())
+    fields = cast(Json, fields)
+    name = next((name for name in WHAT if fields.get(name)), "")
+    return " ".join(f"{name} {fields.get(name, '')}".split())
 
 
 def _time(at: Any) -> str | None:
@@ -84,12 +84,13 @@ def run(database: Database, id: str, key: Key | None) -> Json:
         "max_cost": row.max_cost,
         "deadline": _time(row.deadline),
         "finished_units": [
-            {"number": one.number, "place": one.place, "worker": one.worker, "at": _time(one.at)} for one in units
+            {"number": call.number, "place": call.place, "worker": call.worker, "at": _time(call.at)} for call in units
         ],
         "outcome_unknown": [
-            {"tool": one.tool, "input": one.shown, "token": one.token, "begun": _time(one.begun)} for one in unknown
+            {"tool": call.tool, "input": call.shown, "token": call.token, "begun": _time(call.begun)}
+            for call in unknown
         ],
-        "questions": asking.of_run(database, key, id),
+        "questions": asking.questions_of_run(database, key, id),
     }
 
 
@@ -144,8 +145,8 @@ def events(database: Database, run: str, after: int) -> list[tuple[int, Json]]:
     return [(row.id, _event(row.event)) for row in rows]
 
 
-def _event(said: Any) -> Json:
-    return cast(Json, said) if isinstance(said, dict) else {}
+def _event(detail: Any) -> Json:
+    return cast(Json, detail) if isinstance(detail, dict) else {}
 
 
 def starting_with(database: Database, beginning: str) -> list[str]:
@@ -207,8 +208,8 @@ def budget(database: Database, scope: str, name: str) -> Json:
     row = database.one("SELECT * FROM fleet.budgets WHERE scope = %s AND name = %s", scope, name)
     if row is None:
         by = scope if scope in BY else "model"
-        spent = [one for one in usage(database, by) if scope == "fleet" or one[by] == name]
-        return {"scope": scope, "name": name, "spent_cost": sum(one["cost"] for one in spent)}
+        spent = [budget_row for budget_row in usage(database, by) if scope == "fleet" or budget_row[by] == name]
+        return {"scope": scope, "name": name, "spent_cost": sum(budget_row["cost"] for budget_row in spent)}
     return {**row._asdict(), "spent_cost": round(row.spent_cost, 6), "held_cost": round(row.held_cost, 6)}
 
 

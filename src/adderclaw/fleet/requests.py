@@ -19,7 +19,7 @@ from adderclaw.core.json_text import canonical
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.fleet import queue
-from adderclaw.fleet.anchors import Identity, key_of, signed_by
+from adderclaw.fleet.anchors import Identity, load_or_create_key, signed_by
 from adderclaw.fleet.boxes import BOX
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.places import Place, require_commit, require_fit, require_reachable
@@ -51,16 +51,16 @@ class Request(NamedTuple):
 
     @classmethod
     def of(cls, row: Any) -> Self:
-        made = cls._make(getattr(row, name) for name in cls._fields)
-        return made._replace(after=tuple(row.after))
+        request = cls._make(getattr(row, name) for name in cls._fields)
+        return request._replace(after=tuple(row.after))
 
     @property
     def digest(self) -> str:
         """A hash of the whole request, which reveals no text of the run."""
-        made = self._asdict()
-        made["max_cost"] = None if self.max_cost is None else repr(float(self.max_cost))
-        made["deadline"] = None if self.deadline is None else self.deadline.astimezone(UTC).isoformat()
-        return hashlib.sha256(canonical(made).encode()).hexdigest()
+        fields = self._asdict()
+        fields["max_cost"] = None if self.max_cost is None else repr(float(self.max_cost))
+        fields["deadline"] = None if self.deadline is None else self.deadline.astimezone(UTC).isoformat()
+        return hashlib.sha256(canonical(fields).encode()).hexdigest()
 
 
 def signed_text(id: str, digest: str) -> bytes:
@@ -70,7 +70,7 @@ def signed_text(id: str, digest: str) -> bytes:
 
 def identity(home: str, name: str) -> Identity:
     """The submitter's own key in this home, created on first use."""
-    return Identity(name, key_of(os.path.join(home, home_names.FLEET_SUBMITTER_KEY)))
+    return Identity(name, load_or_create_key(os.path.join(home, home_names.FLEET_SUBMITTER_KEY)))
 
 
 def enrol(database: Database, name: str, public: str) -> None:
@@ -123,24 +123,24 @@ def require_valid(request: Request, *, local: bool) -> RunParams:
     if request.max_cost is not None and not 0 <= request.max_cost < math.inf:
         raise UsageError(f"max_cost {request.max_cost}: a number of US dollars, at least 0")
     params = _params(request.wanted)
-    place = decode(Place, request.place)
-    if bool(place.archive) == bool(place.repo):
+    source = decode(Place, request.place)
+    if bool(source.archive) == bool(source.repo):
         raise UsageError("give one of --repo and --workspace: the files that it works on")
-    if place.archive and BOX.fullmatch(place.archive) is None:
-        raise UsageError(f"object {place.archive[:16]!r} was not submitted as files of a run: submit them again")
-    if place.repo:
-        require_reachable(place.repo, local=local)
-        require_commit(place.repo, place.commit or "")
+    if source.archive and BOX.fullmatch(source.archive) is None:
+        raise UsageError(f"object {source.archive[:16]!r} was not submitted as files of a run: submit them again")
+    if source.repo:
+        require_reachable(source.repo, local=local)
+        require_commit(source.repo, source.commit or "")
     return params
 
 
-def _params(wanted: object) -> RunParams:
-    if not isinstance(wanted, dict):
-        raise UsageError("what is to be run is not a JSON object")
-    given = {name: value for name, value in cast(Json, wanted).items() if value is not None}
-    params = decode(RunParams, given)
+def _params(request: object) -> RunParams:
+    if not isinstance(request, dict):
+        raise UsageError("the request is not a JSON object")
+    fields = {name: value for name, value in cast(Json, request).items() if value is not None}
+    params = decode(RunParams, fields)
     if params.workspace:
-        raise UsageError("workspace: a run on another machine has no use for it")
+        raise UsageError("workspace: this cannot be used for a run on another machine")
     require_fit(params)
     if sum(bool(getattr(params, name)) for name in SOURCES) != 1:
         raise UsageError(f"give exactly one of {', '.join(SOURCES[:-1])}")

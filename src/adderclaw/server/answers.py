@@ -13,13 +13,13 @@ from adderclaw.core.questions import Answer
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.server import client_scope
-from adderclaw.server.endpoint import Called, Endpoint
-from adderclaw.server.refusal import missing
+from adderclaw.server.endpoint import ApiRequest, Endpoint
+from adderclaw.server.refusal import not_found
 from adderclaw.storage import approvals, transcript
 
 
 @record
-class Given:
+class AnswerBody:
     """A yes or a no; or replies, where it asks questions."""
 
     approved: bool
@@ -33,79 +33,81 @@ class Given:
 
 
 @record
-class Settled:
+class SettledQuestion:
     id: str
     approved: bool
     by: str
 
 
 @record
-class Listed:
+class QuestionsQuery:
     all: bool = False
     """Those that were answered, too."""
     limit: Annotated[int, Between(1, 1_000)] = 100
 
 
 @record
-class Listing:
+class QuestionList:
     questions: list[dict[str, Any]]
 
 
-def who(called: Called) -> str:
+def answering_person(request: ApiRequest) -> str:
     """How rows and receipts name who answers."""
-    return person_answering(channel(called))
+    return person_answering(channel_name(request))
 
 
-def channel(called: Called) -> str:
-    return f"{called.client.via}: {called.client.name}"
+def channel_name(request: ApiRequest) -> str:
+    return f"{request.client.via}: {request.client.name}"
 
 
-def settle(called: Called, one: Watched, id: str, *, granted: bool) -> Settled | None:
+def answer_watched(request: ApiRequest, watched: Watched, id: str, *, granted: bool) -> SettledQuestion | None:
     """Answer what a conversation or run of this process asks; None where it asks nothing of this id."""
-    given: Given = called.given
-    answer = Answer(given.approved, "operator", given.comment, given.remember, who(called), replies=given.replies)
-    if not one.answer(id, answer, called.client.id, granted=granted, plan=given.plan):
+    body: AnswerBody = request.body
+    answer = Answer(
+        body.approved, "operator", body.comment, body.remember, answering_person(request), replies=body.replies
+    )
+    if not watched.answer(id, answer, request.client.id, granted=granted, plan=body.plan):
         return None
-    return Settled(id, given.approved, who(called))
+    return SettledQuestion(id, body.approved, answering_person(request))
 
 
-async def listing(called: Called) -> Listing:
-    given: Listed = called.given
-    wanted = client_scope.places(called)
-    found = approvals.listing(called.house.store, everything=given.all, limit=given.limit, workspaces=wanted)
-    return Listing([_as_json(called, row) for row in found])
+async def list_questions(request: ApiRequest) -> QuestionList:
+    query: QuestionsQuery = request.body
+    folders = client_scope.visible_folders(request)
+    rows = approvals.listing(request.state.store, everything=query.all, limit=query.limit, workspaces=folders)
+    return QuestionList([_as_json(request, row) for row in rows])
 
 
-def _as_json(called: Called, row: approvals.Approval) -> Json:
+def _as_json(request: ApiRequest, row: approvals.Approval) -> Json:
     """What is to be answered is whole, as everywhere: a yes is to exactly that. The rest is cleaned."""
-    conversation = transcript.conversation_of(called.house.store, row.session_id) or ""
-    made = questions.as_json(row)
-    is_open = made["state"] in ("pending", "left")
-    whole = {name: made[name] for name in ("shown", "questions")} if is_open else {}
-    return {**queries.clean({**made, "conversation_id": conversation}), **whole}
+    conversation = transcript.conversation_of(request.state.store, row.session_id) or ""
+    entry = questions.as_json(row)
+    is_open = entry["state"] in ("pending", "left")
+    whole = {name: entry[name] for name in ("shown", "questions")} if is_open else {}
+    return {**queries.clean({**entry, "conversation_id": conversation}), **whole}
 
 
-async def answered(called: Called) -> Settled:
+async def answer_question(request: ApiRequest) -> SettledQuestion:
     """By a client that is granted `approve`: whatever process asked."""
-    house, id, given = called.house, called.path["id"], called.given
-    if approvals.get(house.store, id) is None:
-        raise missing("question", id)
-    for one in (*house.conversations.all(), *house.runs.all()):
-        if id in one.questions and (settled := settle(called, one, id, granted=True)) is not None:
+    state, id, answer = request.state, request.path["id"], request.body
+    if approvals.get(state.store, id) is None:
+        raise not_found("question", id)
+    for watched in (*state.conversations.all(), *state.runs.all()):
+        if id in watched.questions and (settled := answer_watched(request, watched, id, granted=True)) is not None:
             return settled
-    if given.remember:
+    if answer.remember:
         raise UsageError("remember is for questions of conversations and runs in this server")
     counts = await asyncio.to_thread(
         questions.answered,
-        house.store_path,
+        state.store_path,
         id,
-        channel(called),
-        approved=given.approved,
-        replies=given.replies,
-        comment=given.comment,
-        plan=given.plan,
+        channel_name(request),
+        approved=answer.approved,
+        replies=answer.replies,
+        comment=answer.comment,
+        plan=answer.plan,
     )
-    return Settled(id, counts.answer == "yes", counts.answered_who or "")
+    return SettledQuestion(id, counts.answer == "yes", counts.answered_who or "")
 
 
 ENDPOINTS = (
@@ -113,20 +115,20 @@ ENDPOINTS = (
         "GET",
         "/questions",
         "read",
-        listing,
-        "Questions that wait for an answer, whatever process asked them.",
-        takes=Listed,
-        gives=Listing,
+        list_questions,
+        "Questions that wait for an answer, from all processes.",
+        takes=QuestionsQuery,
+        gives=QuestionList,
         reach="filtered",
     ),
     Endpoint(
         "POST",
         "/questions/{id}/answer",
         "approve",
-        answered,
-        "Answer a question, whoever opened what asks it; the first answer counts.",
-        takes=Given,
-        gives=Settled,
+        answer_question,
+        "Answer a question of any conversation or run; the first answer counts.",
+        takes=AnswerBody,
+        gives=SettledQuestion,
         reach="question",
     ),
 )

@@ -1,4 +1,4 @@
-"""Who may come in: every request passes here, once, before anything of it is read but its head."""
+"""Authenticates every request by its head, before its body is read."""
 
 from http.cookies import CookieError, SimpleCookie
 from math import ceil
@@ -18,12 +18,12 @@ SAFE = ("GET", "HEAD")
 
 
 def cookie_name(*, secure: bool) -> str:
-    """Under TLS the browser itself sees to it that no other host and no plain page can set it."""
+    """With TLS, the `__Host-` prefix makes the browser reject the cookie from other hosts and plain HTTP."""
     return "__Host-adderclaw" if secure else "adderclaw"
 
 
-class LoginFirst(Exception):
-    """A browser asks for a page and is not logged in."""
+class LoginRequired(Exception):
+    """A browser requested a page without a login."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -33,12 +33,12 @@ class LoginFirst(Exception):
         return RedirectResponse(f"/login?next={quote(self.path, safe='/')}", 303)
 
 
-def check_host(house: ServerState, request: Request) -> None:
-    """A name of ours alone: the page of a name that was rebound to this address carries its own (DNS rebinding)."""
-    given = request.headers.getlist("host")
-    name = _hostname(given[0]) if len(given) == 1 else None
-    if name is None or not _is_named(name, house.hosts):
-        raise Refusal(421, "host", "this server is not called so: use one of " + ", ".join(sorted(house.hosts)))
+def check_host(state: ServerState, request: Request) -> None:
+    """Require a Host header of this server, against DNS rebinding."""
+    host_headers = request.headers.getlist("host")
+    name = _hostname(host_headers[0]) if len(host_headers) == 1 else None
+    if name is None or not _is_named(name, state.hosts):
+        raise Refusal(421, "host", "the Host header names another server: use one of " + ", ".join(sorted(state.hosts)))
 
 
 def _hostname(host: str) -> str | None:
@@ -56,44 +56,46 @@ def _is_named(name: str, hosts: frozenset[str]) -> bool:
     return name in hosts or f"*.{name.partition('.')[2]}" in hosts
 
 
-def check_origin(house: ServerState, request: Request, endpoint: Endpoint) -> None:
-    """What a page of another origin asks is refused, with a token or without; a link to a page of ours is followed."""
+def check_origin(state: ServerState, request: Request, endpoint: Endpoint) -> None:
+    """Refuse requests from pages of another origin, with or without a token; links to our pages are allowed."""
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-    if origin is not None and origin != own_origin(house, request):
-        raise Refusal(403, "origin", "a page of another origin may ask nothing here")
+    if origin is not None and origin != own_origin(state, request):
+        raise Refusal(403, "origin", "requests from pages of another origin are not allowed")
     if site in (None, "same-origin", "none"):
         return
     follows = (
         request.headers.get("sec-fetch-mode") == "navigate" and request.headers.get("sec-fetch-dest") == "document"
     )
     if not (endpoint.is_page and endpoint.method in SAFE and follows):
-        raise Refusal(403, "origin", "a page of another origin may ask nothing here")
+        raise Refusal(403, "origin", "requests from pages of another origin are not allowed")
 
 
-def own_origin(house: ServerState, request: Request) -> str:
-    return f"{'https' if house.secure else 'http'}://{request.headers['host']}"
+def own_origin(state: ServerState, request: Request) -> str:
+    return f"{'https' if state.secure else 'http'}://{request.headers['host']}"
 
 
-def enter(house: ServerState, request: Request, endpoint: Endpoint) -> tuple[Client, ClientRow | None]:
-    """The client, with the scope that the endpoint wants; Refusal or LoginFirst for everybody else."""
-    check_host(house, request)
-    check_origin(house, request, endpoint)
-    if endpoint.is_signed:  # each address its own: nobody uses up what others have, before a signature is looked at
-        within(house, "address", peer(request))
+def authenticate(state: ServerState, request: Request, endpoint: Endpoint) -> tuple[Client, ClientRow | None]:
+    """The client, if it has the endpoint's scope; otherwise raises Refusal or LoginRequired."""
+    check_host(state, request)
+    check_origin(state, request, endpoint)
+    if (
+        endpoint.is_signed
+    ):  # limited per address, so that nobody uses up the limit of others before a signature is checked
+        require_rate(state, "address", peer_of(request))
         return NOBODY, None
     if endpoint.scope == "open":
-        within(house, "open", endpoint.path)
+        require_rate(state, "open", endpoint.path)
         return NOBODY, None
-    token, via = token_of(house, request)
-    row = clients.authenticate(house.store, house.key, token, house.clock.now()) if token else None
+    token, via = token_of(state, request)
+    row = clients.authenticate(state.store, state.key, token, state.clock.now()) if token else None
     if row is None:
         if endpoint.is_page and endpoint.method in SAFE:
-            raise LoginFirst(str(request.url.path))
-        raise _unknown(house, given=bool(token))
+            raise LoginRequired(str(request.url.path))
+        raise _refuse_token(state, has_token=bool(token))
     client = request.scope["adderclaw.client"] = client_of(row, via)
     if via == "dashboard" and endpoint.method not in SAFE:
         _require_own_page(request)
-    within(house, "client", client.id)
+    require_rate(state, "client", client.id)
     if not client.has(endpoint.scope):
         raise Refusal(403, "scope", f"the token of {client.name} has no scope {endpoint.scope!r}")
     return client, row
@@ -103,62 +105,62 @@ def client_of(row: ClientRow, via: str) -> Client:
     from adderclaw.server.endpoint import SCOPES
 
     return Client(
-        row.parent or row.id, row.name, frozenset(one for one in SCOPES if one in row.scopes), row.folders, via
+        row.parent or row.id, row.name, frozenset(scope for scope in SCOPES if scope in row.scopes), row.folders, via
     )
 
 
 def _require_own_page(request: Request) -> None:
-    """A browser sends its cookie along by itself: what changes something must come from a page of ours (CSRF).
+    """Require that a change comes from a page of this server, because browsers send cookies by themselves (CSRF).
 
-    That an origin, if there is one, is ours was looked at before.
+    `check_origin` has already checked the Origin header, if there is one.
     """
     if "origin" not in request.headers and request.headers.get("sec-fetch-site") != "same-origin":
-        raise Refusal(403, "origin", "a login of a browser changes things from pages of this server alone")
+        raise Refusal(403, "origin", "a browser login can make changes only from pages of this server")
 
 
-def token_of(house: ServerState, request: Request) -> tuple[str, str]:
-    """The token that was given, and how it came: in the header, or as the cookie of a browser that logged in."""
-    if (given := request.headers.get("authorization")) is not None:
-        kind, _, token = given.partition(" ")
+def token_of(state: ServerState, request: Request) -> tuple[str, str]:
+    """The token and where it came from: `http` for the header, `dashboard` for the cookie."""
+    if (header := request.headers.get("authorization")) is not None:
+        kind, _, token = header.partition(" ")
         return (token.strip() if kind.lower() == "bearer" else "-"), "http"
     try:
-        cookie = SimpleCookie(request.headers.get("cookie", "")).get(cookie_name(secure=house.secure))
+        cookie = SimpleCookie(request.headers.get("cookie", "")).get(cookie_name(secure=state.secure))
     except CookieError:
         cookie = None
     return (cookie.value, "dashboard") if cookie is not None else ("", "http")
 
 
-def _unknown(house: ServerState, *, given: bool) -> Refusal:
+def _refuse_token(state: ServerState, *, has_token: bool) -> Refusal:
     asks = {"WWW-Authenticate": 'Bearer realm="adderclaw"'}
-    if not given:
-        within(house, "open")
+    if not has_token:
+        require_rate(state, "open")
         fix = "send `Authorization: Bearer TOKEN`; `adderclaw token create` makes one"
         return Refusal(401, "token", f"this needs a token: {fix}", headers=asks)
-    failed(house)
+    note_failed_token(state)
     return Refusal(401, "token", "the token is unknown, expired or revoked", headers=asks)
 
 
-def failed(house: ServerState) -> None:
-    """A token that is none: counted, and above the rate refused without a word about it."""
-    within(house, "failure")
-    house.tell(
+def note_failed_token(state: ServerState) -> None:
+    """Count and record an invalid token; refuse the request if there are too many."""
+    require_rate(state, "failure")
+    state.record_event(
         {"event_type": "client_refused", "client_id": "", "client": "", "method": "", "path": "", "code": "token"}
     )
 
 
-def within(house: ServerState, kind: str, who: str = "") -> None:
-    if seconds := house.rates.wait(kind, who):
+def require_rate(state: ServerState, kind: str, who: str = "") -> None:
+    if seconds := state.rates.wait(kind, who):
         wait = {"Retry-After": str(max(1, ceil(seconds)))}
         raise Refusal(429, "rate", f"too many requests: try again in {wait['Retry-After']} s", headers=wait)
 
 
-def peer(request: Request) -> str:
-    """The address that the connection came from."""
+def peer_of(request: Request) -> str:
+    """The other end of the connection."""
     return str(request.scope.get("extensions", {}).get("adderclaw.peer", ""))
 
 
-def tell_let_in(house: ServerState, request: Request, client: Client, conversation_id: str = "") -> None:
-    """That a client asks for a change, before anything follows from it."""
+def record_change_request(state: ServerState, request: Request, client: Client, conversation_id: str = "") -> None:
+    """Record that a client requests a change, before it is made."""
     who = {"client_id": client.id, "client": client.name, "via": client.via}
-    what = {"method": request.method, "path": request.url.path, "peer": peer(request)}
-    house.tell({"event_type": "client_request", **who, **what}, conversation_id)  # pyright: ignore[reportArgumentType]
+    what = {"method": request.method, "path": request.url.path, "peer": peer_of(request)}
+    state.record_event({"event_type": "client_request", **who, **what}, conversation_id)  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,4 @@
-"""The endpoints of the gateway channel (C-26), and whether the server is alive and ready."""
+"""Endpoints for health, status and the emergency stop."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from typing import Literal
 from adderclaw import __version__
 from adderclaw.agent.queries import notices
 from adderclaw.core.record import record
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal
 
 
@@ -39,56 +39,56 @@ class Status:
 
 
 @record
-class Stop:
+class StopState:
     stopped: bool
 
 
-async def health(_: Called) -> Health:
+async def health(_: ApiRequest) -> Health:
     return Health("ok", __version__)
 
 
-async def ready(called: Called) -> Ready:
-    if not called.house.ready:
-        raise Refusal(503, "ending", "the server is about to end")
+async def ready(request: ApiRequest) -> Ready:
+    if not request.state.ready:
+        raise Refusal(503, "ending", "the server is shutting down")
     return Ready(True)
 
 
-async def status(called: Called) -> Status:
-    house, client = called.house, called.client
+async def status(request: ApiRequest) -> Status:
+    state, client = request.state, request.client
     return Status(
         version=__version__,
         pid=os.getpid(),
-        address=house.address,
-        ready=house.ready,
-        stopped=house.stopped,
-        started_at=house.started,
-        workspaces=[one for one in house.workspaces if client.sees(one)],
+        address=state.address,
+        ready=state.ready,
+        stopped=state.stopped,
+        started_at=state.started,
+        workspaces=[folder for folder in state.workspaces if client.sees(folder)],
         client=client.name,
         scopes=sorted(client.scopes),
     )
 
 
-async def stop(called: Called) -> Stop:
-    """Before anything else can go wrong: the file is what stops."""
-    path = called.house.stop_path
+async def set_stop(request: ApiRequest) -> StopState:
+    """Write the stop file first, because it is what stops the tools."""
+    path = request.state.stop_path
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     with open(path, "a", encoding="utf-8") as file:
-        file.write(f"stopped at {stamp} by {called.client.who}\n")
-    await asyncio.to_thread(notices.stopped, called.house.options, by=called.client.who, flushed=False)
-    return Stop(True)
+        file.write(f"stopped at {stamp} by {request.client.who}\n")
+    await asyncio.to_thread(notices.stopped, request.state.options, by=request.client.who, flushed=False)
+    return StopState(True)
 
 
-async def release(called: Called) -> Stop:
-    if os.path.lexists(called.house.stop_path):
-        os.unlink(called.house.stop_path)
-    return Stop(False)
+async def release_stop(request: ApiRequest) -> StopState:
+    if os.path.lexists(request.state.stop_path):
+        os.unlink(request.state.stop_path)
+    return StopState(False)
 
 
 ENDPOINTS = (
     Endpoint("GET", "/health", "open", health, "Whether the server is alive.", gives=Health),
     Endpoint(
-        "GET", "/ready", "open", ready, "Whether the server takes new work; 503 once it is about to end.", gives=Ready
+        "GET", "/ready", "open", ready, "Whether the server accepts new work; 503 while it shuts down.", gives=Ready
     ),
     Endpoint(
         "GET",
@@ -103,10 +103,12 @@ ENDPOINTS = (
         "POST",
         "/estop",
         "operate",
-        stop,
-        "Stop every tool, now and until it is released.",
-        gives=Stop,
+        set_stop,
+        "Set the emergency stop: no tool runs until it is released.",
+        gives=StopState,
         while_ending=True,
     ),
-    Endpoint("DELETE", "/estop", "admin", release, "Release the stop.", gives=Stop, while_ending=True),
+    Endpoint(
+        "DELETE", "/estop", "admin", release_stop, "Release the emergency stop.", gives=StopState, while_ending=True
+    ),
 )

@@ -1,4 +1,4 @@
-"""What a request brings, within its limits of size and time, as the type that its endpoint takes."""
+"""Decodes the body or query of a request to the endpoint's type, within limits of size and time."""
 
 import asyncio
 import json
@@ -18,8 +18,8 @@ MOST_FIELDS = 100
 """Of a query or a form."""
 
 
-async def taken(endpoint: Endpoint, request: Request, seconds: float) -> Any:
-    """The query or the body as `Endpoint.takes` has it; Invalid has every problem. `seconds`: until it is there."""
+async def read_parameters(endpoint: Endpoint, request: Request, seconds: float) -> Any:
+    """The query or body, decoded to `Endpoint.takes`. Raises Invalid with all problems. `seconds`: time limit."""
     query = endpoint.method in ("GET", "DELETE")
     data = b"" if query else await _read(request, endpoint.body_limit, seconds)
     if endpoint.is_signed:
@@ -27,18 +27,16 @@ async def taken(endpoint: Endpoint, request: Request, seconds: float) -> Any:
     kind: Any = endpoint.takes
     if kind is None:
         if data.strip() not in (b"", b"{}"):
-            raise Refusal(400, "invalid", "this takes no body")
+            raise Refusal(400, "invalid", "this endpoint takes no body: leave it out")
         pairs = _pairs(request.url.query)
-        if (
-            pairs and query and not endpoint.is_page
-        ):  # a page reads its own address, and passes over what it does not know
-            raise Refusal(400, "invalid", "this takes no query: leave it out")
+        if pairs and query and not endpoint.is_page:  # a page ignores query parameters that it does not know
+            raise Refusal(400, "invalid", "this endpoint takes no query parameters: leave them out")
         return None
     if query:
-        return decode(kind, _of_fields(kind, _pairs(request.url.query)))
+        return decode(kind, _typed_fields(kind, _pairs(request.url.query)))
     if endpoint.is_form:
         _require_type(request, "application/x-www-form-urlencoded")
-        return decode(kind, _of_fields(kind, _pairs(text_of(data))))
+        return decode(kind, _typed_fields(kind, _pairs(text_of(data))))
     if data:
         _require_type(request, "application/json")
     return decode(kind, _json(data))
@@ -58,15 +56,15 @@ def text_of(data: bytes) -> str:
         raise Refusal(400, "encoding", f"the body is not UTF-8: {error.reason} at byte {error.start}") from error
 
 
-def _require_type(request: Request, wanted: str) -> None:
-    """A page of another origin can send plain text and forms without asking first, JSON never."""
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given != wanted:
-        raise Refusal(415, "media_type", f"send the body as {wanted}, not as {given or 'nothing in particular'}")
+def _require_type(request: Request, media_type: str) -> None:
+    """Pages of another origin can send plain text and forms without a preflight request, but not JSON."""
+    sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if sent != media_type:
+        raise Refusal(415, "media_type", f"send the body as {media_type}, not as {sent or 'nothing in particular'}")
 
 
 async def _read(request: Request, limit: int, seconds: float) -> bytes:
-    """The body, of which never more than the limit is in memory; what is too large is refused before it is read."""
+    """Read the body; refuse one over the limit without holding more than the limit in memory."""
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal() or int(declared) > limit:
         raise _too_large(limit)
@@ -81,12 +79,12 @@ async def _read(request: Request, limit: int, seconds: float) -> bytes:
     except TimeoutError as error:
         raise Refusal(408, "slow", f"the body did not come within {seconds:g} s") from error
     except ClientDisconnect as error:
-        raise Refusal(400, "gone", "the client went away before its body had come") from error
+        raise Refusal(400, "gone", "the client disconnected before it had sent the body") from error
     return b"".join(parts)
 
 
 def _too_large(limit: int) -> Refusal:
-    return Refusal(413, "too_large", f"a body has at most {limit:,} bytes here")
+    return Refusal(413, "too_large", f"the body is too large: at most {limit:,} bytes")
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:
@@ -98,22 +96,22 @@ def _pairs(query: str) -> list[tuple[str, str]]:
         raise Refusal(400, "encoding", f"the query or form cannot be read: {error}") from error
 
 
-def _of_fields(kind: type, pairs: Iterable[tuple[str, str]]) -> Json:
-    """Text of a query or form as the JSON values that its type has; what fits none is left as text, and reported."""
+def _typed_fields(kind: type, pairs: Iterable[tuple[str, str]]) -> Json:
+    """Convert the text of a query or form to the field types; text that does not fit is left for `decode` to report."""
     types = {spec.name: plain_type(spec.type) for spec in fields(kind)}
-    made: Json = {}
+    values: Json = {}
     twice: list[tuple[str, str]] = []
     for name, text in pairs:
-        wanted = types.get(name)
-        if get_origin(wanted) in (list, tuple):
-            cast("list[Any]", made.setdefault(name, [])).append(_value(plain_type(get_args(wanted)[0]), text))
-        elif name in made:
+        field_type = types.get(name)
+        if get_origin(field_type) in (list, tuple):
+            cast("list[Any]", values.setdefault(name, [])).append(_value(plain_type(get_args(field_type)[0]), text))
+        elif name in values:
             twice.append((name, "is given more than once"))
         else:
-            made[name] = _value(wanted, text)
+            values[name] = _value(field_type, text)
     if twice:
         raise Invalid(twice)
-    return made
+    return values
 
 
 def _value(kind: Any, text: str) -> object:

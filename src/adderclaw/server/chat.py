@@ -1,15 +1,15 @@
-"""`POST /chat`: a message, and the answer to it when its turn has ended (C-26)."""
+"""`POST /chat`: a message, and the answer to it when its turn has ended ."""
 
 from adderclaw.core.record import record
 from adderclaw.core.types import Outcome
 from adderclaw.server import bounds
-from adderclaw.server.endpoint import Called, Endpoint
-from adderclaw.server.refusal import missing
+from adderclaw.server.endpoint import ApiRequest, Endpoint
+from adderclaw.server.refusal import not_found
 from adderclaw.storage import transcript
 
 
 @record
-class Chat:
+class ChatRequest:
     message: str
     conversation_id: str | None = None
     """The conversation that goes on; a new one is opened without it."""
@@ -18,7 +18,7 @@ class Chat:
 
 
 @record
-class Answered:
+class ChatAnswer:
     conversation_id: str
     turn_id: str
     outcome: Outcome
@@ -27,24 +27,24 @@ class Answered:
     """Why it did not complete, where it did not."""
 
 
-async def chat(called: Called) -> Answered:
-    """A client that goes away before the answer has come loses nothing: the turn goes on, and its answer is stored."""
-    client, house, given = called.client, called.house, called.given
+async def chat(request: ApiRequest) -> ChatAnswer:
+    """If the client disconnects early, the turn continues and its answer is stored."""
+    client, state, body = request.client, request.state, request.body
     granted = False
-    if given.conversation_id is None:
-        folder = house.folder_for(client, given.workspace)
-        conversation = await house.conversations.open(client.id, workspace=folder)
+    if body.conversation_id is None:
+        folder = state.folder_for(client, body.workspace)
+        conversation = await state.conversations.open(client.id, workspace=folder)
     else:
-        id = transcript.by_id(house.store, given.conversation_id)
-        folder = transcript.workspace_of(house.store, id) if id is not None else ""
+        id = transcript.by_id(state.store, body.conversation_id)
+        folder = transcript.workspace_of(state.store, id) if id is not None else ""
         if id is None:
-            raise missing("conversation", given.conversation_id)
+            raise not_found("conversation", body.conversation_id)
         granted = client.steers("", folder)
-        conversation = await house.conversations.open(client.id, resume=id, granted=granted)
-        await bounds.require_own(called, conversation)
-    turn = await conversation.send(given.message, client=client.id, granted=granted)
+        conversation = await state.conversations.open(client.id, resume=id, granted=granted)
+        await bounds.require_own_profile(request, conversation)
+    turn = await conversation.send(body.message, client=client.id, granted=granted)
     result = await conversation.ended(turn)
-    return Answered(conversation.id, turn, result.outcome, result.answer, result.reason)
+    return ChatAnswer(conversation.id, turn, result.outcome, result.answer, result.reason)
 
 
 ENDPOINTS = (
@@ -54,8 +54,8 @@ ENDPOINTS = (
         "operate",
         chat,
         "Send a message and wait for the answer.",
-        takes=Chat,
-        gives=Answered,
+        takes=ChatRequest,
+        gives=ChatAnswer,
         reach="filtered",
     ),
 )

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
-from adderclaw.server.endpoint import Called, Client, Reach
+from adderclaw.server.endpoint import ApiRequest, Client, Reach
 from adderclaw.server.refusal import Refusal
 from adderclaw.storage import Store
 from adderclaw.storage.queries import conversations
@@ -17,7 +17,7 @@ from adderclaw.storage.text import plain
 if TYPE_CHECKING:
     from adderclaw.server.state import ServerState
 
-NONE = ("no folder",)
+NO_FOLDERS = ("no folder",)
 """A folder that matches nothing: real folders are absolute, and records of the whole machine have an empty one."""
 
 _NAMES = {
@@ -35,7 +35,7 @@ _PATHS = {"receipt": "seq", "schedule": "name"}
 """The part of the path that names it, where that is not called `id`."""
 
 
-def require_folder(house: "ServerState", client: Client, request: Request, reach: Reach | None) -> None:
+def require_folder(state: "ServerState", client: Client, request: Request, reach: Reach | None) -> None:
     """Refuse a request of a token with folders for anything outside them, or for the whole machine.
 
     What does not exist is refused in the same words, so that nobody learns what other folders hold.
@@ -43,29 +43,29 @@ def require_folder(house: "ServerState", client: Client, request: Request, reach
     if not client.folders:
         return
     if reach is None:
-        raise Refusal(403, "folder", "this concerns the whole machine: it needs a token without folders")
+        raise Refusal(403, "folder", "this endpoint concerns the whole machine: use a token without folders")
     if reach != "filtered":
-        _require(house, client, reach, str(request.path_params[_PATHS.get(reach, "id")]))
+        _require(state, client, reach, str(request.path_params[_PATHS.get(reach, "id")]))
     for name, value in request.query_params.multi_items():
         if name in _NAMES and value.strip():  # a field of a form that was left empty names nothing
-            _require(house, client, _NAMES[name], value.strip())
+            _require(state, client, _NAMES[name], value.strip())
 
 
-def require_named(house: "ServerState", client: Client, given: object) -> None:
+def require_named(state: "ServerState", client: Client, body: object) -> None:
     """The same check for everything that a body names, including nested records."""
-    if not client.folders or not is_dataclass(given):
+    if not client.folders or not is_dataclass(body):
         return
-    for name in given.__dataclass_fields__:
-        value = getattr(given, name)
+    for name in body.__dataclass_fields__:
+        value = getattr(body, name)
         if name in _NAMES and isinstance(value, str):
-            _require(house, client, _NAMES[name], value)
+            _require(state, client, _NAMES[name], value)
         else:
-            require_named(house, client, value)
+            require_named(state, client, value)
 
 
-def _require(house: "ServerState", client: Client, kind: str, value: str) -> None:
-    folders = _folders(house.store, kind, value)
-    if not folders or not all(client.sees(one) and client.sees(followed(one)) for one in folders):
+def _require(state: "ServerState", client: Client, kind: str, value: str) -> None:
+    folders = _folders(state.store, kind, value)
+    if not folders or not all(client.sees(folder) and client.sees(followed(folder)) for folder in folders):
         what = "conversation or run" if kind == "resume" else kind
         raise Refusal(403, "folder", f"{what} {value[:100]!r} is not in the folders of this token")
 
@@ -82,14 +82,14 @@ def _folders(store: Store, kind: str, value: str) -> list[str]:
             return conversations.folders_of(store, kind, plain(value))
 
 
-def places(called: Called) -> tuple[str, ...]:
+def visible_folders(request: ApiRequest) -> tuple[str, ...]:
     """The folders whose conversations the client may look at; empty: all."""
-    client, house = called.client, called.house
+    client, state = request.client, request.state
     if not client.folders:
         return ()
-    return tuple(folder for folder in conversations.projects(house.store) if client.sees(folder)) or NONE
+    return tuple(folder for folder in conversations.projects(state.store) if client.sees(folder)) or NO_FOLDERS
 
 
-def options(called: Called, workspace: str | None = None) -> Options:
+def options_for(request: ApiRequest, workspace: str | None = None) -> Options:
     """Of the folder that the client names, or the first that it may open."""
-    return replace(called.house.options, workspace=called.house.folder_for(called.client, workspace))
+    return replace(request.state.options, workspace=request.state.folder_for(request.client, workspace))

@@ -16,10 +16,10 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.server import bounds, client_scope, streams
-from adderclaw.server.answers import Given, Settled, settle
-from adderclaw.server.endpoint import Called, Endpoint
-from adderclaw.server.pictures import Picture, decoded
-from adderclaw.server.refusal import Refusal, missing
+from adderclaw.server.answers import AnswerBody, SettledQuestion, answer_watched
+from adderclaw.server.endpoint import ApiRequest, Endpoint
+from adderclaw.server.pictures import Picture, decode_pictures
+from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.storage import threads, transcript
 
 MOST_LISTED = 500
@@ -30,7 +30,7 @@ type State = Literal["idle", "working", "asking", "ended"]
 
 
 @record
-class Row:
+class ConversationRow:
     id: str
     workspace: str
     title: str
@@ -50,12 +50,12 @@ class Row:
 
 
 @record
-class Listing:
-    conversations: list[Row]
+class ConversationList:
+    conversations: list[ConversationRow]
 
 
 @record
-class Listed:
+class ConversationsQuery:
     limit: Annotated[int, Between(1, MOST_LISTED)] = 50
     workspace: str | None = None
     """Only those that are held in this folder."""
@@ -76,7 +76,7 @@ class ConversationRequest:
 
 
 @record
-class Shown:
+class ConversationState:
     id: str
     workspace: str
     title: str
@@ -100,7 +100,7 @@ class Shown:
 
 
 @record
-class Paged:
+class ItemsQuery:
     start: Annotated[int, Between(0)] | None = None
     """The number of the first item; without it, the latest are given."""
     limit: Annotated[int, Between(1, 1_000)] = 200
@@ -119,19 +119,19 @@ class Items:
 
 
 @record
-class Said:
+class MessageRequest:
     text: str
     images: list[Picture] | None = None
 
 
 @record
-class Queued:
+class QueuedMessage:
     turn: str
     state: State
 
 
 @record
-class Which:
+class InterruptRequest:
     turn: str | None = None
     """The turn at hand, or one whose message waits; without it, the one at hand."""
 
@@ -142,13 +142,13 @@ class Interrupted:
 
 
 @record
-class Waited:
+class ResultQuery:
     seconds: Annotated[int, Between(0, 60)] = 60
     """How long to wait for its end."""
 
 
 @record
-class Result:
+class TurnResult:
     turn: str
     outcome: str | None
     """None: it has not ended yet."""
@@ -159,198 +159,210 @@ class Result:
 # ------------------------------------------------------------------ which one
 
 
-def found(called: Called) -> Conversation:
+def find_conversation(request: ApiRequest) -> Conversation:
     """The conversation of the path."""
-    return called.house.conversations.find(called.path["id"])
+    return request.state.conversations.find(request.path["id"])
 
 
-def folder_of(one: Conversation) -> str:
-    return one.options.workspace or ""
+def folder_of(conversation: Conversation) -> str:
+    return conversation.options.workspace or ""
 
 
-def steers(called: Called, one: Conversation) -> bool:
-    return called.client.steers(one.client, folder_of(one))
+def steers(request: ApiRequest, conversation: Conversation) -> bool:
+    return request.client.steers(conversation.client, folder_of(conversation))
 
 
-def shown(called: Called, one: Conversation) -> Shown:
-    session = one.run.session if one.run is not None else None
-    return Shown(
-        id=one.id,
-        workspace=queries.clean(folder_of(one)),
-        title=queries.clean(transcript.title(called.house.store, one.id)),
-        state=one.state,
-        turn=one.turn,
-        queued=len(one.queued),
-        client=one.client,
-        came_from=queries.clean(threads.describe_sender(one.client)),
-        steers=steers(called, one),
-        awake=one.run is not None,
-        run_id=one.run.run_id if one.run is not None else "",
+def describe(request: ApiRequest, conversation: Conversation) -> ConversationState:
+    session = conversation.run.session if conversation.run is not None else None
+    return ConversationState(
+        id=conversation.id,
+        workspace=queries.clean(folder_of(conversation)),
+        title=queries.clean(transcript.title(request.state.store, conversation.id)),
+        state=conversation.state,
+        turn=conversation.turn,
+        queued=len(conversation.queued),
+        client=conversation.client,
+        came_from=queries.clean(threads.describe_sender(conversation.client)),
+        steers=steers(request, conversation),
+        awake=conversation.run is not None,
+        run_id=conversation.run.run_id if conversation.run is not None else "",
         session_id=session.session_id if session is not None else "",
         provider=session.provider.name if session is not None else "",
         model=queries.clean(session.model) if session is not None else "",
-        questions=[asking.as_json(request) for request in one.questions.values()],
-        last_event_id=one.updates.last,
+        questions=[asking.as_json(question) for question in conversation.questions.values()],
+        last_event_id=conversation.updates.last,
     )
 
 
 # ------------------------------------------------------------------ looking
 
 
-async def listing(called: Called) -> Listing:
-    given: Listed = called.given
-    wanted = client_scope.places(called)
-    if given.workspace is not None:
-        wanted = (given.workspace,) if not wanted or given.workspace in wanted else client_scope.NONE
+async def list_conversations(request: ApiRequest) -> ConversationList:
+    query: ConversationsQuery = request.body
+    folders = client_scope.visible_folders(request)
+    if query.workspace is not None:
+        folders = (query.workspace,) if not folders or query.workspace in folders else client_scope.NO_FOLDERS
 
     def read() -> list[tuple[transcript.Conversation, str]]:
-        with queries.reading(called.house.options) as store:
-            rows = transcript.conversations(store, given.limit, wanted)
-            return [(one, transcript.client_of(store, one.id)) for one in rows]
+        with queries.reading(request.state.options) as store:
+            rows = transcript.conversations(store, query.limit, folders)
+            return [(row, transcript.client_of(store, row.id)) for row in rows]
 
-    found = await asyncio.to_thread(read)
-    return Listing([_row(called, *one) for one in found])
+    return ConversationList([_row(request, *row) for row in await asyncio.to_thread(read)])
 
 
-def _row(called: Called, one: transcript.Conversation, owner: str) -> Row:
-    here = called.house.conversations.get(one.id)
-    return Row(
-        id=one.id,
-        workspace=queries.clean(one.project_dir),
-        title=queries.clean(one.title),
-        created_at=one.created_at,
-        last_active=one.last_active,
-        phase=one.phase,
-        entries=one.entries,
+def _row(request: ApiRequest, row: transcript.Conversation, owner: str) -> ConversationRow:
+    here = request.state.conversations.get(row.id)
+    return ConversationRow(
+        id=row.id,
+        workspace=queries.clean(row.project_dir),
+        title=queries.clean(row.title),
+        created_at=row.created_at,
+        last_active=row.last_active,
+        phase=row.phase,
+        entries=row.entries,
         state=here.state if here is not None else "idle",
         turn=here.turn if here is not None else "",
         questions=len(here.questions) if here is not None else 0,
-        steers=called.client.steers(owner, one.project_dir),
+        steers=request.client.steers(owner, row.project_dir),
         came_from=queries.clean(threads.describe_sender(owner)),
     )
 
 
-async def show(called: Called) -> Shown:
-    return shown(called, found(called))
+async def show(request: ApiRequest) -> ConversationState:
+    return describe(request, find_conversation(request))
 
 
-async def items(called: Called) -> Items:
-    one, given = found(called), called.given
-    last, partial, running = one.updates.last, one.partial, one.running
+async def list_items(request: ApiRequest) -> Items:
+    conversation, page = find_conversation(request), request.body
+    last, partial, running = conversation.updates.last, conversation.partial, conversation.running
 
     def read() -> tuple[list[Json], int, int]:
-        with queries.reading(called.house.options) as store:
-            made = list(Rows(store, queries.clean, folder_of(one)).conversation(one.id))
-        start = max(0, len(made) - given.limit) if given.start is None else given.start
-        chosen = made[start : start + given.limit]
+        with queries.reading(request.state.options) as store:
+            rows = list(Rows(store, queries.clean, folder_of(conversation)).conversation(conversation.id))
+        start = max(0, len(rows) - page.limit) if page.start is None else page.start
+        chosen = rows[start : start + page.limit]
         latest = [running.get(item.key, item) if isinstance(item, Call) else item for item in chosen]
-        return [wire.to_json(item) for item in latest], start, len(made)
+        return [wire.to_json(item) for item in latest], start, len(rows)
 
     return Items(*await asyncio.to_thread(read), partial=partial, last_event_id=last)
 
 
-async def events(called: Called) -> object:
-    return streams.of_watched(called, found(called))
+async def events(request: ApiRequest) -> object:
+    return streams.stream_watched(request, find_conversation(request))
 
 
 # ------------------------------------------------------------------ steering
 
 
-async def open_one(called: Called) -> Shown:
-    given: ConversationRequest = called.given
-    here, client = called.house.conversations, called.client
-    if given.resume is not None:
-        earlier = here.find(given.resume)
-        folder, granted = called.house.folder_for(client, folder_of(earlier)), steers(called, earlier)
-        if given.workspace is not None and called.house.folder_for(client, given.workspace) != folder:
-            raise UsageError(f"{earlier.id} is held in {folder}: leave `workspace` out, or begin another one there")
+async def open_conversation(request: ApiRequest) -> ConversationState:
+    body: ConversationRequest = request.body
+    here, client = request.state.conversations, request.client
+    if body.resume is not None:
+        earlier = here.find(body.resume)
+        folder, granted = request.state.folder_for(client, folder_of(earlier)), steers(request, earlier)
+        if body.workspace is not None and request.state.folder_for(client, body.workspace) != folder:
+            raise UsageError(f"{earlier.id} belongs to {folder}: leave `workspace` out, or open a new conversation")
     else:
-        folder, granted = called.house.folder_for(client, given.workspace), False
-    options = replace(called.house.options, workspace=folder)
-    await asyncio.to_thread(bounds.require_profile, client, options, given.profile)
-    await asyncio.to_thread(bounds.require_provider, options, given.provider)
-    one = await here.open(
+        folder, granted = request.state.folder_for(client, body.workspace), False
+    options = replace(request.state.options, workspace=folder)
+    await asyncio.to_thread(bounds.require_profile, client, options, body.profile)
+    await asyncio.to_thread(bounds.require_provider, options, body.provider)
+    conversation = await here.open(
         client.id,
         workspace=folder,
-        resume=given.resume,
-        go_on=given.go_on,
-        profile=given.profile,
-        provider=given.provider,
-        model=given.model,
+        resume=body.resume,
+        go_on=body.go_on,
+        profile=body.profile,
+        provider=body.provider,
+        model=body.model,
         granted=granted,
     )
-    if given.go_on or given.text is not None:
-        await bounds.require_own(called, one)
-    if given.go_on and given.resume is not None:
-        await one.go_on(client.id, granted=granted)
-    if given.text is not None:
-        await one.send(given.text, client=client.id, granted=granted)
-    return shown(called, one)
+    if body.go_on or body.text is not None:
+        await bounds.require_own_profile(request, conversation)
+    if body.go_on and body.resume is not None:
+        await conversation.go_on(client.id, granted=granted)
+    if body.text is not None:
+        await conversation.send(body.text, client=client.id, granted=granted)
+    return describe(request, conversation)
 
 
-async def send(called: Called) -> Queued:
-    one, given = found(called), called.given
-    await bounds.require_own(called, one)
-    pictures = decoded(given.images or [])
-    turn = await one.send(given.text, client=called.client.id, images=pictures, granted=steers(called, one))
-    return Queued(turn, one.state)
+async def send(request: ApiRequest) -> QueuedMessage:
+    conversation, body = find_conversation(request), request.body
+    await bounds.require_own_profile(request, conversation)
+    pictures = decode_pictures(body.images or [])
+    turn = await conversation.send(
+        body.text, client=request.client.id, images=pictures, granted=steers(request, conversation)
+    )
+    return QueuedMessage(turn, conversation.state)
 
 
-async def result(called: Called) -> Result:
+async def await_result(request: ApiRequest) -> TurnResult:
     """Waits for the end of the turn, and not for ever: who asked may be gone."""
-    one, turn = found(called), called.path["turn"]
+    conversation, turn = find_conversation(request), request.path["turn"]
     try:
-        async with asyncio.timeout(called.given.seconds):
-            ended = await one.ended(turn)
+        async with asyncio.timeout(request.body.seconds):
+            ended = await conversation.ended(turn)
     except TimeoutError:
-        return Result(turn, None, "", "")
-    return Result(turn, ended.outcome, ended.answer, ended.reason)
+        return TurnResult(turn, None, "", "")
+    return TurnResult(turn, ended.outcome, ended.answer, ended.reason)
 
 
-async def interrupt(called: Called) -> Interrupted:
-    one = found(called)
-    why = f"interrupted by {called.client.name}"
-    if not one.interrupt(called.client.id, turn=called.given.turn, granted=steers(called, one), why=why):
-        raise Refusal(409, "idle", "there is nothing to interrupt: the turn has ended, or none has begun")
+async def interrupt(request: ApiRequest) -> Interrupted:
+    conversation = find_conversation(request)
+    why = f"interrupted by {request.client.name}"
+    if not conversation.interrupt(
+        request.client.id, turn=request.body.turn, granted=steers(request, conversation), why=why
+    ):
+        raise Refusal(409, "idle", "there is nothing to interrupt: no turn is running")
     return Interrupted(True)
 
 
-async def branch(called: Called) -> Shown:
+async def branch(request: ApiRequest) -> ConversationState:
     """Who may look at a conversation may go on in a copy of it."""
-    one = found(called)
-    folder = called.house.folder_for(called.client, folder_of(one))
-    made = await called.house.conversations.open(
-        called.client.id, resume=one.id, fork=True, workspace=folder, granted=True
+    conversation = find_conversation(request)
+    folder = request.state.folder_for(request.client, folder_of(conversation))
+    copy = await request.state.conversations.open(
+        request.client.id, resume=conversation.id, fork=True, workspace=folder, granted=True
     )
-    return shown(called, made)
+    return describe(request, copy)
 
 
-async def close(called: Called) -> Shown:
-    one = found(called)
-    one.require(called.client.id, granted=steers(called, one))
-    await one.close(f"closed by {called.client.name}")
-    return shown(called, one)
+async def close(request: ApiRequest) -> ConversationState:
+    conversation = find_conversation(request)
+    conversation.require(request.client.id, granted=steers(request, conversation))
+    await conversation.close(f"closed by {request.client.name}")
+    return describe(request, conversation)
 
 
-async def answer(called: Called) -> Settled:
+async def answer(request: ApiRequest) -> SettledQuestion:
     """By the client that opened it, or that is its operator otherwise."""
-    one, id = found(called), called.path["question"]
-    settled = settle(called, one, id, granted=steers(called, one))
+    conversation, id = find_conversation(request), request.path["question"]
+    settled = answer_watched(request, conversation, id, granted=steers(request, conversation))
     if settled is None:
-        raise missing("question", id)
+        raise not_found("question", id)
     return settled
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/conversations", "read", listing, "Conversations.", takes=Listed, gives=Listing, reach="filtered"),
+    Endpoint(
+        "GET",
+        "/conversations",
+        "read",
+        list_conversations,
+        "Conversations.",
+        takes=ConversationsQuery,
+        gives=ConversationList,
+        reach="filtered",
+    ),
     Endpoint(
         "POST",
         "/conversations",
         "operate",
-        open_one,
+        open_conversation,
         "Open a conversation.",
         takes=ConversationRequest,
-        gives=Shown,
+        gives=ConversationState,
         status=201,
         reach="filtered",
     ),
@@ -359,17 +371,17 @@ ENDPOINTS = (
         "/conversations/{id}",
         "read",
         show,
-        "A conversation, and what it does now.",
-        gives=Shown,
+        "A conversation and its state.",
+        gives=ConversationState,
         reach="conversation",
     ),
     Endpoint(
         "GET",
         "/conversations/{id}/items",
         "read",
-        items,
-        "What happened in it.",
-        takes=Paged,
+        list_items,
+        "Its items.",
+        takes=ItemsQuery,
         gives=Items,
         reach="conversation",
     ),
@@ -378,8 +390,8 @@ ENDPOINTS = (
         "/conversations/{id}/events",
         "read",
         events,
-        "What happens in it, as server-sent events.",
-        takes=streams.Followed,
+        "Its updates, as server-sent events.",
+        takes=streams.EventsQuery,
         media_type="text/event-stream",
         reach="conversation",
     ),
@@ -388,9 +400,9 @@ ENDPOINTS = (
         "/conversations/{id}/messages",
         "operate",
         send,
-        "Send a message; while a turn works it waits for its own.",
-        takes=Said,
-        gives=Queued,
+        "Send a message; it is queued while a turn is running.",
+        takes=MessageRequest,
+        gives=QueuedMessage,
         status=202,
         body_limit=MESSAGE_BYTES,
         reach="conversation",
@@ -399,10 +411,10 @@ ENDPOINTS = (
         "GET",
         "/conversations/{id}/turns/{turn}",
         "read",
-        result,
-        "How a turn ended, once it has.",
-        takes=Waited,
-        gives=Result,
+        await_result,
+        "How a turn ended; waits for its end.",
+        takes=ResultQuery,
+        gives=TurnResult,
         reach="conversation",
     ),
     Endpoint(
@@ -410,8 +422,8 @@ ENDPOINTS = (
         "/conversations/{id}/interrupt",
         "operate",
         interrupt,
-        "End the turn at hand, or one that waits.",
-        takes=Which,
+        "Interrupt the current turn, or drop a queued one.",
+        takes=InterruptRequest,
         gives=Interrupted,
         reach="conversation",
     ),
@@ -420,8 +432,8 @@ ENDPOINTS = (
         "/conversations/{id}/branch",
         "operate",
         branch,
-        "Go on in a copy of it.",
-        gives=Shown,
+        "Continue in a copy of it.",
+        gives=ConversationState,
         status=201,
         reach="conversation",
     ),
@@ -430,8 +442,8 @@ ENDPOINTS = (
         "/conversations/{id}/close",
         "operate",
         close,
-        "End it at a safe point.",
-        gives=Shown,
+        "Close it at a safe point.",
+        gives=ConversationState,
         reach="conversation",
     ),
     Endpoint(
@@ -440,8 +452,8 @@ ENDPOINTS = (
         "operate",
         answer,
         "Answer a question of a conversation that the client opened.",
-        takes=Given,
-        gives=Settled,
+        takes=AnswerBody,
+        gives=SettledQuestion,
         reach="conversation",
     ),
 )

@@ -1,4 +1,4 @@
-"""An endpoint as a value: its path, its scope, what it takes and gives. The API's description is made of them."""
+"""Endpoints as values: path, scope, parameters and result. The OpenAPI description is generated from them."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,35 +12,35 @@ if TYPE_CHECKING:
     from adderclaw.server.state import ServerState
 
 type Scope = Literal["read", "operate", "approve", "admin", "openai"]
-"""What a token lets its client do: look; open conversations and runs, steer them, answer what they ask, and press stop;
-answer what others ask, too; all of these for what others opened, and all that is left (release of the stop, settings);
-the OpenAI-compatible endpoints, and nothing else."""
+"""What a token allows. read: look. operate: open and steer conversations and runs, answer their questions, set the
+stop. approve: also answer questions of others. admin: all of these for everything, release the stop, change settings.
+openai: only the OpenAI-compatible endpoints."""
 
 SCOPES: tuple[Scope, ...] = ("read", "operate", "approve", "admin", "openai")
 
 type Reach = Literal["filtered", "conversation", "run", "question", "checkpoint", "receipt", "schedule"]
-"""How a token is restricted to its folders (`visible.require_folder`): with `filtered`, the handler shows and opens
-only what is in them; with any other value, the path names something that must be in them."""
+"""How a token is restricted to its folders (`client_scope.require_folder`): with `filtered`, the handler shows and
+opens only what is in them; with any other value, the path names something that must be in them."""
 
 BODY_LIMIT = 1 << 20
-"""Bytes of a request's body, where its endpoint allows no more."""
+"""Largest request body in bytes, unless the endpoint allows more."""
 
 
 class Client(NamedTuple):
-    """Who calls, as its token has it."""
+    """The caller, as described by its token."""
 
     id: str
-    """The same for a token and for every browser that logged in with it."""
+    """The same for a token and for every browser login made with it."""
     name: str
     scopes: frozenset[Scope]
     folders: tuple[str, ...] = ()
-    """Folders that it was granted; none: what the server offers."""
+    """Folders that the token is restricted to; empty: all folders of the server."""
     via: str = "http"
-    """http, or dashboard: a browser that logged in."""
+    """`http`, or `dashboard` for a browser login."""
 
     @property
     def who(self) -> str:
-        """How receipts and rows name it."""
+        """The name in receipts and rows."""
         return f"{self.name} over {self.via}" if self.via == "http" else f"{self.name} ({self.via})"
 
     def has(self, scope: Scope) -> bool:
@@ -52,58 +52,58 @@ class Client(NamedTuple):
         return not self.folders or self._is_granted(folder)
 
     def steers(self, opened_by: str, folder: str) -> bool:
-        """Whether it is an operator of a conversation or run: one that it opened, or in a folder it was granted."""
+        """Whether the client may steer a conversation or run: it opened it, or it was granted the folder."""
         return self._is_granted(folder) or (not self.folders and (self.has("admin") or opened_by == self.id))
 
     def _is_granted(self, folder: str) -> bool:
-        return any(beneath(folder, one) for one in self.folders)
+        return any(beneath(folder, granted) for granted in self.folders)
 
 
 NOBODY = Client("", "", frozenset())
-"""Who calls an endpoint that needs no token."""
+"""The caller of an endpoint that needs no token."""
 
 
-class Called(NamedTuple):
-    """One request that was let in: decoded, within its limits, of a client that has the scope."""
+class ApiRequest(NamedTuple):
+    """An authenticated request: decoded, within its limits, from a client with the required scope."""
 
     client: Client
-    house: "ServerState"
-    """All that this server holds."""
-    given: Any
-    """The body (or, for GET and DELETE, the query) as `Endpoint.takes` has it; None where that is None."""
+    state: "ServerState"
+    """The state of this server."""
+    body: Any
+    """The body (for GET and DELETE the query), decoded to `Endpoint.takes`; None if that is None."""
     path: dict[str, str]
-    """The parts of the path that have a name."""
-    request: "Request"
+    """The named parts of the path."""
+    http: "Request"
 
 
 @record
 class Endpoint:
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
-    """With names in braces: `/conversations/{id}/messages`."""
+    """Names are in braces: `/conversations/{id}/messages`."""
     scope: Scope | Literal["open"]
     """`open`: no token is needed (`/health`, `/ready`, the login page)."""
-    answer: Callable[[Called], "Awaitable[object]"]
-    """A value of `gives`, which is sent as JSON; or a Response, which is sent as it is.
-    It raises a `Refusal` (or any error of ours) for an error answer."""
+    answer: Callable[[ApiRequest], "Awaitable[object]"]
+    """Returns a value of type `gives`, which is sent as JSON, or a Response. Raises a `Refusal` or another
+    AdderClawError for an error response."""
     summary: str
     """One line for the API's description."""
     takes: type | None = None
-    """A record; None: nothing."""
+    """The record of the parameters; None: it has none."""
     gives: Any = None
-    """None: no JSON (a stream, a page, metrics)."""
+    """The type of the JSON result; None: no JSON (a stream, a page, metrics)."""
     status: int = 200
     reach: Reach | None = None
     """None: the request concerns the whole machine, so every token with folders is refused."""
     is_page: bool = False
-    """A page for people: it is in no description of the API, and a browser without a login goes to the login page."""
+    """A page for people: not part of the API description; a browser without a login is sent to the login page."""
     is_form: bool = False
     """The body comes from a form of a page (application/x-www-form-urlencoded), not as JSON."""
     is_signed: bool = False
-    """Its credential is a signature over the body: `answer` is given the bytes as they came, and checks it first."""
+    """The credential is a signature over the body: `answer` gets the raw bytes and checks the signature first."""
     body_limit: int = BODY_LIMIT
-    """Bytes of its body at most."""
+    """Largest body in bytes."""
     while_ending: bool = False
-    """A change that is also made while the server ends: it begins nothing."""
+    """Also allowed while the server shuts down, because it starts nothing."""
     media_type: str = "application/json"
-    """Of the answer, for the API's description, where `gives` is None; else of a stream that it may be as well."""
+    """Media type of the response if `gives` is None; otherwise of the stream that it may return instead."""

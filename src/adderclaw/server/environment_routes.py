@@ -11,13 +11,13 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.flows.doctor import health
 from adderclaw.flows.doctor.health import Health
-from adderclaw.server.client_scope import options
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.client_scope import options_for
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.tools.hooks import catalogue
 
 
 @record
-class Where:
+class WorkspaceQuery:
     workspace: str | None = None
     """One of the folders of `/status`; null: the first."""
 
@@ -47,53 +47,60 @@ class ExplainedCall:
     """Judge as under this profile."""
 
 
-async def tools(called: Called) -> list[ToolRow]:
-    return await asyncio.to_thread(judging.tools, options(called, called.given.workspace))
+async def list_tools(request: ApiRequest) -> list[ToolRow]:
+    return await asyncio.to_thread(judging.tools, options_for(request, request.body.workspace))
 
 
-async def explained(called: Called) -> Explained:
+async def explain_call(request: ApiRequest) -> Explained:
     from dataclasses import replace
 
-    asked: ExplainedCall = called.given
-    there = options(called, asked.workspace)
+    asked: ExplainedCall = request.body
+    there = options_for(request, asked.workspace)
     there = replace(there, profile=asked.profile) if asked.profile is not None else there
     return await asyncio.to_thread(judging.explained, there, asked.tool, asked.input or {})
 
 
-async def servers(called: Called) -> list[ServerRow]:
-    return await asyncio.to_thread(parts.mcp_servers, options(called, called.given.workspace))
+async def list_servers(request: ApiRequest) -> list[ServerRow]:
+    return await asyncio.to_thread(parts.mcp_servers, options_for(request, request.body.workspace))
 
 
-async def skills(called: Called) -> Skills:
-    return await asyncio.to_thread(parts.skills, options(called, called.given.workspace))
+async def list_skills(request: ApiRequest) -> Skills:
+    return await asyncio.to_thread(parts.skills, options_for(request, request.body.workspace))
 
 
-async def hooks(called: Called) -> list[HookRow]:
-    asked: HooksQuery = called.given
+async def list_hooks(request: ApiRequest) -> list[HookRow]:
+    asked: HooksQuery = request.body
     if asked.event is not None and asked.event not in catalogue.EVENTS:
         raise UsageError(f"there is no hook event {asked.event!r}{unknown_key_hint(asked.event, [*catalogue.EVENTS])}")
-    return await asyncio.to_thread(parts.hooks, options(called, asked.workspace), asked.event)
+    return await asyncio.to_thread(parts.hooks, options_for(request, asked.workspace), asked.event)
 
 
-async def settings(called: Called) -> Settings:
-    return await asyncio.to_thread(parts.settings, options(called, called.given.workspace))
+async def list_settings(request: ApiRequest) -> Settings:
+    return await asyncio.to_thread(parts.settings, options_for(request, request.body.workspace))
 
 
-async def doctor(called: Called) -> Health:
-    asked: DoctorQuery = called.given
-    return await asyncio.to_thread(health.doctor, options(called, asked.workspace), connect=asked.connect)
+async def run_doctor(request: ApiRequest) -> Health:
+    asked: DoctorQuery = request.body
+    return await asyncio.to_thread(health.doctor, options_for(request, asked.workspace), connect=asked.connect)
 
 
 ENDPOINTS = (
     Endpoint(
-        "GET", "/tools", "read", tools, "The tools that a model may call.", Where, list[ToolRow], reach="filtered"
+        "GET",
+        "/tools",
+        "read",
+        list_tools,
+        "The tools that a model may call.",
+        WorkspaceQuery,
+        list[ToolRow],
+        reach="filtered",
     ),
     Endpoint(
         "POST",
         "/policy/explain",
         "read",
-        explained,
-        "What the gate would decide on a call, with the opinion of every guard and judge; nothing runs.",
+        explain_call,
+        "What the policy would decide about a call, with the result of every guard and judge; nothing runs.",
         ExplainedCall,
         Explained,
         reach="filtered",
@@ -102,9 +109,9 @@ ENDPOINTS = (
         "GET",
         "/mcp",
         "read",
-        servers,
-        "The configured MCP servers, and what is approved of their tools; none is started.",
-        Where,
+        list_servers,
+        "The configured MCP servers and which of their tools are approved; starts none of them.",
+        WorkspaceQuery,
         list[ServerRow],
         reach="filtered",
     ),
@@ -112,9 +119,9 @@ ENDPOINTS = (
         "GET",
         "/skills",
         "read",
-        skills,
-        "The skills, and those that cannot be used with why.",
-        Where,
+        list_skills,
+        "The skills, and why some cannot be used.",
+        WorkspaceQuery,
         Skills,
         reach="filtered",
     ),
@@ -122,7 +129,7 @@ ENDPOINTS = (
         "GET",
         "/hooks",
         "read",
-        hooks,
+        list_hooks,
         "The hooks in the order in which they run.",
         HooksQuery,
         list[HookRow],
@@ -132,9 +139,9 @@ ENDPOINTS = (
         "GET",
         "/settings",
         "read",
-        settings,
+        list_settings,
         "Every setting with its origin; no secrets.",
-        Where,
+        WorkspaceQuery,
         Settings,
         reach="filtered",
     ),
@@ -142,8 +149,8 @@ ENDPOINTS = (
         "POST",
         "/doctor",
         "operate",
-        doctor,
-        "Try whether everything is here that a run needs; starts the configured MCP servers for it.",
+        run_doctor,
+        "Check everything that a run needs; starts the configured MCP servers to check them.",
         DoctorQuery,
         Health,
     ),

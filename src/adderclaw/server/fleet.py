@@ -10,9 +10,9 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.record import record
 from adderclaw.models.credentials import webhook_secrets
 from adderclaw.server import signed
-from adderclaw.server.answers import channel
-from adderclaw.server.endpoint import Called, Endpoint
-from adderclaw.server.refusal import Refusal, missing
+from adderclaw.server.answers import channel_name
+from adderclaw.server.endpoint import ApiRequest, Endpoint
+from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.storage import deliveries
 from adderclaw.storage.deliveries import Claim
 
@@ -55,7 +55,7 @@ class FleetQuestions:
     questions: list[dict[str, Any]]
 
 
-def opened() -> "Fleet":
+def open_fleet() -> "Fleet":
     """The fleet of this home."""
     try:
         from adderclaw.fleet import where
@@ -66,71 +66,75 @@ def opened() -> "Fleet":
     return where.read(home(), patience=1.0)
 
 
-async def listing(_: Called) -> FleetQuestions:
+async def list_questions(_: ApiRequest) -> FleetQuestions:
     def look() -> list[dict[str, Any]]:
         from adderclaw.core.redaction import Secrets
         from adderclaw.fleet import asking
 
-        fleet = opened()
-        found: list[dict[str, Any]] = Secrets().clean(asking.waiting(fleet.database, fleet.key_here()))
-        return found
+        fleet = open_fleet()
+        questions: list[dict[str, Any]] = Secrets().clean(asking.waiting(fleet.database, fleet.key_here()))
+        return questions
 
     return FleetQuestions(await asyncio.to_thread(look))
 
 
-async def answered(called: Called) -> FleetAnswered:
-    who = person_answering(channel(called))
-    return await asyncio.to_thread(_settled, called.path["run_id"], called.path["id"], called.given, who)
+async def answer_question(request: ApiRequest) -> FleetAnswered:
+    who = person_answering(channel_name(request))
+    return await asyncio.to_thread(_record_answer, request.path["run_id"], request.path["id"], request.body, who)
 
 
-async def by_request(called: Called) -> FleetAnswered:
+async def answer_by_signed_request(request: ApiRequest) -> FleetAnswered:
     """As at every signed door: nothing is looked into before the signature fits, and each request counts once."""
-    house = called.house
-    delivery = signed.verified(called, DOOR, webhook_secrets.known(house.home, DOOR, house.clock.now()))
-    given = decode(SignedAnswer, signed.parsed(called.given))
-    for text in (given.comment, *(given.replies or {}).values()):
-        signed.require_words("answer", text)
-    signed.require_name("run_id", given.run_id)
-    signed.require_name("question_id", given.question_id)
-    signed.require_open(called, DOOR)
+    state = request.state
+    delivery = signed.verify_signature(request, DOOR, webhook_secrets.known(state.home, DOOR, state.clock.now()))
+    answer = decode(SignedAnswer, signed.parse_json(request.body))
+    for text in (answer.comment, *(answer.replies or {}).values()):
+        signed.require_visible_text("answer", text)
+    signed.require_name("run_id", answer.run_id)
+    signed.require_name("question_id", answer.question_id)
+    signed.require_accepting(request, DOOR)
     claims = [Claim(DOOR, delivery.id)]
-    signed.claim(called, claims)
+    signed.claim_delivery(request, claims)
     try:
-        made = await asyncio.to_thread(_settled, given.run_id, given.question_id, given, f"webhook {delivery.id}")
+        result = await asyncio.to_thread(
+            _record_answer, answer.run_id, answer.question_id, answer, f"webhook {delivery.id}"
+        )
     except AdderClawError:
-        deliveries.release(house.store, claims)  # nothing was answered: the same request may come again
+        deliveries.release(state.store, claims)  # nothing was answered: the same request may come again
         raise
-    deliveries.record_start(house.store, claims, made.run_id)
-    return made
+    deliveries.record_start(state.store, claims, result.run_id)
+    return result
 
 
-def _settled(run_id: str, id: str, given: FleetAnswer, by: str) -> FleetAnswered:
+def _record_answer(run_id: str, id: str, answer: FleetAnswer, by: str) -> FleetAnswered:
     from adderclaw.fleet import asking
 
-    fleet = opened()
-    found = [
-        one for one in asking.waiting(fleet.database, fleet.key_here()) if (one["run_id"], one["id"]) == (run_id, id)
+    fleet = open_fleet()
+    questions = [
+        question
+        for question in asking.waiting(fleet.database, fleet.key_here())
+        if (question["run_id"], question["id"]) == (run_id, id)
     ]
-    if not found:
-        raise missing("question of the fleet", id)
-    if given.plan and given.plan != found[-1]["plan"]:
-        raise Refusal(409, "plan", "it is about another call than the one that you were shown")
+    if not questions:
+        raise not_found("question of the fleet", id)
+    if answer.plan and answer.plan != questions[-1]["plan"]:
+        raise Refusal(409, "plan", "the question is about another call than the one you were shown: read it again")
     try:
         asking.answer(
             fleet.database,
             fleet.key(),
             run_id,
-            approved=given.approved,
+            approved=answer.approved,
             by=by,
-            comment=given.comment,
-            replies=given.replies,
-            id=found[-1]["id"],
+            comment=answer.comment,
+            replies=answer.replies,
+            id=questions[-1]["id"],
         )
     except UsageError as error:
         raise Refusal(400, "refused", str(error)) from error
     finally:
         fleet.database.close()
-    return FleetAnswered(run_id, found[-1]["id"], given.approved, by)
+    return FleetAnswered(run_id, questions[-1]["id"], answer.approved, by)
 
 
 ENDPOINTS = (
@@ -138,7 +142,7 @@ ENDPOINTS = (
         "GET",
         "/fleet/questions",
         "read",
-        listing,
+        list_questions,
         "Questions of the fleet's runs that wait for an answer.",
         gives=FleetQuestions,
     ),
@@ -146,7 +150,7 @@ ENDPOINTS = (
         "POST",
         "/fleet/questions/{run_id}/{id}/answer",
         "approve",
-        answered,
+        answer_question,
         "Answer a question of a run of the fleet; the first answer counts.",
         takes=FleetAnswer,
         gives=FleetAnswered,
@@ -155,7 +159,7 @@ ENDPOINTS = (
         "POST",
         "/fleet/answers",
         "open",
-        by_request,
+        answer_by_signed_request,
         "Answer a question of a run of the fleet by a signed request (docs/fleet.md).",
         takes=SignedAnswer,
         gives=FleetAnswered,

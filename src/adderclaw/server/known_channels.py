@@ -14,12 +14,12 @@ SECONDS = 1.0
 
 
 class KnownChannels:
-    """Strangers ask, too, before their signature is looked at: so that costs next to nothing."""
+    """Cached, because unauthenticated requests reach this before their signature is checked."""
 
     def __init__(self, options: Options, monotonic: Callable[[], float]) -> None:
         self._options, self._monotonic = options, monotonic
         self._reading = asyncio.Lock()
-        """Who came first goes on first."""
+        """Serves waiting requests in order."""
         self._held: tuple[float, list[tuple[str, object]], dict[str, WebhookChannel]] | None = None
 
     async def get(self, name: str) -> WebhookChannel | None:
@@ -27,8 +27,8 @@ class KnownChannels:
         async with self._reading:
             if self._held is None or not self._is_fresh(*self._held[:2]):
                 self._held = await asyncio.to_thread(self._read)
-            found = self._held[2].get(name)
-        return found if found is not None and found.enabled and re.fullmatch(NAMES, name) else None
+            channel = self._held[2].get(name)
+        return channel if channel is not None and channel.enabled and re.fullmatch(NAMES, name) else None
 
     def _is_fresh(self, since: float, files: list[tuple[str, object]]) -> bool:
         return self._monotonic() - since < SECONDS and all(_state(path) == state for path, state in files)

@@ -1,4 +1,4 @@
-"""How often a client may come, a bucket of requests that fills up again; how long the end of the server takes."""
+"""Rate limits as token buckets, and the time limits of a shutdown."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,9 @@ ANSWERS_END = 3
 """Seconds that answers under way have once everything else has ended."""
 LAST_NOTICES = 2.0
 """Seconds that notices of what ended have to be sent; what is not sent waits for the next process."""
-SLACK = 2.0
+EXIT_SLACK = 2.0
 """Seconds more after which the process is gone, whatever is still under way."""
-MOST_KNOWN = 10_000
+MOST_BUCKETS = 10_000
 """Buckets that are kept at a time."""
 
 
@@ -49,12 +49,12 @@ class Rates:
         """Of each bucket what was left in it, and when that was."""
 
     def wait(self, kind: str, who: str = "") -> float:
-        """Take one out of a bucket: 0, or the seconds until there is one again."""
+        """Take one from a bucket: 0, or the seconds to wait until one is available."""
         rate, now = self._rates[kind], self._monotonic()
         left, since = self._left.pop((kind, who), (rate.at_once, now))
         left = min(rate.at_once, left + (now - since) * rate.per_second)
-        given = left >= 1
-        self._left[kind, who] = (left - 1 if given else left, now)
-        if len(self._left) > MOST_KNOWN:
+        is_allowed = left >= 1
+        self._left[kind, who] = (left - 1 if is_allowed else left, now)
+        if len(self._left) > MOST_BUCKETS:
             del self._left[next(iter(self._left))]
-        return 0.0 if given else (1 - left) / rate.per_second
+        return 0.0 if is_allowed else (1 - left) / rate.per_second

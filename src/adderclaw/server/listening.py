@@ -1,5 +1,5 @@
-"""Where the server listens: loopback unless TLS and a token are there, one server for each home, nothing in reach of
-the sandbox."""
+"""Where the server listens: loopback unless TLS and a token exist, one server per home, nothing that the sandbox can
+reach."""
 
 import errno
 import fcntl
@@ -28,7 +28,7 @@ LONGEST_SOCKET = 107
 """Bytes of the path of a Unix socket."""
 
 
-class Where(NamedTuple):
+class Listen(NamedTuple):
     """What the command line says of it."""
 
     host: str = "127.0.0.1"
@@ -53,22 +53,22 @@ def running() -> Running | None:
     except OSError:
         return None
     try:
-        return None if _locked(fd, fcntl.LOCK_SH) else own_server.found()
+        return None if _try_lock(fd, fcntl.LOCK_SH) else own_server.found()
     finally:
         os.close(fd)
 
 
 @contextmanager
-def alone() -> Generator[None]:
+def hold_lock() -> Generator[None]:
     """One server at a time; the lock goes with its process however that ends, and so does what it says of itself."""
     os.makedirs(own_server.folder(), mode=0o700, exist_ok=True)
     fd = os.open(lock_path(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        while not _locked(fd, fcntl.LOCK_EX):
-            if not _locked(fd, fcntl.LOCK_SH):
+        while not _try_lock(fd, fcntl.LOCK_EX):
+            if not _try_lock(fd, fcntl.LOCK_SH):
                 other = own_server.found()
                 at = f"at {other.address} (process {other.pid})" if other else "and is just starting"
-                raise UsageError(f"a server of {config.home()} runs already {at}: use that one, or end it first")
+                raise UsageError(f"a server of {config.home()} is already running {at}: use that one, or stop it first")
             fcntl.flock(fd, fcntl.LOCK_UN)  # somebody only looked whether there is one
             time.sleep(0.001)
         own_server.remove()  # of one that was killed
@@ -80,7 +80,7 @@ def alone() -> Generator[None]:
         os.close(fd)
 
 
-def _locked(fd: int, how: int) -> bool:
+def _try_lock(fd: int, how: int) -> bool:
     try:
         fcntl.flock(fd, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -99,33 +99,33 @@ def is_loopback(host: str) -> bool:
     return False
 
 
-def check(where: Where, *, has_token: bool) -> None:
-    """Other machines reach us under TLS and with tokens alone."""
+def check_address(where: Listen, *, has_token: bool) -> None:
+    """Require TLS and a token for an address that other machines can reach."""
     if bool(where.tls_cert) != bool(where.tls_key):
-        raise UsageError("--tls-cert and --tls-key belong together: give both")
+        raise UsageError("--tls-cert and --tls-key must be given together")
     if is_loopback(where.host):
         return
     missing = [*(() if where.tls_cert else ("TLS (--tls-cert, --tls-key)",)), *(() if has_token else ("a token",))]
     if missing:
         fix = "" if has_token else "; `adderclaw token create NAME` makes a token"
         raise UsageError(
-            f"--host {where.host}: other machines could reach it, which needs {' and '.join(missing)}{fix}"
+            f"--host {where.host}: an address that other machines can reach needs {' and '.join(missing)}{fix}"
         )
 
 
-def bound(where: Where) -> socket.socket:
+def bind(where: Listen) -> socket.socket:
     host = "127.0.0.1" if where.host == "localhost" else where.host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        made = socket.create_server((host, where.port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((host, where.port), family=family, backlog=BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             fix = "give another --port; 0 takes any that is free"
             raise UsageError(f"port {where.port} of {host} is in use by another program: {fix}") from error
         raise UsageError(f"cannot listen on {host}, port {where.port}: {error.strerror or error}") from error
     # accepted connections inherit it; asyncio sets it only on sockets that name their protocol, as this one does not
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return made
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 @contextmanager
@@ -134,50 +134,52 @@ def unix_socket(path: str | None) -> Generator[socket.socket | None]:
     if path is None:
         yield None
         return
-    place = os.path.abspath(os.path.expanduser(path))
-    folder = followed(os.path.dirname(place))
+    absolute = os.path.abspath(os.path.expanduser(path))
+    folder = followed(os.path.dirname(absolute))
     if not beneath(folder, followed(config.home())):
-        raise UsageError(f"--socket {path!r}: it has to lie in {config.home()}, which no command in the sandbox sees")
-    place = os.path.join(folder, os.path.basename(place))
-    if len(os.fsencode(place)) > LONGEST_SOCKET:
+        raise UsageError(
+            f"--socket {path!r}: the socket must be in {config.home()}, which sandboxed commands cannot see"
+        )
+    absolute = os.path.join(folder, os.path.basename(absolute))
+    if len(os.fsencode(absolute)) > LONGEST_SOCKET:
         raise UsageError(f"--socket {path!r}: a socket's path has at most {LONGEST_SOCKET} bytes; give a shorter one")
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        _bind_alone(made, place)
-        yield made
+        _bind_private(listener, absolute)
+        yield listener
     finally:
-        made.close()
+        listener.close()
         with suppress(OSError):
-            os.unlink(place)
+            os.unlink(absolute)
 
 
-def _bind_alone(made: socket.socket, place: str) -> None:
-    os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+def _bind_private(listener: socket.socket, path: str) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     try:
-        if os.path.lexists(place):
-            if not os.path.exists(place) or not _is_socket(place):
-                raise UsageError(f"--socket {place!r}: another file is there; move it away")
-            os.unlink(place)  # we hold the lock of this home: nobody listens there
+        if os.path.lexists(path):
+            if not os.path.exists(path) or not _is_socket(path):
+                raise UsageError(f"--socket {path!r}: another file has that name; move it")
+            os.unlink(path)  # we hold the lock of this home: nobody listens there
         before = os.umask(0o177)
         try:
-            made.bind(place)
+            listener.bind(path)
         finally:
             os.umask(before)
-        made.listen(BACKLOG)
+        listener.listen(BACKLOG)
     except OSError as error:
-        raise UsageError(f"cannot listen on {place}: {error.strerror or error}") from error
+        raise UsageError(f"cannot listen on {path}: {error.strerror or error}") from error
 
 
-def _is_socket(place: str) -> bool:
+def _is_socket(path: str) -> bool:
     import stat
 
-    return stat.S_ISSOCK(os.lstat(place).st_mode)
+    return stat.S_ISSOCK(os.lstat(path).st_mode)
 
 
 # ------------------------------------------------------------------ TLS
 
 
-def tls(where: Where) -> ssl.SSLContext | None:
+def tls_context(where: Listen) -> ssl.SSLContext | None:
     if not where.tls_cert or not where.tls_key:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -191,15 +193,15 @@ def tls(where: Where) -> ssl.SSLContext | None:
     return context
 
 
-def hosts(where: Where) -> frozenset[str]:
+def host_names(where: Listen) -> frozenset[str]:
     """The names by which clients may call us: those of loopback, the address itself, those of the certificate."""
     named = {where.host.lower()} - {"0.0.0.0", "::"}
     if where.tls_cert:
-        named |= _of_certificate(where.tls_cert)
+        named |= _certificate_names(where.tls_cert)
     return LOOPBACK | named
 
 
-def _of_certificate(path: str) -> set[str]:
+def _certificate_names(path: str) -> set[str]:
     from cryptography import x509
 
     with open(path, "rb") as file:
@@ -209,4 +211,4 @@ def _of_certificate(path: str) -> set[str]:
     except x509.ExtensionNotFound:
         return set()
     by_name = names.get_values_for_type(x509.DNSName)
-    return {one.lower() for one in by_name} | {str(one) for one in names.get_values_for_type(x509.IPAddress)}
+    return {name.lower() for name in by_name} | {str(name) for name in names.get_values_for_type(x509.IPAddress)}

@@ -6,16 +6,16 @@ from starlette.responses import RedirectResponse, Response
 
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.server import authentication
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.pages.page import respond
 from adderclaw.storage import clients
 
-DAYS = 7 * 86_400.0
+LOGIN_SECONDS = 7 * 86_400.0
 """Seconds after which a browser logs in again; with a token that expires earlier, then."""
 
 
 @record
-class Asked:
+class LoginQuery:
     next: str = "/"
     """The page to go to after the login."""
 
@@ -32,48 +32,54 @@ class Login:
     """The page to go to."""
 
 
-async def page(called: Called) -> Response:
-    return respond(called, "login.html", Output(called.given.next))
+async def page(request: ApiRequest) -> Response:
+    return respond(request, "login.html", Output(request.body.next))
 
 
-async def login(called: Called) -> Response:
-    """The cookie is a token of its own, of the same client: it ends with that one, by logout, and after a week."""
-    house, given, now = called.house, called.given, called.house.clock.now()
-    row = clients.authenticate(house.store, house.key, given.token.strip(), now)
+async def login(request: ApiRequest) -> Response:
+    """The cookie is a new token of the same client; it ends with the original, at logout, or after a week."""
+    state, form, now = request.state, request.body, request.state.clock.now()
+    row = clients.authenticate(state.store, state.key, form.token.strip(), now)
     if row is None or row.parent:
-        authentication.failed(house)
-        wrong = Output(_own_page(given.next), "The token is unknown, expired or revoked.")
-        return respond(called, "login.html", wrong, 401)
-    authentication.tell_let_in(house, called.request, authentication.client_of(row, "dashboard"))
-    clients.delete_ended(house.store, now)
-    made = clients.create(
-        house.store,
-        house.key,
+        authentication.note_failed_token(state)
+        wrong = Output(_own_page(form.next), "The token is unknown, expired or revoked.")
+        return respond(request, "login.html", wrong, 401)
+    authentication.record_change_request(state, request.http, authentication.client_of(row, "dashboard"))
+    clients.delete_ended(state.store, now)
+    cookie_token = clients.create(
+        state.store,
+        state.key,
         name=row.name,
         scopes=row.scopes,
         folders=row.folders,
         now=now,
-        seconds=DAYS,
+        seconds=LOGIN_SECONDS,
         parent=row.id,
     )
-    answer = RedirectResponse(_own_page(given.next), 303)
-    name = authentication.cookie_name(secure=house.secure)
+    answer = RedirectResponse(_own_page(form.next), 303)
+    name = authentication.cookie_name(secure=state.secure)
     answer.set_cookie(
-        name, made.token, max_age=int(DAYS), path="/", secure=house.secure, httponly=True, samesite="strict"
+        name,
+        cookie_token.token,
+        max_age=int(LOGIN_SECONDS),
+        path="/",
+        secure=state.secure,
+        httponly=True,
+        samesite="strict",
     )
     return answer
 
 
-async def logout(called: Called) -> Response:
-    """The login ends here and now, wherever its cookie was copied to."""
-    house = called.house
-    token, via = authentication.token_of(house, called.request)
-    row = clients.authenticate(house.store, house.key, token, house.clock.now())
+async def logout(request: ApiRequest) -> Response:
+    """Revoke the login, so that copies of its cookie are invalid, too."""
+    state = request.state
+    token, via = authentication.token_of(state, request.http)
+    row = clients.authenticate(state.store, state.key, token, state.clock.now())
     if row is not None and row.parent and via == "dashboard":
-        clients.revoke(house.store, row.id, house.clock.now())
+        clients.revoke(state.store, row.id, state.clock.now())
     answer = RedirectResponse("/login", 303)
-    name = authentication.cookie_name(secure=house.secure)
-    answer.delete_cookie(name, path="/", secure=house.secure, httponly=True, samesite="strict")
+    name = authentication.cookie_name(secure=state.secure)
+    answer.delete_cookie(name, path="/", secure=state.secure, httponly=True, samesite="strict")
     return answer
 
 
@@ -85,7 +91,7 @@ def _own_page(path: str) -> str:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/login", "open", page, "The login page.", takes=Asked, is_page=True),
+    Endpoint("GET", "/login", "open", page, "The login page.", takes=LoginQuery, is_page=True),
     Endpoint("POST", "/login", "open", login, "Log a browser in.", takes=Login, is_page=True, is_form=True),
     Endpoint(
         "POST",

@@ -1,4 +1,4 @@
-"""Where notices are sent and what became of the last ones, for programs."""
+"""Endpoints of notices: their targets and their history."""
 
 import asyncio
 from typing import Annotated, Literal
@@ -8,7 +8,7 @@ from adderclaw.agent.queries.notices import NoticeRow, TargetRow
 from adderclaw.core.decode import Between
 from adderclaw.core.record import record
 from adderclaw.server import client_scope
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 
 
 @record
@@ -20,19 +20,19 @@ class NoticesQuery:
     """Only those in this state; moot: what it was about was answered before it was sent."""
 
 
-async def history(called: Called) -> list[NoticeRow]:
-    asked: NoticesQuery = called.given
-    folders = client_scope.places(called)
+async def list_notices(request: ApiRequest) -> list[NoticeRow]:
+    asked: NoticesQuery = request.body
+    folders = client_scope.visible_folders(request)
 
     def look() -> list[NoticeRow]:
         target, state = asked.target or "", asked.state or ""
-        return notices.history(called.house.options, limit=asked.limit, target=target, state=state, folders=folders)
+        return notices.history(request.state.options, limit=asked.limit, target=target, state=state, folders=folders)
 
     return await asyncio.to_thread(look)
 
 
-async def targets(called: Called) -> list[TargetRow]:
-    return await asyncio.to_thread(notices.targets, called.house.options)
+async def list_targets(request: ApiRequest) -> list[TargetRow]:
+    return await asyncio.to_thread(notices.targets, request.state.options)
 
 
 ENDPOINTS = (
@@ -40,7 +40,7 @@ ENDPOINTS = (
         "GET",
         "/notices",
         "read",
-        history,
+        list_notices,
         "The last notices to the operator, the newest first, with why one was not delivered.",
         NoticesQuery,
         list[NoticeRow],
@@ -50,8 +50,8 @@ ENDPOINTS = (
         "GET",
         "/notices/targets",
         "read",
-        targets,
-        "Where notices are sent, with what is known to be wrong; no secrets.",
+        list_targets,
+        "Where notices are sent, and what is wrong with their configuration; no secrets.",
         gives=list[TargetRow],
     ),
 )

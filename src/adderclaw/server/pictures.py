@@ -9,7 +9,7 @@ from adderclaw.core.types import MediaBlock
 from adderclaw.server.refusal import Refusal
 from adderclaw.tools import images
 
-MOST = 10
+MOST_PICTURES = 10
 
 
 @record
@@ -19,19 +19,19 @@ class Picture:
     name: str = ""
 
 
-def decoded(given: Sequence[Picture]) -> tuple[MediaBlock, ...]:
+def decode_pictures(pictures: Sequence[Picture]) -> tuple[MediaBlock, ...]:
     """Each looked at by what it is, not by what it is called."""
-    if len(given) > MOST:
-        raise Refusal(400, "pictures", f"{len(given)} pictures: a message has at most {MOST}")
-    return tuple(_one(number, one) for number, one in enumerate(given, 1))
+    if len(pictures) > MOST_PICTURES:
+        raise Refusal(400, "pictures", f"{len(pictures)} pictures: a message has at most {MOST_PICTURES}")
+    return tuple(_decode_picture(number, picture) for number, picture in enumerate(pictures, 1))
 
 
-def _one(number: int, one: Picture) -> MediaBlock:
+def _decode_picture(number: int, picture: Picture) -> MediaBlock:
     try:
-        data = base64.b64decode(one.data, validate=True)
-        found = images.measure_image(data)
+        data = base64.b64decode(picture.data, validate=True)
+        size = images.measure_image(data)
     except (binascii.Error, ValueError) as error:
         raise Refusal(400, "pictures", f"picture {number}: {error}") from error
     if len(data) > images.MAX_BYTES:
         raise Refusal(400, "pictures", f"picture {number} has more than {images.MAX_BYTES:,} bytes")
-    return MediaBlock(found.media_type, base64.b64encode(data).decode(), one.name[:200])
+    return MediaBlock(size.media_type, base64.b64encode(data).decode(), picture.name[:200])

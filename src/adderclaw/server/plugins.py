@@ -10,39 +10,39 @@ from adderclaw.agent.queries import plugins as facts
 from adderclaw.agent.queries.plugins import PluginRow
 from adderclaw.config import home
 from adderclaw.config.plugins import installed
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal
 
 
-async def listed(_called: Called) -> list[PluginRow]:
+async def list_plugins(_called: ApiRequest) -> list[PluginRow]:
     return await asyncio.to_thread(facts.listed)
 
 
-async def one(called: Called) -> PluginRow:
-    return await asyncio.to_thread(_one, called.path["name"])
+async def show_plugin(request: ApiRequest) -> PluginRow:
+    return await asyncio.to_thread(_plugin_row, request.path["name"])
 
 
-async def disable(called: Called) -> PluginRow:
+async def disable(request: ApiRequest) -> PluginRow:
     def work() -> PluginRow:
         from adderclaw.tools.plugins import changes
 
-        _one(called.path["name"])
-        changes.disable_plugin(home(), called.path["name"])
-        return _one(called.path["name"])
+        _plugin_row(request.path["name"])
+        changes.disable_plugin(home(), request.path["name"])
+        return _plugin_row(request.path["name"])
 
     return await asyncio.to_thread(work)
 
 
-def _one(name: str) -> PluginRow:
-    found = installed.one(home(), name)
-    if found is None:
+def _plugin_row(name: str) -> PluginRow:
+    plugin = installed.one(home(), name)
+    if plugin is None:
         raise Refusal(404, "not_found", f"there is no plugin {name[:100]!r}")
-    return facts.row(found)
+    return facts.row(plugin)
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/plugins", "read", listed, "The plugins with all that they bring.", gives=list[PluginRow]),
-    Endpoint("GET", "/plugins/{name}", "read", one, "One plugin.", gives=PluginRow),
+    Endpoint("GET", "/plugins", "read", list_plugins, "The plugins with all that they bring.", gives=list[PluginRow]),
+    Endpoint("GET", "/plugins/{name}", "read", show_plugin, "One plugin.", gives=PluginRow),
     Endpoint(
         "POST",
         "/plugins/{name}/disable",

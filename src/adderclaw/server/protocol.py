@@ -15,8 +15,8 @@ LINGER_SECONDS = 1.0
 LINGER_BYTES = 8 << 20
 
 
-class Seats:
-    """All connections of one server. Who has not shown a token yet makes room for who comes after."""
+class ConnectionLimits:
+    """Limits the connections of one server. Above the limit, the oldest unauthenticated connection is closed."""
 
     def __init__(
         self, most: int = 4_096, newcomers: int = 512, *, head_seconds: float = 10, write_seconds: float = 30
@@ -26,23 +26,23 @@ class Seats:
         self.most, self.most_newcomers = most, newcomers
         self.head_seconds, self.write_seconds = head_seconds, write_seconds
         self.taken = 0
-        self.newcomers: dict[Guarded, None] = {}
+        self.newcomers: dict[LimitedConnection, None] = {}
 
-    def come(self, one: "Guarded") -> None:
+    def add(self, connection: "LimitedConnection") -> None:
         self.taken += 1
-        self.newcomers[one] = None
+        self.newcomers[connection] = None
         if len(self.newcomers) > self.most_newcomers or self.taken > self.most:
-            next(iter(self.newcomers)).leave()
+            next(iter(self.newcomers)).abort()
 
-    def know(self, one: "Guarded") -> None:
-        self.newcomers.pop(one, None)
+    def authenticated(self, connection: "LimitedConnection") -> None:
+        self.newcomers.pop(connection, None)
 
-    def go(self, one: "Guarded") -> None:
+    def discard(self, connection: "LimitedConnection") -> None:
         self.taken -= 1
-        self.newcomers.pop(one, None)
+        self.newcomers.pop(connection, None)
 
 
-class Lingering:
+class LingeringTransport:
     """A transport that lets a client read why the rest of its body is not wanted: closed at once, the connection would
     be reset under the answer. What still comes is thrown away, for a second and a few megabytes."""
 
@@ -68,41 +68,41 @@ class Lingering:
         self._transport.resume_reading()
         asyncio.get_running_loop().call_later(LINGER_SECONDS, self._transport.abort)
 
-    def throw_away(self, data: bytes) -> None:
+    def discard_input(self, data: bytes) -> None:
         self._thrown += len(data)
         if self._thrown > LINGER_BYTES:
             self._transport.abort()
 
 
-class Guarded(H11Protocol):
+class LimitedConnection(H11Protocol):
     """One connection. A class made by `guarded` has the seats of its server."""
 
-    seats: Seats
+    seats: ConnectionLimits
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._peer = ""
         self._head: asyncio.TimerHandle | None = None
         self._write: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        self._lingering = Lingering(transport, self.conn)
+        self._lingering = LingeringTransport(transport, self.conn)
         super().connection_made(self._lingering)  # pyright: ignore[reportArgumentType]
-        self._peer = _peer(transport)
-        self.seats.come(self)
+        self._peer = _unix_peer(transport)
+        self.seats.add(self)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.seats.go(self)
+        self.seats.discard(self)
         self._head, self._write = _cancelled(self._head), _cancelled(self._write)
         super().connection_lost(exc)
 
-    def leave(self) -> None:
+    def abort(self) -> None:
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if self._lingering.lingers:
-            self._lingering.throw_away(data)
+            self._lingering.discard_input(data)
             return
         if self._is_idle and self._head is None:
             self._await_head()
@@ -121,15 +121,15 @@ class Guarded(H11Protocol):
         return self.cycle is None or self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
 
     def _known(self) -> None:
-        self.seats.know(self)
+        self.seats.authenticated(self)
 
     def _await_head(self) -> None:
-        self._head = self.loop.call_later(self.seats.head_seconds, self.leave)
+        self._head = self.loop.call_later(self.seats.head_seconds, self.abort)
 
     def pause_writing(self) -> None:
         super().pause_writing()
         _cancelled(self._write)
-        self._write = self.loop.call_later(self.seats.write_seconds, self.leave)
+        self._write = self.loop.call_later(self.seats.write_seconds, self.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -137,7 +137,7 @@ class Guarded(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - what h11 has to say of it is for no client
         """What is no HTTP gets the same form of error as everything else."""
-        body = compact(Refusal(400, "http", "this is no HTTP request that can be read").as_json()).encode()
+        body = compact(Refusal(400, "http", "the request is not valid HTTP").as_json()).encode()
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
@@ -149,8 +149,8 @@ class Guarded(H11Protocol):
         self.transport.close()
 
 
-def guarded(seats: Seats) -> type[Guarded]:
-    return type("GuardedHere", (Guarded,), {"seats": seats})
+def connection_class(seats: ConnectionLimits) -> type[LimitedConnection]:
+    return type("GuardedHere", (LimitedConnection,), {"seats": seats})
 
 
 def _cancelled(timer: asyncio.TimerHandle | None) -> None:
@@ -158,7 +158,7 @@ def _cancelled(timer: asyncio.TimerHandle | None) -> None:
         timer.cancel()
 
 
-def _peer(transport: asyncio.Transport) -> str:
+def _unix_peer(transport: asyncio.Transport) -> str:
     """Who is at the other end of a Unix socket. It says who it is, and lets nobody in: a command in the sandbox may
     have the same user."""
     sock = transport.get_extra_info("socket")

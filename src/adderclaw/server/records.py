@@ -14,8 +14,8 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Risk
 from adderclaw.server import client_scope
-from adderclaw.server.endpoint import Called, Endpoint
-from adderclaw.server.refusal import Refusal, missing
+from adderclaw.server.endpoint import ApiRequest, Endpoint
+from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage import transcript
 from adderclaw.storage.ledger.chain import Status
@@ -41,17 +41,17 @@ class SeriesQuery:
     """As for /usage."""
 
 
-async def used(called: Called) -> Usage:
-    asked: UsageQuery = called.given
+async def show_usage(request: ApiRequest) -> Usage:
+    asked: UsageQuery = request.body
     return await asyncio.to_thread(
-        usage.usage, called.house.options, asked.by, asked.since, client_scope.places(called)
+        usage.usage, request.state.options, asked.by, asked.since, client_scope.visible_folders(request)
     )
 
 
-async def by_day(called: Called) -> list[DayRow]:
-    asked: SeriesQuery = called.given
+async def show_daily_usage(request: ApiRequest) -> list[DayRow]:
+    asked: SeriesQuery = request.body
     return await asyncio.to_thread(
-        usage.series, called.house.options, asked.by, asked.since, client_scope.places(called)
+        usage.series, request.state.options, asked.by, asked.since, client_scope.visible_folders(request)
     )
 
 
@@ -79,11 +79,11 @@ class VerifyQuery:
     """A head that was kept elsewhere, `seq:receipt_hash`: finds a rollback."""
 
 
-async def receipts(called: Called) -> Receipts:
-    asked: ReceiptsQuery = called.given
+async def list_receipts(request: ApiRequest) -> Receipts:
+    asked: ReceiptsQuery = request.body
     return await asyncio.to_thread(
         ledger.receipts,
-        called.house.options,
+        request.state.options,
         limit=asked.limit,
         tool=asked.tool,
         status=asked.status,
@@ -93,28 +93,28 @@ async def receipts(called: Called) -> Receipts:
         run=asked.run,
         answered_by=asked.answered_by,
         before=asked.before,
-        places=client_scope.places(called),
+        places=client_scope.visible_folders(request),
     )
 
 
-async def receipt(called: Called) -> OneReceipt:
-    seq, wanted = called.path["seq"], client_scope.places(called)
+async def show_receipt(request: ApiRequest) -> OneReceipt:
+    seq, folders = request.path["seq"], client_scope.visible_folders(request)
     number = int(seq) if seq.isascii() and seq.isdecimal() and len(seq) < 16 else -1
-    found = await asyncio.to_thread(ledger.one, called.house.options, number, wanted)
-    if found is None:
-        raise missing("receipt", seq)
-    return found
+    row = await asyncio.to_thread(ledger.one, request.state.options, number, folders)
+    if row is None:
+        raise not_found("receipt", seq)
+    return row
 
 
-async def verified(called: Called) -> ChainState:
-    against: str | None = called.given.against
+async def verify_receipts(request: ApiRequest) -> ChainState:
+    against: str | None = request.body.against
     if against is not None and not ledger.is_head(against):
         raise Refusal(400, "invalid", "against: give a head as `GET /receipts/head` gives it: seq:receipt_hash")
-    return await asyncio.to_thread(ledger.state, called.house.options, against)
+    return await asyncio.to_thread(ledger.state, request.state.options, against)
 
 
-async def head(called: Called) -> Head:
-    return {"head": await asyncio.to_thread(ledger.head, called.house.options)}
+async def show_head(request: ApiRequest) -> Head:
+    return {"head": await asyncio.to_thread(ledger.head, request.state.options)}
 
 
 # ------------------------------------------------------------------ checkpoints
@@ -127,7 +127,7 @@ class CheckpointsQuery:
 
 
 @record
-class RestoreWanted:
+class RestoreRequest:
     paths: list[str] | None = None
     """Only these paths, or what is in these folders; null: all."""
     force: bool = False
@@ -136,32 +136,34 @@ class RestoreWanted:
     """Say what would happen, and do nothing."""
 
 
-async def changed(called: Called) -> list[Group]:
-    asked: CheckpointsQuery = called.given
-    if asked.conversation is not None and not transcript.workspace_of(called.house.store, asked.conversation):
+async def list_checkpoints(request: ApiRequest) -> list[Group]:
+    asked: CheckpointsQuery = request.body
+    if asked.conversation is not None and not transcript.workspace_of(request.state.store, asked.conversation):
         raise UsageError(f"there is no conversation {asked.conversation!r}")
-    wanted = client_scope.places(called) or None
+    folders = client_scope.visible_folders(request) or None
     return await asyncio.to_thread(
-        checkpoints.listing, called.house.options, asked.conversation, asked.limit, places=wanted
+        checkpoints.listing, request.state.options, asked.conversation, asked.limit, places=folders
     )
 
 
-async def shown(called: Called) -> list[CheckpointRow]:
-    return await asyncio.to_thread(checkpoints.shown, called.house.options, str(_checkpoint(called).id))
+async def show_checkpoint(request: ApiRequest) -> list[CheckpointRow]:
+    return await asyncio.to_thread(checkpoints.shown, request.state.options, str(_checkpoint(request).id))
 
 
-async def restored(called: Called) -> RestoredRow:
+async def restore_checkpoint(request: ApiRequest) -> RestoredRow:
     """In a thread of its own: it reads and writes many files."""
-    asked: RestoreWanted = called.given
-    point = _checkpoint(called)
-    folder = transcript.workspace_of(called.house.store, point.conversation_id)
-    if not called.client.steers(transcript.client_of(called.house.store, point.conversation_id), folder):
+    asked: RestoreRequest = request.body
+    point = _checkpoint(request)
+    folder = transcript.workspace_of(request.state.store, point.conversation_id)
+    if not request.client.steers(transcript.client_of(request.state.store, point.conversation_id), folder):
         raise Refusal(
-            403, "client", f"checkpoint {point.id} is of another client's conversation: restore nothing of it"
+            403,
+            "client",
+            f"checkpoint {point.id} belongs to another client's conversation: this token may not restore it",
         )
-    options, only = client_scope.options(called, folder), frozenset(asked.paths or ())
-    _require_quiet(called, folder)
-    here = called.house.conversations.get(point.conversation_id)
+    options, only = client_scope.options_for(request, folder), frozenset(asked.paths or ())
+    _require_idle(request, folder)
+    here = request.state.conversations.get(point.conversation_id)
     session = here.run.session if here is not None and here.run is not None else None
 
     def work() -> RestoredRow:
@@ -173,20 +175,30 @@ async def restored(called: Called) -> RestoredRow:
     return await asyncio.to_thread(work)
 
 
-def _require_quiet(called: Called, folder: str) -> None:
+def _require_idle(request: ApiRequest, folder: str) -> None:
     """Files do not change under a turn that works on them."""
-    for one in called.house.conversations.all():
-        if one.run is not None and one.state != "idle" and one.run.session.environment.context.workspace.root == folder:
-            raise Refusal(409, "conflict", f"{one.id} works in {folder}: interrupt it, or wait, then restore")
+    for conversation in request.state.conversations.all():
+        if (
+            conversation.run is not None
+            and conversation.state != "idle"
+            and conversation.run.session.environment.context.workspace.root == folder
+        ):
+            raise Refusal(
+                409, "conflict", f"{conversation.id} is working in {folder}: interrupt it or wait, then restore"
+            )
 
 
-def _checkpoint(called: Called) -> rows.Checkpoint:
+def _checkpoint(request: ApiRequest) -> rows.Checkpoint:
     """By its number."""
-    id = called.path["id"]
-    found = rows.get(called.house.store, int(id)) if id.isascii() and id.isdecimal() and len(id) < 16 else None
-    if found is None or found.kind == "other" or not transcript.workspace_of(called.house.store, found.conversation_id):
-        raise missing("checkpoint", id)
-    return found
+    id = request.path["id"]
+    checkpoint = rows.get(request.state.store, int(id)) if id.isascii() and id.isdecimal() and len(id) < 16 else None
+    if (
+        checkpoint is None
+        or checkpoint.kind == "other"
+        or not transcript.workspace_of(request.state.store, checkpoint.conversation_id)
+    ):
+        raise not_found("checkpoint", id)
+    return checkpoint
 
 
 # ------------------------------------------------------------------ memory
@@ -201,12 +213,12 @@ class SearchQuery:
     """Only conversations that were held in this folder."""
 
 
-async def search(called: Called) -> list[HitRow]:
-    asked: SearchQuery = called.given
-    wanted = list(client_scope.places(called)) or None
+async def search_memory(request: ApiRequest) -> list[HitRow]:
+    asked: SearchQuery = request.body
+    folders = list(client_scope.visible_folders(request)) or None
     if asked.workspace is not None:
-        wanted = [asked.workspace]
-    return await asyncio.to_thread(memory.search, called.house.options, asked.q, asked.limit, wanted)
+        folders = [asked.workspace]
+    return await asyncio.to_thread(memory.search, request.state.options, asked.q, asked.limit, folders)
 
 
 ENDPOINTS = (
@@ -214,8 +226,8 @@ ENDPOINTS = (
         "GET",
         "/usage",
         "read",
-        used,
-        "What model calls took, put together by one key.",
+        show_usage,
+        "Tokens, cost and time of model calls, grouped by one key.",
         UsageQuery,
         Usage,
         reach="filtered",
@@ -224,22 +236,36 @@ ENDPOINTS = (
         "GET",
         "/usage/series",
         "read",
-        by_day,
-        "What model calls took, day by day.",
+        show_daily_usage,
+        "Tokens, cost and time of model calls by day.",
         SeriesQuery,
         list[DayRow],
         reach="filtered",
     ),
     Endpoint(
-        "GET", "/receipts", "read", receipts, "Receipts, the newest first.", ReceiptsQuery, Receipts, reach="filtered"
+        "GET",
+        "/receipts",
+        "read",
+        list_receipts,
+        "Receipts, the newest first.",
+        ReceiptsQuery,
+        Receipts,
+        reach="filtered",
     ),
-    Endpoint("GET", "/receipts/head", "read", head, "The head of the chain, to be kept elsewhere.", gives=Head),
+    Endpoint(
+        "GET",
+        "/receipts/head",
+        "read",
+        show_head,
+        "The head of the receipt chain; store it elsewhere to detect a rollback later.",
+        gives=Head,
+    ),
     Endpoint(
         "GET",
         "/receipts/verification",
         "read",
-        verified,
-        "Replay the whole log: whether each receipt is true, and one is there for each call.",
+        verify_receipts,
+        "Verify the whole log: each receipt is genuine, and every call has one.",
         VerifyQuery,
         ChainState,
     ),
@@ -247,7 +273,7 @@ ENDPOINTS = (
         "GET",
         "/receipts/{seq}",
         "read",
-        receipt,
+        show_receipt,
         "One receipt, with those before and after it.",
         gives=OneReceipt,
         reach="receipt",
@@ -256,8 +282,8 @@ ENDPOINTS = (
         "GET",
         "/checkpoints",
         "read",
-        changed,
-        "What tools changed on disk, by the message that they worked for, oldest first.",
+        list_checkpoints,
+        "What tools changed on disk, by message, oldest first.",
         CheckpointsQuery,
         list[Group],
         reach="filtered",
@@ -266,8 +292,8 @@ ENDPOINTS = (
         "GET",
         "/checkpoints/{id}",
         "read",
-        shown,
-        "The changes of a message from a checkpoint on, with their lines.",
+        show_checkpoint,
+        "The changes of a message since a checkpoint, line by line.",
         gives=list[CheckpointRow],
         reach="checkpoint",
     ),
@@ -275,9 +301,9 @@ ENDPOINTS = (
         "POST",
         "/checkpoints/{id}/restore",
         "operate",
-        restored,
+        restore_checkpoint,
         "Put files back as they were before a checkpoint.",
-        RestoreWanted,
+        RestoreRequest,
         RestoredRow,
         reach="checkpoint",
     ),
@@ -285,8 +311,8 @@ ENDPOINTS = (
         "GET",
         "/memory/search",
         "read",
-        search,
-        "Search what was said in conversations.",
+        search_memory,
+        "Search the messages of conversations.",
         SearchQuery,
         list[HitRow],
         reach="filtered",

@@ -22,17 +22,17 @@ class Problem(TypedDict):
     message: str
 
 
-class Wrong(TypedDict):
+class ErrorBody(TypedDict):
     code: str
     message: str
     problems: NotRequired[list[Problem]]
 
 
 class ErrorAnswer(TypedDict):
-    error: Wrong
+    error: ErrorBody
 
 
-class OpenAIWrong(TypedDict):
+class OpenAIErrorBody(TypedDict):
     message: str
     type: str
     param: str | None
@@ -42,14 +42,14 @@ class OpenAIWrong(TypedDict):
 class OpenAIError(TypedDict):
     """The form of errors beneath `/v1/`."""
 
-    error: OpenAIWrong
+    error: OpenAIErrorBody
 
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
 class Refusal(AdderClawError):
-    """A request that is answered with an error: its status, a word for programs, a sentence for people."""
+    """An error response: status, code for programs, message for people."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Refusal(AdderClawError):
         super().__init__(message)
 
     def as_json(self) -> ErrorAnswer:
-        wrong: Wrong = {"code": self.code, "message": clean(self.message)}
+        wrong: ErrorBody = {"code": self.code, "message": clean(self.message)}
         if self.problems:
             wrong["problems"] = [{"key": clean(key), "message": clean(text)} for key, text in self.problems]
         return {"error": wrong}
@@ -79,12 +79,12 @@ class Refusal(AdderClawError):
         return {"error": {"message": clean(message), "type": kind, "param": clean(param), "code": self.code}}
 
     def response(self, path: str = "") -> Response:
-        said = self.as_openai() if path.startswith("/v1/") else self.as_json()
-        return Response(compact(said), self.status, self.headers, "application/json")
+        body = self.as_openai() if path.startswith("/v1/") else self.as_json()
+        return Response(compact(body), self.status, self.headers, "application/json")
 
 
-def refused(error: AdderClawError) -> Refusal:
-    """Any error of ours as an answer."""
+def refusal_for(error: AdderClawError) -> Refusal:
+    """The error response for an AdderClawError."""
     match error:
         case Refusal():
             return error
@@ -104,5 +104,5 @@ def refused(error: AdderClawError) -> Refusal:
             return Refusal(503, "unavailable", str(error))
 
 
-def missing(what: str, id: str) -> Refusal:
+def not_found(what: str, id: str) -> Refusal:
     return Refusal(404, "not_found", f"there is no {what} {id!r}")

@@ -1,4 +1,4 @@
-"""What a chat is told: the answer of a turn or what it asks, in the answer to a request or as a signed request."""
+"""Replies to chats: the answer or question of a turn, in the response or as a signed request."""
 
 import asyncio
 from dataclasses import replace
@@ -20,7 +20,7 @@ from adderclaw.models.http import signing
 from adderclaw.server.state import ServerState
 from adderclaw.storage.text import compact
 
-TRIES = (0.0, 2.0, 15.0)
+RETRY_PAUSES = (0.0, 2.0, 15.0)
 """Seconds before each try to post."""
 POST_SECONDS = 15.0
 MOST_SHOWN = 8_000
@@ -42,9 +42,9 @@ class Reply:
 
 
 class Chat(NamedTuple):
-    """One message of a sender, on its way through."""
+    """One message of a sender and its channel."""
 
-    house: ServerState
+    state: ServerState
     name: str
     channel: WebhookChannel
     sender: str
@@ -53,19 +53,19 @@ class Chat(NamedTuple):
     message_id: str
 
 
-def answered(one: Conversation, turn: str, result: TurnResult) -> Reply:
-    """Why a turn failed is for the operator: it may name files, servers, keys."""
-    failed = f"(The turn ended early: {result.outcome}. The operator can see why.)"
+def answer_reply(conversation: Conversation, turn: str, result: TurnResult) -> Reply:
+    """Leaves out why a turn failed: the reason may name files, servers or keys and is for the operator."""
+    failed = f"(The turn ended early: {result.outcome}. The operator can see the reason.)"
     text = result.answer or ("" if result.outcome == "completed" else failed)
-    return Reply("answered", one.id, turn, clean(text), result.outcome)
+    return Reply("answered", conversation.id, turn, clean(text), result.outcome)
 
 
-def working(one: Conversation, turn: str) -> Reply:
-    return Reply("working", one.id, turn, "")
+def working_reply(conversation: Conversation, turn: str) -> Reply:
+    return Reply("working", conversation.id, turn, "")
 
 
 def may_answer(entry: Sender, request: Request) -> bool:
-    """What the model wants to know from the person that it talks to, that person may say; what it may do is a right."""
+    """A sender may answer questions that the model asks them; approving a call needs `may_approve`."""
     if isinstance(request, QuestionRequest):
         return entry.may_approve or request.asker == ASK_USER
     seen = displayed_request(request).text
@@ -73,11 +73,11 @@ def may_answer(entry: Sender, request: Request) -> bool:
     return entry.may_approve and len(request.shown) <= MOST_SHOWN and clean(seen) == seen
 
 
-def _waits(seen: DisplayedRequest) -> str:
+def _waiting_text(seen: DisplayedRequest) -> str:
     return f"{seen.tool if seen.is_step else f'A call of {seen.tool}'} waits for the operator's approval."
 
 
-def asking(one: Conversation, turn: str, request: Request, entry: Sender) -> Reply:
+def question_reply(conversation: Conversation, turn: str, request: Request, entry: Sender) -> Reply:
     allowed = may_answer(entry, request)
     if isinstance(request, QuestionRequest):
         kind, words = "question", questions_text(request.questions) if allowed else "The operator is asked something."
@@ -88,91 +88,95 @@ def asking(one: Conversation, turn: str, request: Request, entry: Sender) -> Rep
         words = "\n".join([words, *seen.marks])
         fix = f"Answer {request.id} with yes or no."
     else:
-        kind, words = "approval", _waits(displayed_request(request))
+        kind, words = "approval", _waiting_text(displayed_request(request))
         fix = "The operator answers it."
     options = (
-        [[choice.label for choice in one.options] for one in request.questions]
+        [[choice.label for choice in question.options] for question in request.questions]
         if allowed and isinstance(request, QuestionRequest)
         else []
     )
     question = {"id": request.id, "kind": kind, "may_answer": allowed, "options": options}
-    return Reply("asking", one.id, turn, clean(f"{words}\n{fix}"), question=clean(question))
+    return Reply("asking", conversation.id, turn, clean(f"{words}\n{fix}"), question=clean(question))
 
 
 # ------------------------------------------------------------------ what happens in a turn
 
 
-class News(NamedTuple):
+class TurnNews(NamedTuple):
     reply: Reply
     at: int
     """The update that it was, so that who goes on misses none and gets none twice."""
 
 
-async def news(chat: Chat, one: Conversation, turn: str, after: int) -> News:
-    """The next that the chat is to be told of this turn: a question, or its end."""
-    if one.is_over(turn):
-        return News(answered(one, turn, await one.ended(turn)), one.updates.last)
-    async for update in one.follow(after):
-        if update.kind == "question" and update.data.id in one.questions:
-            return News(asking(one, turn, update.data, chat.entry), update.id)
+async def next_news(chat: Chat, conversation: Conversation, turn: str, after: int) -> TurnNews:
+    """Wait for the next question or the end of this turn."""
+    if conversation.is_over(turn):
+        return TurnNews(answer_reply(conversation, turn, await conversation.ended(turn)), conversation.updates.last)
+    async for update in conversation.follow(after):
+        if update.kind == "question" and update.data.id in conversation.questions:
+            return TurnNews(question_reply(conversation, turn, update.data, chat.entry), update.id)
         if update.kind == "ended" and update.data.get("turn") == turn:
             break
         if update.kind == "dropped":  # more happened than is kept: what is still open or over is known without it
-            for request in one.questions.values():
-                return News(asking(one, turn, request, chat.entry), update.id)
+            for request in conversation.questions.values():
+                return TurnNews(question_reply(conversation, turn, request, chat.entry), update.id)
             break
-    return News(answered(one, turn, await one.ended(turn)), one.updates.last)
+    return TurnNews(answer_reply(conversation, turn, await conversation.ended(turn)), conversation.updates.last)
 
 
-async def within(chat: Chat, one: Conversation, turn: str, after: int) -> Reply:
-    """For the answer to a request: what is there within the channel's seconds. What comes later is posted."""
+async def reply_in_time(chat: Chat, conversation: Conversation, turn: str, after: int) -> Reply:
+    """The reply that is ready within the channel's time limit; later ones are posted."""
     if chat.channel.reply == "post":
-        follow(chat, one, turn, after)
-        return working(one, turn)
+        post_later(chat, conversation, turn, after)
+        return working_reply(conversation, turn)
     try:
         async with asyncio.timeout(chat.channel.reply_seconds):
-            found = await news(chat, one, turn, after)
+            latest = await next_news(chat, conversation, turn, after)
     except TimeoutError:
         if chat.channel.reply_url is not None:
-            follow(chat, one, turn, after)
-        open_now = next(iter(one.questions.values()), None)
-        return asking(one, turn, open_now, chat.entry) if open_now is not None else working(one, turn)
-    return found.reply
+            post_later(chat, conversation, turn, after)
+        open_now = next(iter(conversation.questions.values()), None)
+        return (
+            question_reply(conversation, turn, open_now, chat.entry)
+            if open_now is not None
+            else working_reply(conversation, turn)
+        )
+    return latest.reply
 
 
 # ------------------------------------------------------------------ posting
 
 
-def follow(chat: Chat, one: Conversation, turn: str, after: int) -> None:
+def post_later(chat: Chat, conversation: Conversation, turn: str, after: int) -> None:
     """Post what the turn asks and answers from here on, beside all else; of each turn once."""
-    posting = chat.house.posting
+    posting = chat.state.posting
     if turn not in posting:
-        posting[turn] = asyncio.ensure_future(_followed(chat, one, turn, after))
+        posting[turn] = asyncio.ensure_future(_post_news(chat, conversation, turn, after))
         posting[turn].add_done_callback(lambda _done: posting.pop(turn, None))
 
 
-async def _followed(chat: Chat, one: Conversation, turn: str, after: int) -> None:
+async def _post_news(chat: Chat, conversation: Conversation, turn: str, after: int) -> None:
     while True:
-        found = await news(chat, one, turn, after)
-        await post(chat, found.reply)
-        if found.reply.state == "answered":
+        latest = await next_news(chat, conversation, turn, after)
+        await post_reply(chat, latest.reply)
+        if latest.reply.state == "answered":
             return
-        after = found.at
+        after = latest.at
 
 
-async def post(chat: Chat, reply: Reply) -> None:
+async def post_reply(chat: Chat, reply: Reply) -> None:
     """One signed request to the channel's `reply_url`; tried again a few times, and reported where nobody takes it."""
     from adderclaw.models.http import client, urls
 
-    house, url = chat.house, chat.channel.reply_url or ""
+    state, url = chat.state, chat.channel.reply_url or ""
     about = {"channel": chat.name, "sender": chat.sender, "thread": chat.thread, "in_reply_to": chat.message_id}
     body = compact({**about, **{name: getattr(reply, name) for name in Reply.__dataclass_fields__}}).encode()
     id, why = random_ids("reply"), ""
-    for pause in TRIES:
+    for pause in RETRY_PAUSES:
         await asyncio.sleep(pause)
         try:
-            secrets = channel_secrets(house.home, chat.name, chat.channel, house.clock.now())
-            signed = signing.headers(secrets, body, id=id, now=house.clock.now())
+            secrets = channel_secrets(state.home, chat.name, chat.channel, state.clock.now())
+            signed = signing.headers(secrets, body, id=id, now=state.clock.now())
             target = urls.parse(url, "POST")
             headers = {"content-type": "application/json", "user-agent": "adderclaw", **signed}
             hosts = urls.Hosts.named_by_operator(target)
@@ -188,9 +192,9 @@ async def post(chat: Chat, reply: Reply) -> None:
         if taken.status < 500 and taken.status not in (408, 425, 429):
             break
     message = f"channels.webhook.{chat.name}: an answer to {chat.sender} could not be posted to {url}: {why}"
-    house.tell({"event_type": "warning", "message": message}, reply.conversation_id)
+    state.record_event({"event_type": "warning", "message": message}, reply.conversation_id)
 
 
-def for_poll(chat: Chat) -> Chat:
-    """Who asks for a turn gets what there is, and nothing is posted because of it."""
+def without_posting(chat: Chat) -> Chat:
+    """The same chat, but polling a turn posts nothing."""
     return chat._replace(channel=replace(chat.channel, reply="response", reply_url=None))

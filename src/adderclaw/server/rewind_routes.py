@@ -9,8 +9,8 @@ from adderclaw.agent.queries import restoring
 from adderclaw.agent.queries.checkpoints import RestoredRow, as_json
 from adderclaw.agent.run import Run
 from adderclaw.core.record import record
-from adderclaw.server.conversations import found, steers
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.conversations import find_conversation, steers
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal
 
 
@@ -28,7 +28,7 @@ class Prompts:
 
 
 @record
-class Back:
+class RewindRequest:
     sequence: int
     """The place of the message; what follows it is left, and it itself."""
     what: Literal["both", "conversation", "files"] = "both"
@@ -37,39 +37,41 @@ class Back:
 
 
 @record
-class Went:
+class RewindResult:
     conversation: bool
     """Whether what was said went back."""
     files: RestoredRow | None
     """What became of the files; nothing where none was changed, or they were not asked for."""
 
 
-async def prompts(called: Called) -> Prompts:
-    one = found(called)
-    one.require(called.client.id, granted=steers(called, one))
-    run = await one.awake()
+async def list_prompts(request: ApiRequest) -> Prompts:
+    conversation = find_conversation(request)
+    conversation.require(request.client.id, granted=steers(request, conversation))
+    run = await conversation.awake()
     return Prompts(
         [Prompt(each.sequence, queries.clean(each.text[:500]), each.paths) for each in rewind.prompts(run.session)]
     )
 
 
-async def go_back(called: Called) -> Went:
-    one, given = found(called), called.given
+async def rewind_conversation(request: ApiRequest) -> RewindResult:
+    conversation, body = find_conversation(request), request.body
 
-    async def work(run: Run) -> Went:
-        if all(each.sequence != given.sequence for each in rewind.prompts(run.session)):
-            raise Refusal(404, "not_found", f"no message stands at {given.sequence}: the list of prompts says where")
+    async def work(run: Run) -> RewindResult:
+        if all(each.sequence != body.sequence for each in rewind.prompts(run.session)):
+            raise Refusal(
+                404, "not_found", f"there is no message {body.sequence}: the list of prompts has the valid numbers"
+            )
         files = None
-        if given.what != "conversation":
-            restored = await restoring.files_back(run, given.sequence, None, force=given.force)
+        if body.what != "conversation":
+            restored = await restoring.files_back(run, body.sequence, None, force=body.force)
             files = as_json(restored, dry_run=False) if restored is not None else None
         if files is not None and files["refused"]:
-            return Went(False, files)
-        if given.what != "files":
-            resume.rewind_to(run.session, given.sequence)
-        return Went(given.what != "files", files)
+            return RewindResult(False, files)
+        if body.what != "files":
+            resume.rewind_to(run.session, body.sequence)
+        return RewindResult(body.what != "files", files)
 
-    return await one.alone(called.client.id, work, granted=steers(called, one))
+    return await conversation.alone(request.client.id, work, granted=steers(request, conversation))
 
 
 ENDPOINTS = (
@@ -77,8 +79,8 @@ ENDPOINTS = (
         "GET",
         "/conversations/{id}/prompts",
         "operate",
-        prompts,
-        "Messages that one can go back to before.",
+        list_prompts,
+        "The messages that a conversation can be rewound to.",
         gives=Prompts,
         reach="conversation",
     ),
@@ -86,10 +88,10 @@ ENDPOINTS = (
         "POST",
         "/conversations/{id}/rewind",
         "operate",
-        go_back,
-        "Go back to before a message; what others changed since is left.",
-        takes=Back,
-        gives=Went,
+        rewind_conversation,
+        "Rewind to before a message; files that others changed since are not touched.",
+        takes=RewindRequest,
+        gives=RewindResult,
         reach="conversation",
     ),
 )

@@ -21,9 +21,9 @@ from adderclaw.flows.queries import runs as run_facts
 from adderclaw.flows.request import RunParams, RunRequest, prepare_driver
 from adderclaw.flows.sop.find import is_path
 from adderclaw.server import bounds, client_scope, streams
-from adderclaw.server.answers import Given, Settled, settle
-from adderclaw.server.endpoint import Called, Endpoint
-from adderclaw.server.refusal import Refusal, missing
+from adderclaw.server.answers import AnswerBody, SettledQuestion, answer_watched
+from adderclaw.server.endpoint import ApiRequest, Endpoint
+from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.storage import Store, runs, transcript
 
 FILES = ("agentfile", "spec", "skills_dir")
@@ -31,7 +31,7 @@ FILES = ("agentfile", "spec", "skills_dir")
 
 
 @record
-class Row:
+class RunRow:
     run_id: str
     kind: str
     title: str
@@ -56,12 +56,12 @@ class Row:
 
 
 @record
-class Listing:
-    runs: list[Row]
+class RunList:
+    runs: list[RunRow]
 
 
 @record
-class Listed:
+class RunsQuery:
     limit: Annotated[int, Between(1, 500)] = 50
     status: str = ""
     kind: str = ""
@@ -70,7 +70,7 @@ class Listed:
 
 
 @record
-class Cancel:
+class CancelRequest:
     reason: str = ""
 
 
@@ -83,12 +83,12 @@ class Cancelled:
 # ------------------------------------------------------------------ looking
 
 
-def _row(called: Called, store: Store, run: runs.Run) -> Row:
+def _row(request: ApiRequest, store: Store, run: runs.Run) -> RunRow:
     """A run as this client sees it."""
     folder = transcript.workspace_of(store, run.conversation_id)
-    here = called.house.runs.get(run.run_id)
-    listed = run_facts.listed(store, run, called.house.clock.now())
-    return Row(
+    here = request.state.runs.get(run.run_id)
+    listed = run_facts.listed(store, run, request.state.clock.now())
+    return RunRow(
         run_id=run.run_id,
         kind=run.kind,
         title=listed.title,
@@ -104,118 +104,118 @@ def _row(called: Called, store: Store, run: runs.Run) -> Row:
         answer=queries.clean(run.answer),
         here=here is not None and here.state != "ended",
         state=here.state if here is not None else "ended",
-        questions=[asking.as_json(request) for request in here.questions.values()] if here is not None else [],
-        steers=called.client.steers(transcript.client_of(store, run.conversation_id), folder),
+        questions=[asking.as_json(question) for question in here.questions.values()] if here is not None else [],
+        steers=request.client.steers(transcript.client_of(store, run.conversation_id), folder),
     )
 
 
-async def listing(called: Called) -> Listing:
-    given: Listed = called.given
+async def list_runs(request: ApiRequest) -> RunList:
+    query: RunsQuery = request.body
 
-    def read() -> list[Row]:
-        with queries.reading(called.house.options) as store:
-            found = runs.search(
+    def read() -> list[RunRow]:
+        with queries.reading(request.state.options) as store:
+            rows = runs.search(
                 store,
-                status=given.status,
-                kind=given.kind,
-                before=given.before,
-                limit=given.limit,
-                workspaces=client_scope.places(called),
+                status=query.status,
+                kind=query.kind,
+                before=query.before,
+                limit=query.limit,
+                workspaces=client_scope.visible_folders(request),
             )
-            return [_row(called, store, run) for run in found]
+            return [_row(request, store, run) for run in rows]
 
-    return Listing(await asyncio.to_thread(read))
+    return RunList(await asyncio.to_thread(read))
 
 
-async def _shown(called: Called, id: str) -> Row:
-    def read() -> Row | None:
-        with queries.reading(called.house.options) as store:
+async def _run_row(request: ApiRequest, id: str) -> RunRow:
+    def read() -> RunRow | None:
+        with queries.reading(request.state.options) as store:
             run = runs.get(store, id)
-            return _row(called, store, run) if run is not None and run.run_id == id else None
+            return _row(request, store, run) if run is not None and run.run_id == id else None
 
     row = await asyncio.to_thread(read)
     if row is None:
-        raise missing("run", id)
+        raise not_found("run", id)
     return row
 
 
-async def show(called: Called) -> Row:
-    return await _shown(called, called.path["id"])
+async def show_run(request: ApiRequest) -> RunRow:
+    return await _run_row(request, request.path["id"])
 
 
-async def _here(called: Called) -> tuple[HostedRun, Row]:
+async def _hosted_run(request: ApiRequest) -> tuple[HostedRun, RunRow]:
     """A run that was begun in this server, with its row."""
-    row = await _shown(called, called.path["id"])
-    one = called.house.runs.get(row.run_id)
-    if one is None:
-        raise Refusal(409, "elsewhere", f"{row.run_id} is not under way in this server: it is {row.status}")
-    return one, row
+    row = await _run_row(request, request.path["id"])
+    run = request.state.runs.get(row.run_id)
+    if run is None:
+        raise Refusal(409, "elsewhere", f"{row.run_id} is not running in this server: it is {row.status}")
+    return run, row
 
 
-async def events(called: Called) -> object:
-    one, _ = await _here(called)
-    return streams.of_watched(called, one)
+async def stream_events(request: ApiRequest) -> object:
+    run, _ = await _hosted_run(request)
+    return streams.stream_watched(request, run)
 
 
-async def report(called: Called) -> Response:
+async def download_report(request: ApiRequest) -> Response:
     """As `adderclaw runs show --report` writes it: a file to keep, not a page of this server."""
-    row = await _shown(called, called.path["id"])
-    text = await asyncio.to_thread(_reported, called, row)
+    row = await _run_row(request, request.path["id"])
+    text = await asyncio.to_thread(_render_report, request, row)
     names = {"Content-Disposition": f'attachment; filename="run-{quote(row.run_id)}.html"'}
     return Response(text, media_type="text/html", headers=names)
 
 
-def _reported(called: Called, row: Row) -> str:
+def _render_report(request: ApiRequest, row: RunRow) -> str:
     from adderclaw.agent.replay.trace_file import checked, places_of
     from adderclaw.agent.view.rows import Rows
     from adderclaw.flows.spec import report as pages
 
-    options = replace(called.house.options, workspace=row.workspace)
+    options = replace(request.state.options, workspace=row.workspace)
     with queries.reading(options) as store:
         run = runs.get(store, row.run_id)
         assert run is not None
-        place = checked(store, run, places_of(queries.loaded(options), config.home())).place
-        if place is None:
-            raise Refusal(404, "not_found", f"nothing is kept beside run {row.run_id}: there is no folder of it")
+        trace_place = checked(store, run, places_of(queries.loaded(options), config.home())).place
+        if trace_place is None:
+            raise Refusal(404, "not_found", f"run {row.run_id} has no folder, so there is no report of it")
         summary = f"{run.outcome}: {run.answer}"
-        return pages.report(store, Rows(store, queries.clean, row.workspace), run.run_id, place.parent, summary)
+        return pages.report(store, Rows(store, queries.clean, row.workspace), run.run_id, trace_place.parent, summary)
 
 
 # ------------------------------------------------------------------ steering
 
 
-async def begin(called: Called) -> Row:
-    given: RunRequest = called.given
-    house, client = called.house, called.client
-    folder = house.folder_for(client, given.workspace)
-    said: Json = {name: getattr(given, name) for name in RunRequest.__dataclass_fields__}
-    if given.resume is not None:
-        row = await _shown(called, given.resume)
+async def begin_run(request: ApiRequest) -> RunRow:
+    body: RunRequest = request.body
+    state, client = request.state, request.client
+    folder = state.folder_for(client, body.workspace)
+    params: Json = {name: getattr(body, name) for name in RunRequest.__dataclass_fields__}
+    if body.resume is not None:
+        row = await _run_row(request, body.resume)
         if not row.steers:
-            raise Refusal(403, "client", f"{row.run_id} was begun by another client: this token may not go on with it")
-        folder = house.folder_for(client, given.workspace or row.workspace)
+            raise Refusal(403, "client", f"{row.run_id} was started by another client: this token may not resume it")
+        folder = state.folder_for(client, body.workspace or row.workspace)
     for name in FILES:
-        if said[name] is not None:
-            said[name] = inside(folder, name, said[name])
-    if given.sop is not None and is_path(given.sop):
-        said["sop"] = inside(folder, "sop", given.sop)
-    options = replace(house.options, headless=True, asks="must", workspace=folder)
-    await asyncio.to_thread(bounds.require_profile, client, options, given.profile)
-    await asyncio.to_thread(bounds.require_provider, options, given.provider)
-    await asyncio.to_thread(bounds.require_limits, client, options, given)
-    said["workspace"] = folder
-    params = RunParams(**said)
+        if params[name] is not None:
+            params[name] = path_within(folder, name, params[name])
+    if body.sop is not None and is_path(body.sop):
+        params["sop"] = path_within(folder, "sop", body.sop)
+    options = replace(state.options, headless=True, asks="must", workspace=folder)
+    await asyncio.to_thread(bounds.require_profile, client, options, body.profile)
+    await asyncio.to_thread(bounds.require_provider, options, body.provider)
+    await asyncio.to_thread(bounds.require_limits, client, options, body)
+    params["workspace"] = folder
+    run_params = RunParams(**params)
     try:
-        made = await asyncio.to_thread(prepare_driver, options, params)
+        prepared_run = await asyncio.to_thread(prepare_driver, options, run_params)
     except AlreadyCompleted as ended:
         raise Refusal(409, "completed", str(ended)) from ended
-    if given.resume is not None:  # it goes on with the profile that it was begun with
-        await asyncio.to_thread(bounds.require_profile, client, options, made.opening.options.profile)
-    one = await house.runs.start(client.id, made)
-    return await _shown(called, one.id)
+    if body.resume is not None:  # it goes on with the profile that it was begun with
+        await asyncio.to_thread(bounds.require_profile, client, options, prepared_run.opening.options.profile)
+    run = await state.runs.start(client.id, prepared_run)
+    return await _run_row(request, run.id)
 
 
-def inside(folder: str, name: str, path: str) -> str:
+def path_within(folder: str, name: str, path: str) -> str:
     """A file of the folder: nothing else on this machine is read for a client."""
     full = followed(os.path.join(folder, path.replace("\0", "")))
     if "\0" in path or not beneath(full, followed(folder)):
@@ -223,44 +223,46 @@ def inside(folder: str, name: str, path: str) -> str:
     return full
 
 
-async def cancel(called: Called) -> Cancelled:
-    one, row = await _here(called)
-    reason = called.given.reason or f"cancelled by {called.client.name}"
-    if not one.cancel(called.client.id, reason, granted=row.steers):
+async def cancel_run(request: ApiRequest) -> Cancelled:
+    run, row = await _hosted_run(request)
+    reason = request.body.reason or f"cancelled by {request.client.name}"
+    if not run.cancel(request.client.id, reason, granted=row.steers):
         raise Refusal(409, "idle", f"{row.run_id} has ended already: {row.status}")
     return Cancelled(row.run_id, True)
 
 
-async def answer(called: Called) -> Settled:
+async def answer_question(request: ApiRequest) -> SettledQuestion:
     """By the client that began it, or that is its operator otherwise."""
-    one, row = await _here(called)
-    settled = settle(called, one, called.path["question"], granted=row.steers)
+    run, row = await _hosted_run(request)
+    settled = answer_watched(request, run, request.path["question"], granted=row.steers)
     if settled is None:
-        raise missing("question", called.path["question"])
+        raise not_found("question", request.path["question"])
     return settled
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/runs", "read", listing, "Runs, the latest first.", takes=Listed, gives=Listing, reach="filtered"),
+    Endpoint(
+        "GET", "/runs", "read", list_runs, "Runs, the latest first.", takes=RunsQuery, gives=RunList, reach="filtered"
+    ),
     Endpoint(
         "POST",
         "/runs",
         "operate",
-        begin,
+        begin_run,
         "Begin a run of any driver.",
         takes=RunRequest,
-        gives=Row,
+        gives=RunRow,
         status=201,
         reach="filtered",
     ),
-    Endpoint("GET", "/runs/{id}", "read", show, "A run, and how it ended.", gives=Row, reach="run"),
+    Endpoint("GET", "/runs/{id}", "read", show_run, "A run, and how it ended.", gives=RunRow, reach="run"),
     Endpoint(
         "GET",
         "/runs/{id}/events",
         "read",
-        events,
-        "What happens in a run of this server, as server-sent events.",
-        takes=streams.Followed,
+        stream_events,
+        "Updates of a run of this server, as server-sent events.",
+        takes=streams.EventsQuery,
         media_type="text/event-stream",
         reach="run",
     ),
@@ -268,20 +270,22 @@ ENDPOINTS = (
         "GET",
         "/runs/{id}/report",
         "read",
-        report,
-        "What was checked in it, as an HTML file.",
+        download_report,
+        "Its report, as an HTML file.",
         media_type="text/html",
         reach="run",
     ),
-    Endpoint("POST", "/runs/{id}/cancel", "operate", cancel, "End it.", takes=Cancel, gives=Cancelled, reach="run"),
+    Endpoint(
+        "POST", "/runs/{id}/cancel", "operate", cancel_run, "End it.", takes=CancelRequest, gives=Cancelled, reach="run"
+    ),
     Endpoint(
         "POST",
         "/runs/{id}/questions/{question}/answer",
         "operate",
-        answer,
+        answer_question,
         "Answer a question of a run that the client began.",
-        takes=Given,
-        gives=Settled,
+        takes=AnswerBody,
+        gives=SettledQuestion,
         reach="run",
     ),
 )

@@ -1,4 +1,4 @@
-"""Who may send through a webhook channel, and what the agent may do for them: as the operator's configuration says."""
+"""The senders of webhook channels and what the agent may do for them, from the operator's configuration."""
 
 import os
 from dataclasses import replace
@@ -16,33 +16,35 @@ from adderclaw.storage import threads
 from adderclaw.storage.deliveries import DAY
 
 
-def tools(sender: Sender, config: Config) -> list[str]:
+def allowed_tools(sender: Sender, config: Config) -> list[str]:
     """The sender's, out of those that the operator offers."""
-    offered, wanted = config.channels.cli.tools_allow, sender.tools_allow
-    return list(wanted) if "*" in offered else [one for one in offered if one in wanted or "*" in wanted]
+    offered, allowed = config.channels.cli.tools_allow, sender.tools_allow
+    return list(allowed) if "*" in offered else [name for name in offered if name in allowed or "*" in allowed]
 
 
-def options(house: ServerState, sender: Sender) -> Options:
+def sender_options(state: ServerState, sender: Sender) -> Options:
     """How conversations of this sender are held; a Refusal where its folder is not there."""
     folder = followed(os.path.abspath(sender.workspace))
     if not os.path.isdir(folder):
-        raise Refusal(503, "workspace", "the folder of this sender is not there: the operator has to mend that")
-    here = replace(house.options, workspace=folder)
+        raise Refusal(
+            503, "workspace", "the folder of this sender does not exist: the operator must fix the configuration"
+        )
+    here = replace(state.options, workspace=folder)
     config = queries.loaded(queries.looking(here)).config
-    offered: dict[str, Any] = {"channels": {"cli": {"tools_allow": tools(sender, config)}}}
+    offered: dict[str, Any] = {"channels": {"cli": {"tools_allow": allowed_tools(sender, config)}}}
     if sender.cost_usd_per_day is not None:  # as a limit of the run, too, it refuses a model without a price
-        own = house.options.overrides.get("limits", {})
+        own = state.options.overrides.get("limits", {})
         offered["limits"] = {**own, "cost_usd": min(sender.cost_usd_per_day, config.limits.cost_usd)}
-    mode = min(sender.profile, profile_for_others(config, house.options.profile), key=PROFILES.index)
-    return replace(here, profile=mode, overrides={**house.options.overrides, **offered})
+    mode = min(sender.profile, profile_for_others(config, state.options.profile), key=PROFILES.index)
+    return replace(here, profile=mode, overrides={**state.options.overrides, **offered})
 
 
-def is_as(one: Options, other: Options) -> bool:
+def has_same_rules(options: Options, other: Options) -> bool:
     """Whether a conversation that is open is held by these rules."""
-    return (one.workspace, one.profile, one.overrides) == (other.workspace, other.profile, other.overrides)
+    return (options.workspace, options.profile, options.overrides) == (other.workspace, other.profile, other.overrides)
 
 
-def require_budget(house: ServerState, sender: Sender, client: str) -> None:
+def require_budget(state: ServerState, sender: Sender, client: str) -> None:
     most = sender.cost_usd_per_day
-    if most is not None and (spent := threads.cost_since(house.store, client, house.clock.now() - DAY)) >= most:
+    if most is not None and (spent := threads.cost_since(state.store, client, state.clock.now() - DAY)) >= most:
         raise Refusal(429, "cost", f"this sender has used {spent:.2f} of {most:.2f} USD within 24 hours: try later")

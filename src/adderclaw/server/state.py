@@ -1,4 +1,4 @@
-"""All that one server holds: what it was started with, and what goes on in it."""
+"""The state of one server: its options, its store, and its open conversations and runs."""
 
 import asyncio
 import os
@@ -21,18 +21,18 @@ from adderclaw.server.endpoint import Client
 from adderclaw.server.known_channels import KnownChannels
 from adderclaw.server.limits import Rates
 from adderclaw.server.listening import LOOPBACK
-from adderclaw.server.metrics import Meter
+from adderclaw.server.metrics import ServerMetrics
 from adderclaw.server.refusal import Refusal
 from adderclaw.storage import Store, clients
 from adderclaw.storage.ledger.log_files import read_or_create_key
 from adderclaw.storage.telemetry import database
 
 POSTS_END = 3.0
-"""Seconds that answers to chats have to be posted once all that they follow has ended."""
+"""Seconds to post the last replies to chats after their turns have ended."""
 
 
 class ServerState:
-    """One server's own state; every endpoint gets it."""
+    """The state of one server, passed to every endpoint."""
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class ServerState:
         openai: bool = False,
         rates: Rates | None = None,
     ) -> None:
-        """`hosts`: the names by which it may be called; `secure`: under TLS; `openai`: with those endpoints, too."""
+        """`hosts`: accepted Host headers; `secure`: TLS is on; `openai`: also serve the OpenAI-compatible endpoints."""
         options = replace(options, walled=True)
         self.options, self.hosts, self.secure, self.openai = options, hosts, secure, openai
-        self.workspaces = tuple(followed(os.path.abspath(os.path.expanduser(one))) for one in workspaces)
+        self.workspaces = tuple(followed(os.path.abspath(os.path.expanduser(folder))) for folder in workspaces)
         self.home = config.home()
         self.clock = SystemClock()
         self.key = read_or_create_key(os.path.join(self.home, home_names.RECEIPT_KEY))
@@ -57,26 +57,26 @@ class ServerState:
         self.bus.stop_buffering()
         self.rates = rates or Rates(self.clock.monotonic)
         self.ready = True
-        """False as soon as it is about to end: then nothing new begins."""
+        """False once the server shuts down: nothing new starts."""
         self.address = ""
-        """Where it listens, for people."""
+        """The address to show to people."""
         self.body_seconds = 30.0
-        """Within which the body of a request has to be there."""
+        """Time limit for receiving a request body."""
         self.recheck_seconds = 5.0
-        """How long a stream may outlive its token."""
+        """How often a stream checks that its token is still valid."""
         self.started = self.clock.now()
         self.conversations = Conversations(options, "http")
         self.runs = Runs("http")
         self.scheduler = scheduler(self.store, self.clock, self.runs, options, "server")
-        """Begins work by itself; its task is `serving`'s."""
-        self.meter = Meter(self)
+        """Starts scheduled runs; `serving` runs its task."""
+        self.meter = ServerMetrics(self)
         self.streams: set[asyncio.Future[None]] = set()
-        """Answers that go on until somebody ends them."""
+        """Open streaming responses."""
         self.threads: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Held while a message of a chat's thread is put into its conversation: they come in their order."""
+        """One lock per chat thread, so that its messages reach the conversation in order."""
         self.webhooks = KnownChannels(options, self.clock.monotonic)
         self.posting: dict[str, asyncio.Future[None]] = {}
-        """Turns of chats whose questions and answers are posted."""
+        """Tasks that post the questions and answers of chat turns, by turn."""
         self._seen: dict[str, float] = {}
 
     @property
@@ -91,33 +91,35 @@ class ServerState:
     def stopped(self) -> bool:
         return os.path.lexists(self.stop_path)
 
-    def folder_for(self, client: Client, wanted: str | None = None) -> str:
-        """The folder in which a client opens something: one that this server offers and the client may open."""
-        if wanted is None:
-            folder = next((one for one in (*self.workspaces, *client.folders) if self._opens(client, one)), None)
+    def folder_for(self, client: Client, requested: str | None = None) -> str:
+        """The folder for a new conversation or run: offered by this server and allowed for the client."""
+        if requested is None:
+            folder = next(
+                (candidate for candidate in (*self.workspaces, *client.folders) if self._opens(client, candidate)), None
+            )
             if folder is None:
-                raise Refusal(403, "folder", "this server offers no folder that the token may open")
+                raise Refusal(403, "folder", "this server has no folder that the token may open")
             return folder
-        folder = followed(os.path.abspath(wanted)) if os.path.isabs(wanted) else ""
+        folder = followed(os.path.abspath(requested)) if os.path.isabs(requested) else ""
         if not self._opens(client, folder) or not os.path.isdir(folder):
-            offered = ", ".join(one for one in self.workspaces if client.sees(one)) or "none"
-            raise Refusal(403, "folder", f"{wanted!r} may not be opened by this token; folders that may: {offered}")
+            offered = ", ".join(candidate for candidate in self.workspaces if client.sees(candidate)) or "none"
+            raise Refusal(403, "folder", f"{requested!r} is not a folder that this token may open; allowed: {offered}")
         return folder
 
     def _opens(self, client: Client, folder: str) -> bool:
-        """A folder that became a link to another one since it was granted is not opened."""
-        offered = any(beneath(folder, one) for one in self.workspaces)
+        """Rejects a folder that has become a link to another one since it was granted."""
+        offered = any(beneath(folder, workspace) for workspace in self.workspaces)
         return offered and client.sees(folder) and followed(folder) == folder
 
-    def tell(self, body: Body, conversation_id: str = "") -> None:
-        """An event of the server, on disk before anything follows from it."""
+    def record_event(self, body: Body, conversation_id: str = "") -> None:
+        """Record an event of the server; it is on disk before this returns."""
         self.bus.conversation_id = conversation_id
         self.bus.publish(body)
         with self.store.write():
             pass
 
-    def is_news(self, row_id: str) -> bool:
-        """Whether it is worth a row that this client is there: once a minute."""
+    def is_use_due(self, row_id: str) -> bool:
+        """Whether the last use of this client should be stored now: at most once a minute."""
         now = self.clock.monotonic()
         if now - self._seen.get(row_id, -clients.USE_NOTE_SECONDS) < clients.USE_NOTE_SECONDS:
             return False
@@ -125,7 +127,7 @@ class ServerState:
         return True
 
     async def close(self) -> None:
-        """What runs ends at a safe point; then nothing is open any more."""
+        """Close all conversations and runs at a safe point."""
         self.ready = False
         await asyncio.gather(self.conversations.close(), self.runs.close(), self.scheduler.close())
         if self.posting:  # what they follow has ended

@@ -8,7 +8,7 @@ from adderclaw.flows.schedules.tick import NotBegun
 from adderclaw.models.credentials import webhook_secrets
 from adderclaw.server import signed
 from adderclaw.server.body import text_of
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal
 from adderclaw.storage import deliveries, schedules
 from adderclaw.storage.deliveries import KEEP_SECONDS, Claim
@@ -19,52 +19,56 @@ PAYLOAD = "payload"
 
 
 @record
-class Begun:
+class TriggerResult:
     delivery_id: str
     """What it was claimed under: it begins nothing a second time."""
     run_id: str
     """Empty: it waits for the run before."""
 
 
-async def begin(called: Called) -> Begun:
-    """Nothing of the body is looked into: it is one text, which a model is shown in a frame."""
-    house = called.house
-    found = _named(called, called.path["name"])
-    door = f"trigger:{found.id}" if found is not None else "trigger:"
-    secrets = webhook_secrets.known(house.home, door, house.clock.now())
-    scheme: signed.Scheme = "github" if found is not None and found.when.get("scheme") == "github" else "standard"
-    delivery = signed.verified(called, f"trigger:{called.path['name']}", secrets, scheme)
-    assert found is not None  # without one there is no secret
-    text = text_of(called.given)
-    signed.require_open(called, door)
+async def begin_schedule(request: ApiRequest) -> TriggerResult:
+    """Start the schedule with the body as one framed text; the body is not interpreted."""
+    state = request.state
+    schedule = _find_schedule(request, request.path["name"])
+    door = f"trigger:{schedule.id}" if schedule is not None else "trigger:"
+    secrets = webhook_secrets.known(state.home, door, state.clock.now())
+    scheme: signed.Scheme = "github" if schedule is not None and schedule.when.get("scheme") == "github" else "standard"
+    delivery = signed.verify_signature(request, f"trigger:{request.path['name']}", secrets, scheme)
+    assert schedule is not None  # without one there is no secret
+    text = text_of(request.body)
+    signed.require_accepting(request, door)
     # what GitHub signs has no time in it, so that it could come again at any time
     claims = [Claim(door, delivery.id, KEEP_SECONDS if delivery.timestamp is not None else None)]
-    signed.claim(called, claims)
+    signed.claim_delivery(request, claims)
     try:
-        run = await house.scheduler.request(found.id, delivery.id, {PAYLOAD: framed(content_mark(text), text)})
+        run = await state.scheduler.request(schedule.id, delivery.id, {PAYLOAD: framed(content_mark(text), text)})
     except AdderClawError as error:
-        deliveries.release(house.store, claims)  # nothing began: the same request may come again
+        deliveries.release(state.store, claims)  # nothing began: the same request may come again
         match error:
             case NotBegun():
-                why = "`adderclaw schedule history` has why"  # which may name files: it is for the operator
-                raise Refusal(409, "held", f"nothing began; {why}") from error
+                why = "`adderclaw schedule history` shows the reason"  # which may name files: it is for the operator
+                raise Refusal(409, "held", f"the schedule did not start; {why}") from error
             case Stopped() | Full():
-                raise Refusal(503, "stopped", "nothing begins now", headers={"Retry-After": "60"}) from error
+                raise Refusal(
+                    503, "stopped", "nothing starts now: try again later", headers={"Retry-After": "60"}
+                ) from error
             case _:
-                house.tell({"event_type": "warning", "message": f"trigger {found.name}: {error}"})
-                raise Refusal(503, "unavailable", "nothing could begin; the operator can see why") from error
-    deliveries.record_start(house.store, claims, run or "queued")
-    return Begun(delivery.id, run)
+                state.record_event({"event_type": "warning", "message": f"trigger {schedule.name}: {error}"})
+                raise Refusal(
+                    503, "unavailable", "the message could not be processed; the server's log has the reason"
+                ) from error
+    deliveries.record_start(state.store, claims, run or "queued")
+    return TriggerResult(delivery.id, run)
 
 
-def _named(called: Called, name: str) -> Schedule | None:
-    """All are looked at, whichever it is: it takes as long for a name that there is none of."""
-    made: Schedule | None = None
-    for one in schedules.listing(called.house.store):
-        is_genuine = one.is_genuine(called.house.key)
-        if is_genuine and one.name == name and one.when.get("kind") == "webhook":
-            made = one
-    return made
+def _find_schedule(request: ApiRequest, name: str) -> Schedule | None:
+    """Checks all schedules, so that the time does not reveal whether the name exists."""
+    match: Schedule | None = None
+    for schedule in schedules.listing(request.state.store):
+        is_genuine = schedule.is_genuine(request.state.key)
+        if is_genuine and schedule.name == name and schedule.when.get("kind") == "webhook":
+            match = schedule
+    return match
 
 
 ENDPOINTS = (
@@ -72,9 +76,9 @@ ENDPOINTS = (
         "POST",
         "/triggers/{name}",
         "open",
-        begin,
+        begin_schedule,
         "Begin the schedule that waits for this signed request (docs/channels.md).",
-        gives=Begun,
+        gives=TriggerResult,
         status=202,
         is_signed=True,
         body_limit=signed.BODY_LIMIT,

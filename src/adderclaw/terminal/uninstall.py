@@ -10,7 +10,7 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, StoreError, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
-from adderclaw.server.service.backend import BACKENDS, is_ours
+from adderclaw.server.service.backend import BACKENDS, is_written_by_us
 from adderclaw.storage.backup.restore import user_of_home
 from adderclaw.terminal import owned_files
 
@@ -90,7 +90,7 @@ def _removable_items(home: str) -> Iterator[tuple[Item, Remove]]:
 def _services() -> Iterator[tuple[Item, Remove]]:
     for name, make in BACKENDS.items():
         service = make()
-        if is_ours(service.unit):
+        if is_written_by_us(service.unit):
             yield Item(f"service ({name})", service.unit), service.uninstall
 
 
@@ -205,7 +205,7 @@ def _items_left_behind(home: str) -> Iterator[str]:
         if not owned_files.is_completion(path):
             yield f"{path}, which adderclaw did not write as it is"
     for name, make in BACKENDS.items():
-        if os.path.lexists(unit := make().unit) and not is_ours(unit):
+        if os.path.lexists(unit := make().unit) and not is_written_by_us(unit):
             yield f"{unit}, which adderclaw did not write: `adderclaw service uninstall --backend {name}` removes it"
     for what, path in _files_outside(home):
         if other := owned_files.home_around(path):
@@ -233,9 +233,9 @@ def _shell_start_up_files() -> Iterator[tuple[str, str]]:
 
 
 def _crontab() -> list[str]:
-    from adderclaw.server.service.command import ran
+    from adderclaw.server.service.command import run_command
 
-    done = ran("crontab", "-l", timeout=10)
+    done = run_command("crontab", "-l", timeout=10)
     lines = done.out.splitlines() if done.code == 0 else []
     return [line.strip() for line in lines if "adderclaw" in line and not line.lstrip().startswith("#")]
 

@@ -52,6 +52,8 @@ def test_nothing_in_a_page_is_markup_of_others() -> None:
 
 def test_templates_are_loaded_with_the_first_page() -> None:
     modules = "adderclaw.terminal.export, adderclaw.flows.spec.report, adderclaw.server.app as app"
-    code = f"import sys, {modules}; app.collected(); print([m for m in ('jinja2', 'markupsafe') if m in sys.modules])"
+    code = (
+        f"import sys, {modules}; app.all_endpoints(); print([m for m in ('jinja2', 'markupsafe') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -11,7 +11,7 @@ import pytest
 
 from adderclaw.core.errors import UsageError
 from adderclaw.server.service import plan
-from adderclaw.server.service.backend import instance
+from adderclaw.server.service.backend import service_name
 from adderclaw.server.service.launchd import Launchd
 from adderclaw.server.service.plan import Plan
 from adderclaw.server.service.systemd import Systemd
@@ -155,15 +155,15 @@ def test_a_unit_is_removed_where_no_systemd_answers(cli: Cli, tmp_path: Path, wo
 
 
 def test_another_home_has_a_service_of_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert instance() == "adderclaw"
+    assert service_name() == "adderclaw"
     monkeypatch.setenv("ADDERCLAW_HOME", str(home / "second"))
-    assert re.fullmatch(r"adderclaw-[0-9a-f]{8}", instance())
-    assert instance() in Systemd().unit
+    assert re.fullmatch(r"adderclaw-[0-9a-f]{8}", service_name())
+    assert service_name() in Systemd().unit
 
 
 @pytest.mark.parametrize("word", ["a\nb", "a\x1b[31m", "a\udcff", "\u2028"])
 def test_a_word_that_would_begin_a_line_of_its_own_is_refused(home: Path, tmp_path: Path, word: str) -> None:
     folder = tmp_path / os.fsdecode(os.fsencode(word))
     folder.mkdir()
-    with pytest.raises(UsageError, match="no control characters"):
-        plan.made(serve_options(["--workspace", str(folder)]))
+    with pytest.raises(UsageError, match="without control characters"):
+        plan.make_plan(serve_options(["--workspace", str(folder)]))

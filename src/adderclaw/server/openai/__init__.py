@@ -1,1 +1,1 @@
-"""An agent behind the OpenAI-compatible endpoints: off unless it is asked for, with a scope of its own."""
+"""The OpenAI-compatible endpoints: off by default, with their own scope."""

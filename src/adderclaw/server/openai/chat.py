@@ -6,9 +6,9 @@ from typing import Any, Literal, TypedDict
 from starlette.responses import Response, StreamingResponse
 
 from adderclaw import __version__
-from adderclaw.server.endpoint import Called
+from adderclaw.server.endpoint import ApiRequest
 from adderclaw.server.openai import wanted
-from adderclaw.server.openai.turn import Alive, Ended, Turn, Usage, Words
+from adderclaw.server.openai.turn import Heartbeat, TextDelta, Turn, TurnEnd, Usage
 from adderclaw.server.openai.wanted import ChatBody
 from adderclaw.server.refusal import Refusal
 from adderclaw.storage.text import compact
@@ -61,14 +61,14 @@ def _usage(used: Usage) -> ChatUsage:
     }
 
 
-async def completion(called: Called) -> ChatCompletion | Response:
-    body: ChatBody = called.given
-    called.request.scope[wanted.NO_EFFECT] = wanted.without_effect(body)
-    turn = await Turn.begun(called, wanted.of_chat(body), body.model)
+async def completion(request: ApiRequest) -> ChatCompletion | Response:
+    body: ChatBody = request.body
+    request.http.scope[wanted.IGNORED_KEY] = wanted.ignored_parameters(body)
+    turn = await Turn.begin(request, wanted.read_chat(body), body.model)
     if body.stream:
         with_usage = body.stream_options is not None and body.stream_options.include_usage
         return StreamingResponse(_chunks(turn, with_usage=with_usage), media_type="text/event-stream")
-    ended = await turn.ended()
+    ended = await turn.wait_for_end()
     return {
         "id": f"chatcmpl-{turn.conversation.id}",
         "object": "chat.completion",
@@ -89,8 +89,8 @@ async def completion(called: Called) -> ChatCompletion | Response:
 
 
 async def _chunks(turn: Turn, *, with_usage: bool) -> AsyncGenerator[str]:
-    def chunk(delta: dict[str, Any] | None, ended: Ended | None = None, used: ChatUsage | None = None) -> str:
-        made: dict[str, Any] = {
+    def chunk(delta: dict[str, Any] | None, ended: TurnEnd | None = None, used: ChatUsage | None = None) -> str:
+        payload: dict[str, Any] = {
             "id": f"chatcmpl-{turn.conversation.id}",
             "object": "chat.completion.chunk",
             "created": turn.created,
@@ -98,29 +98,29 @@ async def _chunks(turn: Turn, *, with_usage: bool) -> AsyncGenerator[str]:
             "system_fingerprint": f"adderclaw-{__version__}",
         }
         reason = ended.reason if ended is not None else None
-        made["choices"] = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": reason}]
-        made |= {"metadata": ended.metadata} if ended is not None else {}
-        return event(made | ({"usage": used} if with_usage else {}))
+        payload["choices"] = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": reason}]
+        payload |= {"metadata": ended.metadata} if ended is not None else {}
+        return event(payload | ({"usage": used} if with_usage else {}))
 
-    told = turn.told()
+    updates = turn.updates()
     try:
         yield chunk({"role": "assistant", "content": ""})
-        async for one in told:
-            if isinstance(one, Words):
-                yield chunk({"content": one.text})
-            elif isinstance(one, Alive):
+        async for update in updates:
+            if isinstance(update, TextDelta):
+                yield chunk({"content": update.text})
+            elif isinstance(update, Heartbeat):
                 yield ALIVE
             else:
-                if one.rest:
-                    yield chunk({"content": one.rest})
-                yield chunk({}, one)
+                if update.rest:
+                    yield chunk({"content": update.rest})
+                yield chunk({}, update)
                 if with_usage:
-                    yield chunk(None, used=_usage(one.usage))
+                    yield chunk(None, used=_usage(update.usage))
         yield "data: [DONE]\n\n"
     except Refusal as refusal:  # the answer has begun: the error is its last word
         yield event(refusal.as_openai())
     finally:
-        await told.aclose()
+        await updates.aclose()
 
 
 ALIVE = ": the agent works\n\n"

@@ -2,7 +2,7 @@
 
 from typing import Literal, TypedDict
 
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.openai.chat import ChatCompletion, completion
 from adderclaw.server.openai.responses import ResponseAnswer, response
 from adderclaw.server.openai.turn import models
@@ -22,19 +22,19 @@ class Models(TypedDict):
     data: list[Model]
 
 
-async def listed(called: Called) -> Models:
-    return {"object": "list", "data": [_model(called, name) for name in models(called)]}
+async def list_models(request: ApiRequest) -> Models:
+    return {"object": "list", "data": [_model(request, name) for name in models(request)]}
 
 
-async def one(called: Called) -> Model:
-    name = called.path["model"]
-    if name not in models(called):
+async def show_model(request: ApiRequest) -> Model:
+    name = request.path["model"]
+    if name not in models(request):
         raise Refusal(404, "model_not_found", f"there is no model {name!r}: GET /v1/models lists them")
-    return _model(called, name)
+    return _model(request, name)
 
 
-def _model(called: Called, name: str) -> Model:
-    return {"id": name, "object": "model", "created": int(called.house.started), "owned_by": "adderclaw"}
+def _model(request: ApiRequest, name: str) -> Model:
+    return {"id": name, "object": "model", "created": int(request.state.started), "owned_by": "adderclaw"}
 
 
 STREAM = "text/event-stream"
@@ -43,12 +43,12 @@ ENDPOINTS = (
         "GET",
         "/v1/models",
         "openai",
-        listed,
+        list_models,
         "The agent, and the agent with each provider.",
         gives=Models,
         reach="filtered",
     ),
-    Endpoint("GET", "/v1/models/{model:path}", "openai", one, "One of them.", gives=Model, reach="filtered"),
+    Endpoint("GET", "/v1/models/{model:path}", "openai", show_model, "One of them.", gives=Model, reach="filtered"),
     Endpoint(
         "POST",
         "/v1/chat/completions",

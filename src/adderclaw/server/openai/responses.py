@@ -5,10 +5,18 @@ from typing import Any, Literal, TypedDict
 
 from starlette.responses import Response, StreamingResponse
 
-from adderclaw.server.endpoint import Called
+from adderclaw.server.endpoint import ApiRequest
 from adderclaw.server.openai import wanted
 from adderclaw.server.openai.chat import ALIVE, CachedTokens, event
-from adderclaw.server.openai.turn import Alive, Ended, Reason, Turn, Words, response_id, resumed
+from adderclaw.server.openai.turn import (
+    Heartbeat,
+    Reason,
+    TextDelta,
+    Turn,
+    TurnEnd,
+    conversation_of_response,
+    response_id,
+)
 from adderclaw.server.openai.wanted import ResponsesBody
 from adderclaw.server.refusal import Refusal
 
@@ -81,18 +89,20 @@ class ResponseAnswer(TypedDict):
     usage: ResponseUsage | None
 
 
-async def response(called: Called) -> ResponseAnswer | Response:
-    body: ResponsesBody = called.given
-    called.request.scope[wanted.NO_EFFECT] = wanted.without_effect(body)
-    told = wanted.of_responses(body)
-    resume = None if body.previous_response_id is None else resumed(called, body.previous_response_id)
-    turn = await Turn.begun(called, told, body.model, resume)
+async def response(request: ApiRequest) -> ResponseAnswer | Response:
+    body: ResponsesBody = request.body
+    request.http.scope[wanted.IGNORED_KEY] = wanted.ignored_parameters(body)
+    completion_request = wanted.read_responses(body)
+    resume = None if body.previous_response_id is None else conversation_of_response(request, body.previous_response_id)
+    turn = await Turn.begin(request, completion_request, body.model, resume)
     if body.stream:
         return StreamingResponse(_events(turn, body), media_type="text/event-stream")
-    return _answer(turn, body, await turn.ended())
+    return _answer(turn, body, await turn.wait_for_end())
 
 
-def _answer(turn: Turn, body: ResponsesBody, ended: Ended | None, error: ResponseError | None = None) -> ResponseAnswer:
+def _answer(
+    turn: Turn, body: ResponsesBody, ended: TurnEnd | None, error: ResponseError | None = None
+) -> ResponseAnswer:
     """As it stands: still working, ended, or failed."""
     conversation = turn.conversation.id
     cut = INCOMPLETE.get(ended.reason) if ended is not None else None
@@ -133,7 +143,7 @@ def _message(conversation: str, text: str) -> Output:
     }
 
 
-def _usage(ended: Ended) -> ResponseUsage:
+def _usage(ended: TurnEnd) -> ResponseUsage:
     used = ended.usage
     return {
         "input_tokens": used.input,
@@ -147,7 +157,7 @@ def _usage(ended: Ended) -> ResponseUsage:
 async def _events(turn: Turn, body: ResponsesBody) -> AsyncGenerator[str]:
     number = -1
     message = _message(turn.conversation.id, "")
-    place = {"item_id": message["id"], "output_index": 0, "content_index": 0}
+    position = {"item_id": message["id"], "output_index": 0, "content_index": 0}
     sent = ""
 
     def told(kind: str, **data: Any) -> str:
@@ -155,28 +165,28 @@ async def _events(turn: Turn, body: ResponsesBody) -> AsyncGenerator[str]:
         number += 1
         return event({"type": kind, "sequence_number": number, **data}, kind)
 
-    words = turn.told()
+    words = turn.updates()
     try:
         yield told("response.created", response=_answer(turn, body, None))
         yield told("response.in_progress", response=_answer(turn, body, None))
         begun: Output = {**message, "status": "in_progress", "content": []}
         yield told("response.output_item.added", output_index=0, item=begun)
-        yield told("response.content_part.added", **place, part=message["content"][0])
-        async for one in words:
-            if isinstance(one, Alive):
+        yield told("response.content_part.added", **position, part=message["content"][0])
+        async for update in words:
+            if isinstance(update, Heartbeat):
                 yield ALIVE
                 continue
-            text = one.text if isinstance(one, Words) else one.rest
+            text = update.text if isinstance(update, TextDelta) else update.rest
             sent += text
             if text:
-                yield told("response.output_text.delta", **place, delta=text, logprobs=[])
-            if isinstance(one, Ended):
+                yield told("response.output_text.delta", **position, delta=text, logprobs=[])
+            if isinstance(update, TurnEnd):
                 message = _message(turn.conversation.id, sent)
-                yield told("response.output_text.done", **place, text=sent, logprobs=[])
-                yield told("response.content_part.done", **place, part=message["content"][0])
+                yield told("response.output_text.done", **position, text=sent, logprobs=[])
+                yield told("response.content_part.done", **position, part=message["content"][0])
                 yield told("response.output_item.done", output_index=0, item=message)
-                answer = {**_answer(turn, body, one), "output": [message]}
-                kind = "response.incomplete" if one.reason in INCOMPLETE else "response.completed"
+                answer = {**_answer(turn, body, update), "output": [message]}
+                kind = "response.incomplete" if update.reason in INCOMPLETE else "response.completed"
                 yield told(kind, response=answer)
     except Refusal as refusal:
         error: ResponseError = {"code": refusal.code, "message": refusal.as_json()["error"]["message"]}

@@ -6,7 +6,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from adderclaw.core.record import NamedTuple
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -47,19 +47,19 @@ def address(name: str) -> str:
 
 
 def _serve(name: str) -> Endpoint:
-    async def answer(called: Called) -> "Response":
+    async def answer(request: ApiRequest) -> "Response":
         from starlette.responses import Response
 
-        found = asset(name)
-        known = called.request.query_params.get("v") == found.tag
+        file = asset(name)
+        known = request.http.query_params.get("v") == file.tag
         headers = {
-            "ETag": found.etag,
+            "ETag": file.etag,
             "Cache-Control": "public, max-age=31536000, immutable" if known else "no-cache",
             "X-Content-Type-Options": "nosniff",
         }
-        if found.etag in called.request.headers.get("if-none-match", ""):
+        if file.etag in request.http.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        return Response(found.body, media_type=found.media_type, headers=headers)
+        return Response(file.body, media_type=file.media_type, headers=headers)
 
     return Endpoint("GET", f"/ui/{name}", "open", answer, f"The pages' {name}.", is_page=True)
 

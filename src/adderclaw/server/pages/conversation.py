@@ -12,25 +12,25 @@ from adderclaw.agent.view.markup import element_id, macro
 from adderclaw.agent.view.rows import Rows
 from adderclaw.core.record import NamedTuple
 from adderclaw.server import streams
-from adderclaw.server.client_scope import places
-from adderclaw.server.conversations import folder_of, found
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.client_scope import visible_folders
+from adderclaw.server.conversations import find_conversation, folder_of
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.pages import live, questions
-from adderclaw.server.pages.page import Entry, in_thread, number, page, word
+from adderclaw.server.pages.page import Entry, in_thread, page, query_number, query_text
 from adderclaw.server.pages.questions import Card
 from adderclaw.storage import Store, locks, threads, transcript
 
 if TYPE_CHECKING:
     from sse_starlette import ServerSentEvent
 
-PAGE = 150
+PAGE_ITEMS = 150
 """Items that are shown at once; earlier ones are a link away."""
-MOST = 200
+MOST_LISTED = 200
 PAUSE = 0.5
 """Seconds between two looks at what another process writes."""
 
 
-class Talk(NamedTuple):
+class ListedConversation(NamedTuple):
     """A conversation of the list."""
 
     row: transcript.Conversation
@@ -42,7 +42,7 @@ class Talk(NamedTuple):
 
 class Listing(NamedTuple):
     words: str
-    talks: list[Talk]
+    talks: list[ListedConversation]
     folders: list[str]
     """Where a new one may begin."""
 
@@ -83,85 +83,91 @@ class Output(NamedTuple):
 # ------------------------------------------------------------------ the list
 
 
-async def _list(called: Called) -> Listing:
-    words = word(called, "q")[:200]
-    shown = await in_thread(lambda: talks(called, words, MOST))
-    folders = [one for one in called.house.workspaces if called.client.sees(one)]
-    folders += [one for one in called.client.folders if one not in folders]
-    return Listing(words, shown, folders if called.client.has("operate") else [])
+async def _list(request: ApiRequest) -> Listing:
+    words = query_text(request, "q")[:200]
+    shown = await in_thread(lambda: list_conversations(request, words, MOST_LISTED))
+    folders = [folder for folder in request.state.workspaces if request.client.sees(folder)]
+    folders += [folder for folder in request.client.folders if folder not in folders]
+    return Listing(words, shown, folders if request.client.has("operate") else [])
 
 
-def talks(called: Called, words: str, limit: int) -> list[Talk]:
+def list_conversations(request: ApiRequest, words: str, limit: int) -> list[ListedConversation]:
     """The most recent first; with `words`, those in which they occur."""
-    store, seen = called.house.store, places(called)
-    rows = [one for one in transcript.conversations(store, 500 if words else limit, seen, begun=True) if one.title]
+    store, seen = request.state.store, visible_folders(request)
+    rows = [row for row in transcript.conversations(store, 500 if words else limit, seen, begun=True) if row.title]
     if words:
         hits = {hit.conversation_id for hit in transcript.search(store, words, 200, seen or None)}
         lowered = words.lower()
-        rows = [one for one in rows if lowered in one.title.lower() or one.id in hits or one.id.startswith(words)]
-    return [_talk(called, one) for one in rows[:limit]]
+        rows = [row for row in rows if lowered in row.title.lower() or row.id in hits or row.id.startswith(words)]
+    return [_listed_conversation(request, row) for row in rows[:limit]]
 
 
-def _talk(called: Called, row: transcript.Conversation) -> Talk:
-    here = called.house.conversations.get(row.id)
-    came_from = threads.describe_sender(transcript.client_of(called.house.store, row.id))
+def _listed_conversation(request: ApiRequest, row: transcript.Conversation) -> ListedConversation:
+    here = request.state.conversations.get(row.id)
+    came_from = threads.describe_sender(transcript.client_of(request.state.store, row.id))
     shown = row._replace(title=clean(row.title), project_dir=clean(row.project_dir))
-    return Talk(shown, here.state if here else "", clean(came_from))
+    return ListedConversation(shown, here.state if here else "", clean(came_from))
 
 
 # ------------------------------------------------------------------ one
 
 
-async def _read(called: Called) -> Output:
-    one, store = found(called), called.house.store
-    last = one.updates.last
-    items = await in_thread(lambda: _items(store, one))
-    steers = called.client.has("operate") and called.client.steers(one.client, folder_of(one))
-    start = min(number(called, "start") or 0, len(items)) if word(called, "start") else max(0, len(items) - PAGE)
-    title = clean(conversations.title(store, one.id)) or "New conversation"
+async def _read(request: ApiRequest) -> Output:
+    conversation, store = find_conversation(request), request.state.store
+    last = conversation.updates.last
+    items = await in_thread(lambda: _items(store, conversation))
+    steers = request.client.has("operate") and request.client.steers(conversation.client, folder_of(conversation))
+    start = (
+        min(query_number(request, "start") or 0, len(items))
+        if query_text(request, "start")
+        else max(0, len(items) - PAGE_ITEMS)
+    )
+    title = clean(conversations.title(store, conversation.id)) or "New conversation"
     return Output(
-        one.id,
+        conversation.id,
         title if len(title) <= 90 else f"{title[:90]}…",
-        folder_of(one),
-        clean(threads.describe_sender(one.client)),
-        items[start : start + PAGE],
-        one.partial,
+        folder_of(conversation),
+        clean(threads.describe_sender(conversation.client)),
+        items[start : start + PAGE_ITEMS],
+        conversation.partial,
         start,
-        max(0, start - PAGE),
-        start + PAGE >= len(items),
+        max(0, start - PAGE_ITEMS),
+        start + PAGE_ITEMS >= len(items),
         last,
-        questions.waiting(called, one.id, with_place=False),
-        _status(store, one),
-        one.state,
+        questions.waiting_cards(request, conversation.id, with_place=False),
+        _status(store, conversation),
+        conversation.state,
         steers,
-        _is_elsewhere(store, one),
-        _prompts(store, one) if steers and word(called, "rewind") else None,
+        _is_elsewhere(store, conversation),
+        _prompts(store, conversation) if steers and query_text(request, "rewind") else None,
     )
 
 
-def _items(store: Store, one: Conversation) -> list[Item]:
+def _items(store: Store, conversation: Conversation) -> list[Item]:
     """All of it; calls that run as far as they have come."""
-    running = one.running
-    items = list(Rows(store, clean, folder_of(one)).conversation(one.id))
+    running = conversation.running
+    items = list(Rows(store, clean, folder_of(conversation)).conversation(conversation.id))
     return [running.get(item.key, item) if isinstance(item, Call) else item for item in items]
 
 
-def _prompts(store: Store, one: Conversation) -> list[Words]:
+def _prompts(store: Store, conversation: Conversation) -> list[Words]:
     """Messages of the latest session, the latest first."""
-    sessions = transcript.sessions_of(store, one.id)
-    items = Rows(store, clean, folder_of(one)).session(sessions[-1]) if sessions else iter(())
+    sessions = transcript.sessions_of(store, conversation.id)
+    items = Rows(store, clean, folder_of(conversation)).session(sessions[-1]) if sessions else iter(())
     return [item for item in items if isinstance(item, Words) and item.role == "user"][::-1]
 
 
-def _is_elsewhere(store: Store, one: Conversation) -> bool:
-    if one.run is not None:
+def _is_elsewhere(store: Store, conversation: Conversation) -> bool:
+    if conversation.run is not None:
         return False
-    return any(locks.run_in_session(store.path, session) for session in transcript.sessions_of(store, one.id)[-1:])
+    return any(
+        locks.run_in_session(store.path, session) for session in transcript.sessions_of(store, conversation.id)[-1:]
+    )
 
 
-def _status(store: Store, one: Conversation) -> Status:
-    used = conversations.used(store, one.id)
-    session = one.run.session if one.run is not None else None
+def _status(store: Store, conversation: Conversation) -> Status:
+    used = conversations.used(store, conversation.id)
+    session = conversation.run.session if conversation.run is not None else None
     policy = session.environment.policy if session is not None else None
     budget = session.budget if session is not None else None
     cost = max(used.cost, budget.cost or 0.0 if budget is not None else 0.0)
@@ -171,41 +177,45 @@ def _status(store: Store, one: Conversation) -> Status:
         f"{used.calls} model call{'' if used.calls == 1 else 's'}" if used.calls else "",
         f"{used.tokens:,} tokens" if used.tokens else "",
         f"${cost:.2f}" if cost else "",
-        f"{len(one.queued)} waiting" if one.queued else "",
+        f"{len(conversation.queued)} waiting" if conversation.queued else "",
     ]
-    state = one.state if one.state in ("working", "asking") else ""
-    words = "open in another process" if _is_elsewhere(store, one) else "ready"
+    state = conversation.state if conversation.state in ("working", "asking") else ""
+    words = "open in another process" if _is_elsewhere(store, conversation) else "ready"
     return Status(state, words, [part for part in parts if part])
 
 
 # ------------------------------------------------------------------ while the page is open
 
 
-async def _events(called: Called) -> object:
-    one = found(called)
-    if _is_elsewhere(called.house.store, one):
-        return streams.response(_watched(called, one))
-    return streams.response(_changes(called, one, streams.last_seen(called.request, number(called, "after"))))
+async def _events(request: ApiRequest) -> object:
+    conversation = find_conversation(request)
+    if _is_elsewhere(request.state.store, conversation):
+        return streams.event_response(_poll_changes(request, conversation))
+    return streams.event_response(
+        _changes(request, conversation, streams.last_event_id(request.http, query_number(request, "after")))
+    )
 
 
-async def _changes(called: Called, one: Conversation, after: int | None) -> AsyncGenerator["ServerSentEvent"]:
-    for event in _state(called, one, ""):
+async def _changes(
+    request: ApiRequest, conversation: Conversation, after: int | None
+) -> AsyncGenerator["ServerSentEvent"]:
+    for event in _state(request, conversation, ""):
         yield event
-    updates = one.follow(after)
+    updates = conversation.follow(after)
     try:
         async for update in updates:
-            for event in _drawn(called, one, update):
+            for event in _page_events(request, conversation, update):
                 yield event
     finally:
         await updates.aclose()
 
 
-def _state(called: Called, one: Conversation, at: str) -> "list[ServerSentEvent]":
-    status = macro("parts", "status", _status(called.house.store, one))
-    return [live.put("status", status), live.put("interrupt", macro("parts", "interrupt", one.state), at=at)]
+def _state(request: ApiRequest, conversation: Conversation, at: str) -> "list[ServerSentEvent]":
+    status = macro("parts", "status", _status(request.state.store, conversation))
+    return [live.put("status", status), live.put("interrupt", macro("parts", "interrupt", conversation.state), at=at)]
 
 
-def _drawn(called: Called, one: Conversation, update: Update) -> "list[ServerSentEvent]":
+def _page_events(request: ApiRequest, conversation: Conversation, update: Update) -> "list[ServerSentEvent]":
     at, data = str(update.id), update.data
     match update.kind:
         case "item":
@@ -217,15 +227,15 @@ def _drawn(called: Called, one: Conversation, update: Update) -> "list[ServerSen
         case "delta" if data["kind"] == "reset":
             return [live.put("streaming", None, at=at)]
         case "question":
-            card = questions.find(called, data.id)
-            drawn = questions.drawn(card) if card is not None else None
+            card = questions.find_card(request, data.id)
+            drawn = questions.render_card(card) if card is not None else None
             return [live.put(questions.card_id(data.id), drawn, "questions", at=at)]
         case "answered":  # its call says who answered what
             return [live.put(questions.card_id(str(data["id"])), None, at=at)]
         case "state":
-            return _state(called, one, at)
+            return _state(request, conversation, at)
         case "ended":
-            return [*_ended(data, at), *_state(called, one, at)]
+            return [*_ended(data, at), *_state(request, conversation, at)]
         case "dropped":
             return [live.reset(at)]
         case _:
@@ -243,24 +253,24 @@ def _ended(data: "dict[str, str]", at: str) -> "list[ServerSentEvent]":
     return [live.put("streaming", None), live.put(element_id(notice.key), drawn, "items", at=at)]
 
 
-async def _watched(called: Called, one: Conversation) -> AsyncGenerator["ServerSentEvent"]:
+async def _poll_changes(request: ApiRequest, conversation: Conversation) -> AsyncGenerator["ServerSentEvent"]:
     """What another process does, by its rows."""
-    store, sent = called.house.store, dict[str, str]()
-    while _is_elsewhere(store, one):
+    store, sent = request.state.store, dict[str, str]()
+    while _is_elsewhere(store, conversation):
         before = store.version()
-        items = await in_thread(lambda: _items(store, one))
-        for each in items[-PAGE:]:
+        items = await in_thread(lambda: _items(store, conversation))
+        for each in items[-PAGE_ITEMS:]:
             id, drawn = element_id(each.key), macro("items", "item", each)
             if sent.get(id) != drawn:
                 sent[id] = drawn
                 yield live.put(id, drawn, "items")
-        for card in questions.waiting(called, one.id, with_place=False):
-            yield live.put(card.id, questions.drawn(card), "questions")
-        await _written(store, before)
+        for card in questions.waiting_cards(request, conversation.id, with_place=False):
+            yield live.put(card.id, questions.render_card(card), "questions")
+        await _wait_for_write(store, before)
     yield live.reset()
 
 
-async def _written(store: Store, before: object) -> None:
+async def _wait_for_write(store: Store, before: object) -> None:
     """Wait until something was written since `before`, or for ten seconds."""
     for _ in range(20):
         await asyncio.sleep(PAUSE)

@@ -9,8 +9,8 @@ from adderclaw.core import home_names
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
-from adderclaw.server.endpoint import Called
-from adderclaw.server.fleet import opened
+from adderclaw.server.endpoint import ApiRequest
+from adderclaw.server.fleet import open_fleet
 from adderclaw.server.pages import questions
 from adderclaw.server.pages.page import Entry, in_thread, page
 from adderclaw.server.pages.questions import Card
@@ -24,19 +24,19 @@ class Output(NamedTuple):
     questions: list[tuple[Json, Card]]
 
 
-async def _read(called: Called) -> Output | None:
-    found = await in_thread(read_fleet)
-    if found is None:
+async def _read(request: ApiRequest) -> Output | None:
+    fleet = await in_thread(read_fleet)
+    if fleet is None:
         return None
-    overview, runs, asked = found
-    return Output(overview, runs, [(one, _card(called, one)) for one in asked])
+    overview, runs, asked = fleet
+    return Output(overview, runs, [(question, _card(request, question)) for question in asked])
 
 
 def read_fleet() -> tuple[Json, list[Json], list[Json]] | None:
     """The fleet of this home, its last runs and their questions; None if it belongs to no fleet."""
     if not os.path.exists(os.path.join(home(), home_names.FLEET)) and "ADDERCLAW_FLEET_DATABASE" not in os.environ:
         return None
-    fleet = opened()
+    fleet = open_fleet()
     from adderclaw.fleet import asking, queries
 
     try:
@@ -48,11 +48,11 @@ def read_fleet() -> tuple[Json, list[Json], list[Json]] | None:
     return shown[0], shown[1], shown[2]
 
 
-def _card(called: Called, one: Json) -> Card:
+def _card(request: ApiRequest, question: Json) -> Card:
     from adderclaw.fleet.asking import row_of
 
-    action = f"/fleet/questions/{quote(one['run_id'], safe='')}/{quote(one['id'], safe='')}/answer"
-    return questions.elsewhere(called, row_of(one, one["asked"]), action)
+    action = f"/fleet/questions/{quote(question['run_id'], safe='')}/{quote(question['id'], safe='')}/answer"
+    return questions.fleet_card(request, row_of(question, question["asked"]), action)
 
 
 ENTRY = Entry(21, "/ui/fleet", "Fleet", "f", whole_machine=True)

@@ -6,10 +6,10 @@ from adderclaw.agent.queries import ledger
 from adderclaw.agent.queries.ledger import ChainState, ReceiptRow, Receipts
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
-from adderclaw.server.client_scope import places
-from adderclaw.server.endpoint import Called
-from adderclaw.server.pages.page import Entry, in_thread, number, page, word
-from adderclaw.server.refusal import Refusal, missing
+from adderclaw.server.client_scope import visible_folders
+from adderclaw.server.endpoint import ApiRequest
+from adderclaw.server.pages.page import Entry, in_thread, page, query_number, query_text
+from adderclaw.server.refusal import Refusal, not_found
 
 PAGE = 50
 STATUSES = ("allowed", "denied", "failed")
@@ -42,11 +42,11 @@ class Output(NamedTuple):
     """It and two before and after it, the newest first."""
 
 
-async def _list(called: Called) -> Listing:
-    asked: dict[str, Any] = {name: word(called, name) for name in TEXTS}
-    asked |= {"status": word(called, "status", STATUSES), "risk": word(called, "risk", RISKS)}
+async def _list(request: ApiRequest) -> Listing:
+    asked: dict[str, Any] = {name: query_text(request, name) for name in TEXTS}
+    asked |= {"status": query_text(request, "status", STATUSES), "risk": query_text(request, "risk", RISKS)}
     asked = {name: value for name, value in asked.items() if value}
-    before, options, whole_log = number(called, "before"), called.house.options, not called.client.folders
+    before, options, whole_log = query_number(request, "before"), request.state.options, not request.client.folders
 
     def read() -> Listing:
         head, broken = "", ""
@@ -54,23 +54,23 @@ async def _list(called: Called) -> Listing:
             head = ledger.head(options) if whole_log else ""
         except AdderClawError as error:
             broken = str(error)
-        chain = ledger.state(options) if whole_log and word(called, "verify") == "1" else None
-        shown = ledger.receipts(options, limit=PAGE, before=before, places=places(called), **asked)
+        chain = ledger.state(options) if whole_log and query_text(request, "verify") == "1" else None
+        shown = ledger.receipts(options, limit=PAGE, before=before, places=visible_folders(request), **asked)
         return Listing(shown, asked, before, whole_log, head, broken, chain)
 
     return await in_thread(read)
 
 
-async def _read(called: Called) -> Output:
-    name = called.path["seq"]
+async def _read(request: ApiRequest) -> Output:
+    name = request.path["seq"]
     if not (name.isascii() and name.isdigit() and len(name) < 16):
         raise Refusal(404, "not_found", "A receipt is named by its number.")
-    at, options = int(name), called.house.options
-    shown = await in_thread(lambda: ledger.receipts(options, limit=5, before=at + 3, places=places(called)))
-    near = [one for one in shown["receipts"] if abs(one["seq"] - at) < 3]
-    receipt = next((one for one in near if one["seq"] == at), None)
+    at, options = int(name), request.state.options
+    shown = await in_thread(lambda: ledger.receipts(options, limit=5, before=at + 3, places=visible_folders(request)))
+    near = [row for row in shown["receipts"] if abs(row["seq"] - at) < 3]
+    receipt = next((row for row in near if row["seq"] == at), None)
     if receipt is None:
-        raise missing("receipt", name)
+        raise not_found("receipt", name)
     return Output(receipt, near)
 
 

@@ -27,7 +27,7 @@ def reset(at: str = "") -> "ServerSentEvent":
     return _event("reset", {}, at)
 
 
-def over() -> "ServerSentEvent":
+def end_of_changes() -> "ServerSentEvent":
     """Nothing will change any more."""
     return _event("over", {}, "")
 

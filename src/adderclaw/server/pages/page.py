@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from adderclaw.agent.view import markup
 from adderclaw.core.record import NamedTuple
-from adderclaw.server.endpoint import NOBODY, Called, Endpoint, Reach
+from adderclaw.server.endpoint import NOBODY, ApiRequest, Endpoint, Reach
 from adderclaw.server.pages import assets
 
 if TYPE_CHECKING:
@@ -39,18 +39,18 @@ class Entry(NamedTuple):
     """Not for a token with folders."""
 
 
-def modules() -> Iterator[ModuleType]:
+def page_modules() -> Iterator[ModuleType]:
     """The modules of this package that have ENDPOINTS."""
     package = import_module(__package__ or "")
-    for found in pkgutil.iter_modules(package.__path__):
-        module = import_module(f"{package.__name__}.{found.name}")
+    for module_info in pkgutil.iter_modules(package.__path__):
+        module = import_module(f"{package.__name__}.{module_info.name}")
         if hasattr(module, "ENDPOINTS"):
             yield module
 
 
 @cache
 def navigation() -> list[Entry]:
-    return sorted(module.ENTRY for module in modules() if hasattr(module, "ENTRY"))
+    return sorted(module.ENTRY for module in page_modules() if hasattr(module, "ENTRY"))
 
 
 class Frame(NamedTuple):
@@ -71,7 +71,7 @@ class Frame(NamedTuple):
 
 def page[Output](
     path: str,
-    read: Callable[[Called], Awaitable[Output]],
+    read: Callable[[ApiRequest], Awaitable[Output]],
     template: str,
     summary: str,
     *,
@@ -79,37 +79,39 @@ def page[Output](
 ) -> Endpoint:
     """The endpoint of a page. The template gets what `read` returns as `page`."""
 
-    async def answer(called: Called) -> "HTMLResponse":
-        return respond(called, template, await read(called))
+    async def answer(request: ApiRequest) -> "HTMLResponse":
+        return respond(request, template, await read(request))
 
     return Endpoint("GET", path, "read", answer, summary, is_page=True, reach=reach)
 
 
-def respond(called: Called, template: str, output: object, status: int = 200) -> "HTMLResponse":
+def respond(request: ApiRequest, template: str, output: object, status: int = 200) -> "HTMLResponse":
     from starlette.responses import HTMLResponse
 
     from adderclaw.server.pages import questions
 
-    waiting = len(questions.waiting(called)) if status == 200 and called.client is not NOBODY else 0
-    text = markup.render(template, page=output, frame=_frame(called, waiting), client=called.client)
+    waiting = len(questions.waiting_cards(request)) if status == 200 and request.client is not NOBODY else 0
+    text = markup.render(template, page=output, frame=_frame(request, waiting), client=request.client)
     return HTMLResponse(text, status)
 
 
-def refusal_page(house: "ServerState", request: "Request", status: int, message: str) -> "HTMLResponse":
+def refusal_page(state: "ServerState", request: "Request", status: int, message: str) -> "HTMLResponse":
     """What a person sees where a program would get an error as JSON."""
     client = request.scope.get("adderclaw.client", NOBODY)
-    return respond(Called(client, house, None, {}, request), "refused.html", message, status)
+    return respond(ApiRequest(client, state, None, {}, request), "refused.html", message, status)
 
 
-def _frame(called: Called, waiting: int) -> Frame:
-    request, is_whole = called.request, not called.client.folders
-    theme = request.cookies.get("theme", "")
-    inside = [entry for entry in navigation() if request.url.path.startswith(entry.path)]
+def _frame(request: ApiRequest, waiting: int) -> Frame:
+    http, is_whole = request.http, not request.client.folders
+    theme = http.cookies.get("theme", "")
+    inside = [entry for entry in navigation() if http.url.path.startswith(entry.path)]
     return Frame(
-        [entry for entry in navigation() if is_whole or not entry.whole_machine] if called.client is not NOBODY else [],
+        [entry for entry in navigation() if is_whole or not entry.whole_machine]
+        if request.client is not NOBODY
+        else [],
         max(inside, key=lambda entry: len(entry.path), default=navigation()[0]).path,
         waiting,
-        called.house.stopped,
+        request.state.stopped,
         is_whole,
         theme if theme in ("light", "dark") else "",
         *(assets.address(file) for file in ("style.css", "app.js", "icon.svg")),
@@ -124,18 +126,18 @@ async def in_thread[T](read: Callable[[], T]) -> T:
     return await asyncio.to_thread(read)
 
 
-def word(called: Called, name: str, known: Sequence[str] | None = None, default: str = "") -> str:
+def query_text(request: ApiRequest, name: str, known: Sequence[str] | None = None, default: str = "") -> str:
     """A value of the query; the default if it is not one of `known`."""
-    value = str(called.request.query_params.get(name, "")).strip()[:LONGEST]
+    value = str(request.http.query_params.get(name, "")).strip()[:LONGEST]
     return value if known is None or value in known else default
 
 
-def number(called: Called, name: str) -> int | None:
-    value = word(called, name)
+def query_number(request: ApiRequest, name: str) -> int | None:
+    value = query_text(request, name)
     return int(value) if value.isascii() and value.isdigit() and len(value) < 16 else None
 
 
-def tilde(path: str) -> str:
+def shorten_home(path: str) -> str:
     """A path as people write it: `~` for the home of the account that runs the server."""
     own = os.path.expanduser("~").rstrip("/")
     return f"~{path[len(own) :]}" if own and (path == own or path.startswith(f"{own}/")) else path

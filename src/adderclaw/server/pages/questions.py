@@ -11,8 +11,8 @@ from adderclaw.agent.view.items import Change
 from adderclaw.agent.view.markup import element_id, macro
 from adderclaw.core.questions import ApprovalRequest, Question
 from adderclaw.core.record import NamedTuple
-from adderclaw.server.client_scope import places
-from adderclaw.server.endpoint import Called
+from adderclaw.server.client_scope import visible_folders
+from adderclaw.server.endpoint import ApiRequest
 from adderclaw.server.pages.page import Entry, page
 from adderclaw.storage import approvals, transcript
 from adderclaw.storage.approvals import Approval
@@ -61,56 +61,58 @@ class Output(NamedTuple):
     answered: list[Card]
 
 
-async def _read(called: Called) -> Output:
-    return Output(waiting(called), _answered(called))
+async def _read(request: ApiRequest) -> Output:
+    return Output(waiting_cards(request), _answered_cards(request))
 
 
-def waiting(called: Called, conversation: str | None = None, *, with_place: bool = True) -> list[Card]:
+def waiting_cards(request: ApiRequest, conversation: str | None = None, *, with_place: bool = True) -> list[Card]:
     """Those that wait, the oldest first: of one conversation, or of all that the client sees."""
-    store = called.house.store
-    rows = approvals.listing(store, everything=False, limit=MOST, workspaces=places(called), conversation=conversation)
-    cards = (card(called, row, with_place=with_place) for row in rows if row.state(time.time()) == "pending")
-    return [one for one in cards if conversation in (None, one.conversation_id)]
+    store = request.state.store
+    rows = approvals.listing(
+        store, everything=False, limit=MOST, workspaces=visible_folders(request), conversation=conversation
+    )
+    cards = (card(request, row, with_place=with_place) for row in rows if row.state(time.time()) == "pending")
+    return [candidate for candidate in cards if conversation in (None, candidate.conversation_id)]
 
 
-def _answered(called: Called) -> list[Card]:
-    rows = approvals.listing(called.house.store, everything=True, limit=MOST, workspaces=places(called))
-    cards = [card(called, row) for row in rows]
-    return [one for one in cards if not one.is_open]
+def _answered_cards(request: ApiRequest) -> list[Card]:
+    rows = approvals.listing(request.state.store, everything=True, limit=MOST, workspaces=visible_folders(request))
+    cards = [card(request, row) for row in rows]
+    return [candidate for candidate in cards if not candidate.is_open]
 
 
-def ended(called: Called, id: str) -> Card | None:
+def find_answered(request: ApiRequest, id: str) -> Card | None:
     """The card of a question that is not open any more."""
-    return next((one for one in _answered(called) if one.id == id), None)
+    return next((candidate for candidate in _answered_cards(request) if candidate.id == id), None)
 
 
-def find(called: Called, id: str) -> Card | None:
-    row = approvals.get(called.house.store, id)
-    return card(called, row, with_place=False) if row is not None else None
+def find_card(request: ApiRequest, id: str) -> Card | None:
+    row = approvals.get(request.state.store, id)
+    return card(request, row, with_place=False) if row is not None else None
 
 
-def card(called: Called, row: Approval, *, with_place: bool = True) -> Card:
+def card(request: ApiRequest, row: Approval, *, with_place: bool = True) -> Card:
     """A question of this server, with its conversation."""
-    store = called.house.store
+    store = request.state.store
     id = transcript_queries.of_session(store, row.session_id)
-    here = called.house.conversations.get(id)
-    request = here.questions.get(row.id) if here is not None else None
-    one = _card(called, row, row.state(time.time()), f"/questions/{row.id}/answer", request)._replace(
+    here = request.state.conversations.get(id)
+    question = here.questions.get(row.id) if here is not None else None
+    shown_card = _card(request, row, row.state(time.time()), f"/questions/{row.id}/answer", question)._replace(
         conversation_id=id
     )
     if not with_place:
-        return one
+        return shown_card
     folder = transcript.workspace_of(store, id) if id else ""
-    return one._replace(title=clean(conversations.title(store, id)) or id, folder=clean(folder))
+    return shown_card._replace(title=clean(conversations.title(store, id)) or id, folder=clean(folder))
 
 
-def elsewhere(called: Called, row: Approval, action: str) -> Card:
+def fleet_card(request: ApiRequest, row: Approval, action: str) -> Card:
     """A question of a run on another machine."""
-    return _card(called, row, "pending", action, None)
+    return _card(request, row, "pending", action, None)
 
 
-def _card(called: Called, row: Approval, state: str, action: str, request: Request | None) -> Card:
-    asked = request if isinstance(request, ApprovalRequest) else None
+def _card(request: ApiRequest, row: Approval, state: str, action: str, question: Request | None) -> Card:
+    asked = question if isinstance(question, ApprovalRequest) else None
     change = Change(_path(asked), parsed(asked.preview)) if asked is not None and asked.preview else None
     return Card(
         card_id(row.id),
@@ -118,7 +120,7 @@ def _card(called: Called, row: Approval, state: str, action: str, request: Reque
         displayed_request(row),
         questions_of(row),
         state,
-        called.client.has("approve"),
+        request.client.has("approve"),
         action,
         change=change,
         touches="\n".join(asked.touches) if asked is not None else "",
@@ -127,8 +129,8 @@ def _card(called: Called, row: Approval, state: str, action: str, request: Reque
 
 
 def _path(request: ApprovalRequest) -> str:
-    given = request.input.get("file_path") or request.input.get("notebook_path") or request.input.get("path") or ""
-    return str(given)
+    path = request.input.get("file_path") or request.input.get("notebook_path") or request.input.get("path") or ""
+    return str(path)
 
 
 def _remember(request: ApprovalRequest) -> tuple[tuple[str, str], ...]:
@@ -142,8 +144,8 @@ def card_id(id: str) -> str:
     return element_id(id, "q")
 
 
-def drawn(one: Card) -> "Markup":
-    return macro("parts", "question", one)
+def render_card(shown_card: Card) -> "Markup":
+    return macro("parts", "question", shown_card)
 
 
 ENTRY = Entry(13, "/ui/questions", "Questions", "q")

@@ -21,12 +21,12 @@ from adderclaw.flows.queries.sops import SopState
 from adderclaw.flows.spec import report
 from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.server import streams
-from adderclaw.server.client_scope import places
-from adderclaw.server.endpoint import Called, Endpoint
+from adderclaw.server.client_scope import visible_folders
+from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.pages import live, questions
-from adderclaw.server.pages.page import Entry, in_thread, page, tilde, word
+from adderclaw.server.pages.page import Entry, in_thread, page, query_text, shorten_home
 from adderclaw.server.pages.questions import Card
-from adderclaw.server.refusal import missing
+from adderclaw.server.refusal import not_found
 from adderclaw.storage import Store, runs
 from adderclaw.storage.runs import Run
 
@@ -93,13 +93,13 @@ class Output(NamedTuple):
 # ------------------------------------------------------------------ the list
 
 
-async def _list(called: Called) -> Listing:
-    asked = {name: word(called, name) for name in ("kind", "project", "before")}
-    asked["status"] = word(called, "status", STATES)
+async def _list(request: ApiRequest) -> Listing:
+    asked = {name: query_text(request, name) for name in ("kind", "project", "before")}
+    asked["status"] = query_text(request, "status", STATES)
 
     def read() -> Listing:
-        with reading(called.house.options) as store:
-            seen = places(called)
+        with reading(request.state.options) as store:
+            seen = visible_folders(request)
             listed, more = run_facts.page(
                 store,
                 status=asked["status"],
@@ -113,9 +113,9 @@ async def _list(called: Called) -> Listing:
             listed,
             more,
             asked,
-            [("", "any state"), *((one, one.replace("_", " ")) for one in STATES)],
-            [("", "any kind"), *((one, one) for one in known.kinds)],
-            [("", "all projects"), *((one, os.path.basename(one.rstrip("/")) or one) for one in known.projects)],
+            [("", "any state"), *((name, name.replace("_", " ")) for name in STATES)],
+            [("", "any kind"), *((name, name) for name in known.kinds)],
+            [("", "all projects"), *((name, os.path.basename(name.rstrip("/")) or name) for name in known.projects)],
         )
 
     return await in_thread(read)
@@ -124,71 +124,71 @@ async def _list(called: Called) -> Listing:
 # ------------------------------------------------------------------ one
 
 
-async def _read(called: Called) -> Output:
-    output = await in_thread(lambda: _found(called))
+async def _read(request: ApiRequest) -> Output:
+    output = await in_thread(lambda: _find(request))
     if output is None:
-        raise missing("run", called.path["id"][:100])
+        raise not_found("run", request.path["id"][:100])
     return output
 
 
-def _found(called: Called) -> Output | None:
-    with reading(called.house.options) as store:
-        run = runs.get(store, called.path["id"], places(called))
-        return _output(called, store, run) if run is not None else None
+def _find(request: ApiRequest) -> Output | None:
+    with reading(request.state.options) as store:
+        run = runs.get(store, request.path["id"], visible_folders(request))
+        return _output(request, store, run) if run is not None else None
 
 
-def _output(called: Called, store: Store, run: Run) -> Output:
-    told = run_facts.told(store, run)
+def _output(request: ApiRequest, store: Store, run: Run) -> Output:
+    summary = run_facts.told(store, run)
     sop = sops.of_run(store, run) if run.kind == "sop" else None
     question = sop["question"] if sop is not None else None
-    counts = told.board.counts
-    title = BOARDS.get(told.board.what, "Scenarios")
+    counts = summary.board.counts
+    title = BOARDS.get(summary.board.what, "Scenarios")
     named = [Share(NAMES[state], counts[state], f"c-{state}") for state in ORDER[::-1] if counts[state]]
     return Output(
-        told,
-        tilde(told.listed.project) or "no project",
+        summary,
+        shorten_home(summary.listed.project) or "no project",
         sop,
-        questions.find(called, str(question["id"])) if question is not None else None,
-        _evidence(store, told) if told.checks else [],
+        questions.find_card(request, str(question["id"])) if question is not None else None,
+        _evidence(store, summary) if summary.checks else [],
         title,
-        shares(title, named) if told.board.cards else "",
+        shares(title, named) if summary.board.cards else "",
         [(state, NAMES[state]) for state in ORDER if counts[state]],
-        timeline("Model and tool time by session", told.lanes) if told.lanes else "",
-        sum(use.input_tokens + use.cached_tokens for use in told.models),
-        sum(use.output_tokens for use in told.models),
-        sum(use.calls for use in told.models),
-        sum(use.calls for use in told.tools),
+        timeline("Model and tool time by session", summary.lanes) if summary.lanes else "",
+        sum(use.input_tokens + use.cached_tokens for use in summary.models),
+        sum(use.output_tokens for use in summary.models),
+        sum(use.calls for use in summary.models),
+        sum(use.calls for use in summary.tools),
     )
 
 
-def _evidence(store: Store, told: Told) -> list[Block]:
+def _evidence(store: Store, summary: Told) -> list[Block]:
     """What the report of the run shows, where its folder is known."""
-    wrote = runs.traces(store, told.listed.run.run_id)
+    wrote = runs.traces(store, summary.listed.run.run_id)
     if not wrote:
         return []
-    rows = Rows(store, clean, told.listed.project)
-    return list(report.evidence(rows, told.checks, WorkspacePath(wrote[0].root, wrote[0].way).parent))
+    rows = Rows(store, clean, summary.listed.project)
+    return list(report.evidence(rows, summary.checks, WorkspacePath(wrote[0].root, wrote[0].way).parent))
 
 
-async def _events(called: Called) -> object:
-    return streams.response(_changes(called))
+async def _events(request: ApiRequest) -> object:
+    return streams.event_response(_changes(request))
 
 
-async def _changes(called: Called) -> AsyncGenerator["ServerSentEvent"]:
+async def _changes(request: ApiRequest) -> AsyncGenerator["ServerSentEvent"]:
     """The page of a run that continues, drawn for a twentieth of the time at most."""
     sent: dict[str, str] = {}
     while True:
         began = time.monotonic()
-        output = await in_thread(lambda: _found(called))
+        output = await in_thread(lambda: _find(request))
         if output is None:
             return
         for id, name in (("run", "content"), ("run-actions", "actions")):
-            html = block("run.html", name, page=output, client=called.client)
+            html = block("run.html", name, page=output, client=request.client)
             if sent.get(id) != html:
                 yield live.put(id, html)
                 sent[id] = html
         if not output.may_change:
-            yield live.over()
+            yield live.end_of_changes()
             return
         await asyncio.sleep(max(PAUSE, 20 * (time.monotonic() - began)))
 

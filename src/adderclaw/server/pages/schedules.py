@@ -5,8 +5,8 @@ from adderclaw.flows.queries import schedules as facts
 from adderclaw.flows.queries.schedules import FiredRow, ScheduleRow
 from adderclaw.flows.schedules.when import spelled
 from adderclaw.server import schedules
-from adderclaw.server.endpoint import Called
-from adderclaw.server.pages.page import Entry, page, tilde
+from adderclaw.server.endpoint import ApiRequest
+from adderclaw.server.pages.page import Entry, page, shorten_home
 
 SHOWN = 50
 
@@ -18,14 +18,14 @@ class Output(NamedTuple):
     """Each with when it was due."""
 
 
-async def _list(called: Called) -> list[ScheduleRow]:
-    return (await schedules.listing(called)).schedules
+async def _list(request: ApiRequest) -> list[ScheduleRow]:
+    return (await schedules.list_schedules(request)).schedules
 
 
-async def _read(called: Called) -> Output:
-    schedule = schedules.found(called)
-    row, zone = schedules.row(called, schedule), str(schedule.when["zone"])
-    history = [(one, facts.due_text(one, zone)) for one in facts.history(called.house.store, schedule, SHOWN)]
+async def _read(request: ApiRequest) -> Output:
+    schedule = schedules.find_schedule(request)
+    row, zone = schedules.schedule_row(request, schedule), str(schedule.when["zone"])
+    history = [(fired, facts.due_text(fired, zone)) for fired in facts.history(request.state.store, schedule, SHOWN)]
     return Output(row, _terms(row), history)
 
 
@@ -36,7 +36,7 @@ def _terms(row: ScheduleRow) -> list[tuple[str, str]]:
     return [
         ("When", row.when_text),
         ("Begins", row.what_text),
-        ("Workspace", tilde(row.workspace)),
+        ("Workspace", shorten_home(row.workspace)),
         ("Missed", f"{terms['missed']}, after {spelled(terms['grace'])}"),
         ("Overlap", terms["overlap"]),
         ("Interrupted", terms.get("interrupted", "resume")),

@@ -7,9 +7,9 @@ from adderclaw.agent.queries.notices import TargetRow
 from adderclaw.agent.queries.parts import HookRow, ServerRow, Settings, Skills
 from adderclaw.agent.queries.plugins import PluginRow
 from adderclaw.core.record import NamedTuple
-from adderclaw.server.client_scope import options as options_of
-from adderclaw.server.endpoint import Called
-from adderclaw.server.pages.page import Entry, in_thread, page, tilde, word
+from adderclaw.server.client_scope import options_for as options_of
+from adderclaw.server.endpoint import ApiRequest
+from adderclaw.server.pages.page import Entry, in_thread, page, query_text, shorten_home
 
 SHOWN = {"changed": "only what somebody set", "all": "all settings"}
 
@@ -37,35 +37,35 @@ class Output(NamedTuple):
     targets: list[TargetRow]
 
 
-async def _read(called: Called) -> Output:
-    words = word(called, "q")
-    show = word(called, "show", list(SHOWN), "all" if words else "changed")
-    folder, is_whole = word(called, "workspace"), not called.client.folders
+async def _read(request: ApiRequest) -> Output:
+    words = query_text(request, "q")
+    show = query_text(request, "show", list(SHOWN), "all" if words else "changed")
+    folder, is_whole = query_text(request, "workspace"), not request.client.folders
 
     def read() -> Output:
-        options = options_of(called, folder or None)
+        options = options_of(request, folder or None)
         now = parts.settings(options)
         rows = [
-            Row(row["key"], _value(row["value"]), tilde(row["origin"]))
+            Row(row["key"], _value(row["value"]), shorten_home(row["origin"]))
             for row in now["settings"]
             if (show == "all" or row["origin"] != "default")
             and words.lower() in f"{row['key']} {row['origin']}".lower()
         ]
         return Output(
-            [(one, one) for one in called.house.workspaces if called.client.sees(one)],
+            [(workspace, workspace) for workspace in request.state.workspaces if request.client.sees(workspace)],
             folder,
             words,
             show,
             list(SHOWN.items()),
             now,
-            [tilde(file) for file in now["files"]],
-            tilde(now["workspace"]),
+            [shorten_home(file) for file in now["files"]],
+            shorten_home(now["workspace"]),
             rows,
             plugins.listed() if is_whole else [],  # plugins and targets are of the whole machine
             parts.mcp_servers(options),
             parts.skills(options),
             parts.hooks(options),
-            notices.targets(called.house.options) if is_whole else [],
+            notices.targets(request.state.options) if is_whole else [],
         )
 
     return await in_thread(read)

@@ -10,9 +10,9 @@ from adderclaw.agent.queries import usage
 from adderclaw.agent.queries.usage import DayRow
 from adderclaw.agent.view.plots import COLOURS, Plot, Series, columns, lines, spark
 from adderclaw.core.record import NamedTuple
-from adderclaw.server.client_scope import places
-from adderclaw.server.endpoint import Called
-from adderclaw.server.pages.page import Entry, in_thread, page, word
+from adderclaw.server.client_scope import visible_folders
+from adderclaw.server.endpoint import ApiRequest
+from adderclaw.server.pages.page import Entry, in_thread, page, query_text
 from adderclaw.storage.model_calls import UsageSum
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Output(NamedTuple):
         return self.read / (self.read + self.fresh) if self.read + self.fresh else None
 
 
-class _Found(NamedTuple):
+class _Figures(NamedTuple):
     days: list[DayRow]
     by_model: list[DayRow]
     by_project: list[DayRow]
@@ -56,13 +56,13 @@ class _Found(NamedTuple):
     total: UsageSum
 
 
-async def _read(called: Called) -> Output:
-    chosen = word(called, "range", list(RANGES), DEFAULT)
-    options, seen = called.house.options, places(called)
+async def _read(request: ApiRequest) -> Output:
+    chosen = query_text(request, "range", list(RANGES), DEFAULT)
+    options, seen = request.state.options, visible_folders(request)
 
-    def read() -> _Found:
+    def read() -> _Figures:
         models = usage.usage(options, "model", chosen, seen)
-        return _Found(
+        return _Figures(
             usage.series(options, None, chosen, seen),
             usage.series(options, "model", chosen, seen),
             usage.series(options, "project", chosen, seen),
@@ -71,18 +71,18 @@ async def _read(called: Called) -> Output:
             models["total"],
         )
 
-    found = await in_thread(read)
-    total, axis = found.total, _Places(RANGES[chosen][0])
+    figures = await in_thread(read)
+    total, axis = figures.total, _Axis(RANGES[chosen][0])
     tables = [
-        ("By model", "Model", _rows(found.models, found.by_model, axis)),
-        ("By project", "Project", _rows(found.projects, found.by_project, axis)),
+        ("By model", "Model", _rows(figures.models, figures.by_model, axis)),
+        ("By project", "Project", _rows(figures.projects, figures.by_project, axis)),
     ]
     read_tokens, fresh = total["cache_read_tokens"], total["input_tokens"] + total["cache_write_tokens"]
-    plots = list(_plots(found, axis)) if total["calls"] else []
+    plots = list(_plots(figures, axis)) if total["calls"] else []
     return Output(RANGES, chosen, total, plots, tables, read_tokens, fresh)
 
 
-class _Places:
+class _Axis:
     """The days (or weeks) of a range, each with its label."""
 
     def __init__(self, days: int) -> None:
@@ -97,21 +97,21 @@ class _Places:
 
     def of(self, rows: Sequence[DayRow], key: str | None = None) -> list[list[DayRow]]:
         """The rows of each place; with a key, of that alone."""
-        made: list[list[DayRow]] = [[] for _ in range(self.count)]
+        buckets: list[list[DayRow]] = [[] for _ in range(self.count)]
         for row in rows:
             at = (datetime.fromisoformat(row["day"]).date() - self._first).days // self.width
             if key in (None, row["key"]):
-                made[min(max(at, 0), self.count - 1)].append(row)
-        return made
+                buckets[min(max(at, 0), self.count - 1)].append(row)
+        return buckets
 
 
-def _plots(found: _Found, axis: _Places) -> "Iterator[Markup]":
-    days, labels = axis.of(found.days), axis.labels
-    models = [row["key"] for row in sorted(found.models, key=lambda row: -(row["cost"] or 0.0))]
+def _plots(figures: _Figures, axis: _Axis) -> "Iterator[Markup]":
+    days, labels = axis.of(figures.days), axis.labels
+    models = [row["key"] for row in sorted(figures.models, key=lambda row: -(row["cost"] or 0.0))]
     named, others = models[: COLOURS - 1], models[COLOURS - 1 :]
 
     def cost(key: str) -> list[float]:
-        return [sum(row["cost"] or 0.0 for row in rows) for rows in axis.of(found.by_model, key)]
+        return [sum(row["cost"] or 0.0 for row in rows) for rows in axis.of(figures.by_model, key)]
 
     series = [Series(key or "unknown", cost(key)) for key in named if any(cost(key))]
     if others:
@@ -133,8 +133,8 @@ def _plots(found: _Found, axis: _Places) -> "Iterator[Markup]":
     yield lines(
         Plot("Input that came from a cache", "share", labels, [Series("share", [_hits(rows) for rows in days])])
     )
-    mean = Series("mean", [_weighted(rows, "latency_ms_mean") for rows in days])
-    slow = Series("95th percentile", [_most(rows, "latency_ms_p95") for rows in days])
+    mean = Series("mean", [_weighted_mean(rows, "latency_ms_mean") for rows in days])
+    slow = Series("95th percentile", [_maximum(rows, "latency_ms_p95") for rows in days])
     yield lines(Plot("Time of a call", "seconds", labels, [mean, slow]))
 
 
@@ -148,16 +148,16 @@ def _hits(rows: Sequence[DayRow]) -> float | None:
     return read / whole if whole else None
 
 
-def _weighted(rows: Sequence[DayRow], name: str) -> float | None:
+def _weighted_mean(rows: Sequence[DayRow], name: str) -> float | None:
     calls = sum(row["calls"] for row in rows)
     return sum(row[name] * row["calls"] for row in rows) / calls / 1000 if calls else None  # pyright: ignore
 
 
-def _most(rows: Sequence[DayRow], name: str) -> float | None:
+def _maximum(rows: Sequence[DayRow], name: str) -> float | None:
     return max((row[name] / 1000 for row in rows), default=None)  # pyright: ignore
 
 
-def _rows(rows: Sequence[UsageSum], days: Sequence[DayRow], axis: _Places) -> list[Row]:
+def _rows(rows: Sequence[UsageSum], days: Sequence[DayRow], axis: _Axis) -> list[Row]:
     def row(used: UsageSum) -> Row:
         key = used["key"]
         name = os.path.basename(key) if key.startswith("/") else key or "unknown"

@@ -74,12 +74,12 @@ class Backend(Protocol):
         ...
 
 
-def folder() -> str:
+def service_folder() -> str:
     """What the service keeps in the home: no room of a sandbox shows it."""
     return os.path.join(config.home(), home_names.SERVICE)
 
 
-def instance() -> str:
+def service_name() -> str:
     """How the service of this home is called: another home beside the usual one has a name of its own."""
     import hashlib
 
@@ -104,9 +104,9 @@ def _launchd() -> Backend:
 BACKENDS: dict[BackendName, Callable[[], Backend]] = {"systemd": _systemd, "launchd": _launchd}
 
 
-def chosen(name: BackendName | None) -> Backend:
+def choose_backend(name: BackendName | None) -> Backend:
     """The back end with this name; else the installed one; else the one whose manager answers here."""
-    backend = installed(name)
+    backend = installed_backend(name)
     if backend is not None:
         return backend
     if name is not None:
@@ -120,13 +120,13 @@ def chosen(name: BackendName | None) -> Backend:
     raise UsageError(NO_MANAGER.format(program=plan.installed_program()))
 
 
-def installed(name: BackendName | None = None) -> Backend | None:
+def installed_backend(name: BackendName | None = None) -> Backend | None:
     """The back end, of this name or of any, whose unit was written."""
     backends = [make() for key, make in BACKENDS.items() if name in (None, key)]
     return next((backend for backend in backends if os.path.lexists(backend.unit)), None)
 
 
-def is_ours(unit: str) -> bool:
+def is_written_by_us(unit: str) -> bool:
     """Whether `service install` wrote this file."""
     try:
         with open(os.open(unit, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -135,7 +135,7 @@ def is_ours(unit: str) -> bool:
         return False
 
 
-def write(path: str, text: str) -> None:
+def replace_file(path: str, text: str) -> None:
     """Replace a file as a whole; a link in its place is replaced, not followed."""
     new = f"{path}.{os.getpid()}.new"
     try:
@@ -150,7 +150,7 @@ def write(path: str, text: str) -> None:
         raise AdderClawError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def remove(path: str) -> None:
+def remove_file(path: str) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:

@@ -5,19 +5,19 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import programs
 
 
-class Done(NamedTuple):
+class CommandResult(NamedTuple):
     code: int
     out: str
     err: str
 
 
-def ran(name: str, *words: str, timeout: float) -> Done:
+def run_command(name: str, *words: str, timeout: float) -> CommandResult:
     """What it said; a program that is not there, or does not end in time, has failed."""
     import subprocess
 
     program = programs.resolve_outside_sessions(name)
     if program is None:
-        return Done(127, "", f"{name}: not found on PATH outside of projects")
+        return CommandResult(127, "", f"{name}: not found on PATH outside of projects")
     try:
         done = subprocess.run(
             [program, *words],
@@ -29,13 +29,13 @@ def ran(name: str, *words: str, timeout: float) -> Done:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Done(124, "", f"no answer within {timeout:g} s")
+        return CommandResult(124, "", f"no answer within {timeout:g} s")
     except OSError as error:
-        return Done(127, "", f"{program}: {error.strerror or error}")
-    return Done(done.returncode, done.stdout, done.stderr)
+        return CommandResult(127, "", f"{program}: {error.strerror or error}")
+    return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
-def printed(name: str, *words: str) -> None:
+def print_command(name: str, *words: str) -> None:
     """Its output line by line, with nothing in it that steers a terminal."""
     import subprocess
 

@@ -7,8 +7,8 @@ from importlib.resources import files
 from xml.sax.saxutils import escape
 
 from adderclaw.core.errors import AdderClawError
-from adderclaw.server.service.backend import BackendName, Status, folder, instance, remove
-from adderclaw.server.service.command import Done, printed, ran
+from adderclaw.server.service.backend import BackendName, Status, remove_file, service_folder, service_name
+from adderclaw.server.service.command import CommandResult, print_command, run_command
 from adderclaw.server.service.plan import Plan
 
 DELAY = 30
@@ -26,8 +26,8 @@ def _domain() -> str:
     return f"gui/{os.getuid()}"
 
 
-def _launchctl(*words: str) -> Done:
-    return ran("launchctl", *words, timeout=60)
+def _launchctl(*words: str) -> CommandResult:
+    return run_command("launchctl", *words, timeout=60)
 
 
 class Launchd:
@@ -36,9 +36,9 @@ class Launchd:
     name: BackendName = "launchd"
 
     def __init__(self) -> None:
-        self.label = f"io.github.{instance()}"
+        self.label = f"io.github.{service_name()}"
         self.unit = os.path.join(os.path.expanduser("~/Library/LaunchAgents"), f"{self.label}.plist")
-        self.log = os.path.join(folder(), "serve.log")
+        self.log = os.path.join(service_folder(), "serve.log")
         self._target = f"{_domain()}/{self.label}"
 
     def text(self, plan: Plan) -> str:
@@ -55,31 +55,31 @@ class Launchd:
         )
 
     def register(self) -> list[str]:
-        self._ready_log()
-        return ["launchd reads no file of variables: keep keys in the keychain (`adderclaw auth status` shows them)."]
+        self._prepare_log()
+        return ["launchd reads no environment file: store keys in the keychain (`adderclaw auth status` shows them)."]
 
     def uninstall(self) -> None:
         self.stop()
-        remove(self.unit)
+        remove_file(self.unit)
 
     def start(self) -> None:
         if self.status().state == "running":
             return
-        self._ready_log()
-        if not self._loaded():
-            self._required("bootstrap", _domain(), self.unit)
-        self._required("kickstart", self._target)
+        self._prepare_log()
+        if not self._is_loaded():
+            self._run_launchctl("bootstrap", _domain(), self.unit)
+        self._run_launchctl("kickstart", self._target)
 
     def stop(self) -> None:
-        if self._loaded():
-            self._required("bootout", self._target)
+        if self._is_loaded():
+            self._run_launchctl("bootout", self._target)
 
     def status(self) -> Status:
         done = _launchctl("print", self._target)
         if done.code:
             return Status("stopped", starts_with="login" if os.path.exists(self.unit) else "")
-        pid = _number(done.out, r"pid = (\d+)")
-        code = _number(done.out, r"last exit code = (\d+)")
+        pid = _find_number(done.out, r"pid = (\d+)")
+        code = _find_number(done.out, r"last exit code = (\d+)")
         last = f"exit code {code}" if code is not None else ""
         failed = pid is None and bool(code)
         return Status(
@@ -89,22 +89,22 @@ class Launchd:
     def logs(self, lines: int, *, follow: bool) -> None:
         if not os.path.exists(self.log):
             raise AdderClawError(f"there is no log yet: {self.log}")
-        printed("tail", "-n", str(lines), *(("-F",) if follow else ()), self.log)
+        print_command("tail", "-n", str(lines), *(("-F",) if follow else ()), self.log)
 
-    def _loaded(self) -> bool:
+    def _is_loaded(self) -> bool:
         return _launchctl("print", self._target).code == 0
 
-    def _required(self, *words: str) -> None:
+    def _run_launchctl(self, *words: str) -> None:
         done = _launchctl(*words)
         if done.code:
             raise AdderClawError(f"`launchctl {' '.join(words)}` failed: {done.err.strip() or done.out.strip()}")
 
-    def _ready_log(self) -> None:
+    def _prepare_log(self) -> None:
         os.makedirs(os.path.dirname(self.log), mode=0o700, exist_ok=True)
         if os.path.exists(self.log) and os.path.getsize(self.log) > LOG_BYTES:
             os.replace(self.log, f"{self.log}.1")
 
 
-def _number(text: str, pattern: str) -> int | None:
-    found = re.search(pattern, text)
-    return int(found[1]) if found else None
+def _find_number(text: str, pattern: str) -> int | None:
+    match = re.search(pattern, text)
+    return int(match[1]) if match else None

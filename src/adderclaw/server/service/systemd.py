@@ -8,8 +8,8 @@ from importlib.resources import files
 
 from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import programs
-from adderclaw.server.service.backend import BackendName, State, Status, instance, remove
-from adderclaw.server.service.command import ran
+from adderclaw.server.service.backend import BackendName, State, Status, remove_file, service_name
+from adderclaw.server.service.command import run_command
 from adderclaw.server.service.plan import Plan
 
 WALLS = "# walls:"
@@ -38,7 +38,7 @@ def answers() -> bool:
     """Whether a manager of this user is there: the program alone says nothing."""
     if not sys.platform.startswith("linux") or programs.resolve_outside_sessions("systemctl") is None:
         return False
-    done = ran("systemctl", "--user", "show", "--property=Version", "--value", timeout=5)
+    done = run_command("systemctl", "--user", "show", "--property=Version", "--value", timeout=5)
     return done.code == 0 and bool(done.out.strip())
 
 
@@ -48,7 +48,7 @@ class Systemd:
     name: BackendName = "systemd"
 
     def __init__(self) -> None:
-        self.service = f"{instance()}.service"
+        self.service = f"{service_name()}.service"
         self.unit = os.path.join(os.path.expanduser("~/.config/systemd/user"), self.service)
 
     def text(self, plan: Plan) -> str:
@@ -57,7 +57,7 @@ class Systemd:
             before, _, walls = template.partition(WALLS)
             template = f"{before}{WITHOUT_WALLS.format(bwrap=bwrap)}{walls[walls.index('\n\n[Install]') + 1 :]}"
         return template.format(
-            name=instance(),
+            name=service_name(),
             within=WITHIN,
             most=MOST,
             delay=DELAY,
@@ -74,19 +74,19 @@ class Systemd:
             read = f"reads {where} in its place" if where else "does not read that folder"
             raise AdderClawError(f"{self.unit} was written, but the systemd of this user {read}: move it there")
         self._systemctl("enable", self.service)
-        if _lingers():
+        if _is_lingering():
             return []
         return [
-            "It runs while you are logged in. `loginctl enable-linger` keeps it from the boot on, and after a logout."
+            "It runs while you are logged in. `loginctl enable-linger` starts it at boot and keeps it after a logout."
         ]
 
     def uninstall(self) -> None:
         here = answers()
         if here and self._show().get("LoadState") == "loaded":
             self._systemctl("disable", "--now", self.service)
-        remove(self.unit)
+        remove_file(self.unit)
         # where no manager answers, the next one would follow what `enable` made
-        remove(os.path.join(os.path.dirname(self.unit), "default.target.wants", self.service))
+        remove_file(os.path.join(os.path.dirname(self.unit), "default.target.wants", self.service))
         if here:
             self._systemctl("daemon-reload")
             self._systemctl("reset-failed", self.service, fails=True)
@@ -110,15 +110,15 @@ class Systemd:
             since=_utc(shown.get("ExecMainStartTimestamp", "")) if pid else "",
             last_exit=_exit(shown.get("ExecMainCode", "0"), shown.get("ExecMainStatus", "0")),
             restarts=int(shown.get("NRestarts") or 0),
-            starts_with=("boot" if _lingers() else "login") if shown.get("UnitFileState") == "enabled" else "",
+            starts_with=("boot" if _is_lingering() else "login") if shown.get("UnitFileState") == "enabled" else "",
         )
 
     def logs(self, lines: int, *, follow: bool) -> None:
-        from adderclaw.server.service.command import printed
+        from adderclaw.server.service.command import print_command
 
         more = ("--follow",) if follow else ()
         unit, count = f"--user-unit={self.service}", f"--lines={lines}"
-        printed("journalctl", unit, count, "--no-pager", "--quiet", "--output=short-iso", *more)
+        print_command("journalctl", unit, count, "--no-pager", "--quiet", "--output=short-iso", *more)
 
     def _show(self) -> dict[str, str]:
         command = ["show", self.service, f"--property={','.join(PROPERTIES.split())}", "--timestamp=utc"]
@@ -127,7 +127,7 @@ class Systemd:
         return {name: value for name, _, value in parts}
 
     def _systemctl(self, *words: str, fails: bool = False) -> str:
-        done = ran("systemctl", "--user", "--no-pager", "--no-ask-password", *words, timeout=180)
+        done = run_command("systemctl", "--user", "--no-pager", "--no-ask-password", *words, timeout=180)
         if done.code and not fails:
             fix = "" if answers() else "; no systemd answers for this user"
             raise AdderClawError(
@@ -147,7 +147,7 @@ def _argument(text: str) -> str:
     return _quoted(text).replace("$", "$$")
 
 
-def _lingers() -> bool:
+def _is_lingering() -> bool:
     import getpass
 
     try:
@@ -158,7 +158,7 @@ def _lingers() -> bool:
 
 def _reason(result: str) -> str:
     if result == "start-limit-hit":
-        return f"it failed {MOST} times within {WITHIN} s and is left alone"
+        return f"it failed {MOST} times within {WITHIN} s and is not restarted"
     return result.replace("-", " ")
 
 

@@ -55,7 +55,7 @@ def init(
     migrate_engine(database)
     fleet.database.do(grant_engine)
     key = keys.make(home())
-    where.write(home(), replace(chosen, public=keys.read(home()).boxes.public.hex()))
+    where.write_settings(home(), replace(chosen, public=keys.read(home()).boxes.public.hex()))
     if output_format == "json":
         print_json({"database": shown(database), "objects": chosen.objects, "applied": applied, "key": key})
         return
@@ -130,7 +130,7 @@ def worker(
     """
     from adderclaw.fleet.attempt import Means
     from adderclaw.fleet.tracing import Tracing
-    from adderclaw.fleet.warm import Warm
+    from adderclaw.fleet.warm import RunForker
     from adderclaw.fleet.worker import Settings, Worker
 
     for label in labels or ():
@@ -143,7 +143,7 @@ def worker(
         objects=fleet.objects(),
         key=fleet.key(),
         identity=anchors.identity(home(), name or socket.gethostname()),
-        warm=Warm(keys.lent(os.environ)),
+        warm=RunForker(keys.environment_for_runs(os.environ)),
         home=home(),
         root=os.path.abspath(os.path.expanduser(root or os.path.join(home(), home_names.FLEET_RUNS))),
         tracing=Tracing(load().config),
@@ -224,7 +224,7 @@ def stop(
     control = controls.stop(fleet.database, scope, name, reason, submitter_name())
     limit = time.monotonic() + HEARD
     while True:
-        workers = controls.who_heard(fleet.database, control)
+        workers = controls.stop_receipts(fleet.database, control)
         if all(worker.ended is not None for worker in workers) or time.monotonic() > limit:
             break
         time.sleep(0.1)

@@ -12,7 +12,7 @@ from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
 from adderclaw.fleet import queries
 from adderclaw.fleet.report import page
-from adderclaw.fleet.state import Folder
+from adderclaw.fleet.state import AttemptFolder
 from adderclaw.terminal.commands.common import OutputFormat, print_result
 from adderclaw.terminal.commands.fleet_common import DatabaseUrl, app, full_run_id, open_fleet
 from adderclaw.terminal.output import print_json
@@ -160,7 +160,7 @@ def fetch(
     path = os.path.abspath(os.path.expanduser(folder))
     if os.path.lexists(path):
         raise UsageError(f"{folder} already exists: name a new folder")
-    copy = Folder(path)
+    copy = AttemptFolder(path)
     copy.fill(fleet.objects(), row._asdict(), fleet.key(), home())
     print_result(
         {"workspace": copy.workspace, "home": copy.home},

@@ -87,7 +87,7 @@ def export(
 
     Example: adderclaw fleet export fleet-anchors.json
     """
-    chain = anchors.exported(open_fleet(database).database)
+    chain = anchors.export_anchors(open_fleet(database).database)
     try:
         with open(os.path.expanduser(file), "x", encoding="utf-8") as opened_file:
             opened_file.write(canonical(chain) + "\n")

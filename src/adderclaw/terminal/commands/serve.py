@@ -59,5 +59,5 @@ def serve(
         asks="maybe",
         here=True,
     )
-    where = listening.Where(host, port, socket, tls_cert, tls_key)
-    raise typer.Exit(serving.run(options, workspace or [], where, openai=openai))
+    where = listening.Listen(host, port, socket, tls_cert, tls_key)
+    raise typer.Exit(serving.serve(options, workspace or [], where, openai=openai))

@@ -57,16 +57,16 @@ def install(
     """
     from adderclaw.server.service import plan
 
-    chosen = backend.chosen(by)
-    text = chosen.text(plan.made(serve_options(context.args), force=force, unit=chosen.unit))
+    chosen = backend.choose_backend(by)
+    text = chosen.text(plan.make_plan(serve_options(context.args), force=force, unit=chosen.unit))
     if dry_run:
         print(f"# {chosen.unit}", file=sys.stderr)
         print(text, end="")
         return
     _refuse_second(chosen)
-    if os.path.lexists(chosen.unit) and not force and not backend.is_ours(chosen.unit):
+    if os.path.lexists(chosen.unit) and not force and not backend.is_written_by_us(chosen.unit):
         raise UsageError(f"{chosen.unit} was not written by `adderclaw service install`: replace it with `--force`")
-    backend.write(chosen.unit, text)
+    backend.replace_file(chosen.unit, text)
     print(f"written: {chosen.unit} ({chosen.name})")
     print("".join(f"  {line}\n" for line in text.splitlines()), end="")
     for sentence in chosen.register():
@@ -89,7 +89,7 @@ def uninstall(by: Manager = None) -> None:
 
     Example: adderclaw service uninstall
     """
-    chosen = backend.installed(by)
+    chosen = backend.installed_backend(by)
     if chosen is None:
         print("not installed: there is nothing to remove")
         return
@@ -141,7 +141,7 @@ def status(by: Manager = None, output_format: OutputFormat = "text") -> None:
 
     Example: adderclaw service status
     """
-    chosen = backend.installed(by)
+    chosen = backend.installed_backend(by)
     service_status = chosen.status() if chosen is not None else _status_without_service()
     about: Json = {
         "backend": chosen.name if chosen is not None else "",
@@ -173,7 +173,7 @@ def logs(
 
 
 def _installed_service(by: BackendName | None) -> Backend:
-    chosen = backend.installed(by)
+    chosen = backend.installed_backend(by)
     if chosen is None:
         raise UsageError(NOT_INSTALLED)
     return chosen
