@@ -135,7 +135,7 @@ async def spies(box: Box, root: Path) -> None:
     ]
     for server in servers:
         assert await server.stdout.readline() == b"up\n", server.errors
-    views: tuple[View, ...] = ("all", "git", "look", "own", "offline")
+    views: tuple[View, ...] = ("all", "git", "read_only", "server", "offline")
     for view in views:
         done = await bash(f"{escapes.PYTHON} {root}/spy.py kill", box, root, view)
         assert (done.stdout, done.stderr) == (b"", b""), done

@@ -3,10 +3,9 @@
 import sys
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from adderclaw.agent.run import Options, Resume, opened, start_agent
+from adderclaw.agent.run import Options, Resume, open_run, start_agent
 from adderclaw.clients.python.channel import Channel, Handle
 from adderclaw.core.questions import Operator
-from adderclaw.storage.telemetry.console import show_brief
 from adderclaw.terminal.one_shot import OneShot, print_event
 from adderclaw.terminal.operators import Terminal
 
@@ -34,10 +33,12 @@ def start_conversation(channel: Channel, options: Options, again: Resume | None)
     """Opens a conversation for a channel and runs the channel."""
     runtime = start_agent(options)
     if isinstance(channel, OneShot) and channel.output_format == "stream-json":
-        runtime.bus.listen("stream", print_event)
+        runtime.bus.add_sink("stream", print_event)
     else:
-        runtime.bus.listen("brief", show_brief)
+        from adderclaw.storage.telemetry.log import show_brief
+
+        runtime.bus.add_sink("brief", show_brief)
     kind = "agent" if isinstance(channel, OneShot) else channel.name
     operator = channel.operator_for(runtime.config) if isinstance(channel, ChannelWithOperator) else Terminal()
-    with opened(runtime, operator, kind=kind, channel=channel.name, again=again) as run:
+    with open_run(runtime, operator, kind=kind, channel=channel.name, again=again) as run:
         return channel.start(Handle(channel, run))

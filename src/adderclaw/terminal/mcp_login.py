@@ -14,7 +14,7 @@ async def log_in(runtime: Runtime, entry: Entry) -> str:
     from adderclaw.agent.run.start import helpers_path
     from adderclaw.models.credentials.login_flows import has_browser, open_page
     from adderclaw.models.credentials.loopback import listening
-    from adderclaw.tools.mcp.oauth import Person, StoredLogin, provider
+    from adderclaw.tools.mcp.oauth import Person, StoredLogin, auth_for
 
     known = runtime.servers
     assert known is not None
@@ -39,15 +39,15 @@ async def log_in(runtime: Runtime, entry: Entry) -> str:
 
         async def auth(server_entry: Entry, url: str) -> Any:
             stored_login = StoredLogin(server_entry, url, runtime.credentials.logins(), runtime.secrets, runtime.clock)
-            stored_login.anew()
-            return provider(server_entry, url, stored_login, Person(listener.redirect_uri, show, answer))
+            stored_login.start_over()
+            return auth_for(server_entry, url, stored_login, Person(listener.redirect_uri, show, answer))
 
         return await known.log_in(entry.name, auth)
 
 
 async def log_out(runtime: Runtime, entry: Entry) -> str:
     """Forgets a login and returns a message about it."""
-    from adderclaw.tools.mcp.oauth import place_of
+    from adderclaw.tools.mcp.oauth import login_name
 
-    forgotten = await runtime.credentials.logins().forget(place_of(entry))
+    forgotten = await runtime.credentials.logins().forget(login_name(entry))
     return f"logged out of {entry.name}" if forgotten else f"there was no login to {entry.name}"

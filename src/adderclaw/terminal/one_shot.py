@@ -5,9 +5,9 @@ import sys
 from collections.abc import Awaitable
 
 from adderclaw.agent.conversation.one_turn import one_turn
-from adderclaw.agent.loop.loop import run_turn, silent
+from adderclaw.agent.loop.loop import ignore_delta, run_turn
 from adderclaw.agent.run import Run
-from adderclaw.agent.run.drive import Report, checked, drive
+from adderclaw.agent.run.drive import Report, drive, require_script_finished
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import TurnResult
 from adderclaw.clients.python.channel import Handle
@@ -47,9 +47,9 @@ class OneShot:
             return until_signal(run, run_turn(run.session, self.message, hear))
 
         if self.output_format != "text":
-            return checked(run, await work(silent))
+            return require_script_finished(run, await work(ignore_delta))
         result, self._rest = await one_turn(run.session, work, self._shown)
-        return checked(run, result)
+        return require_script_finished(run, result)
 
     def _show(self, report: Report) -> None:
         if self.output_format == "text":
@@ -85,8 +85,8 @@ class AnswerPrinter:
         self._is_open = False
         """Whether the current line has not ended."""
         if bus is not None:
-            bus.leave("answer")
-            bus.listen("answer", self._hear)
+            bus.remove_sink("answer")
+            bus.add_sink("answer", self._hear)
 
     @property
     def text(self) -> str:
@@ -98,7 +98,7 @@ class AnswerPrinter:
             self._text.clear()
         elif delta.kind == "text":
             if self._bus is not None:
-                self._bus.catch_up()  # earlier events are printed first
+                self._bus.deliver()  # earlier events are printed first
             self._text.add(delta.text)
             print(visible(delta.text), end="", flush=True)
             self._is_open = not delta.text.endswith("\n")

@@ -113,5 +113,5 @@ def uninstall(
     from adderclaw.terminal import uninstall as made
 
     done = made.uninstall(home(), really=yes and not dry_run)
-    print_result(clean(done.as_json()), clean("\n".join(made.describe(done))), output_format)
+    print_result(clean(done.as_json()), clean("\n".join(made.result_lines(done))), output_format)
     raise typer.Exit(0 if done.complete else 1)
