@@ -118,5 +118,5 @@ def test_the_script_prints_one_line_for_each_message() -> None:
     run = subprocess.run([sys.executable, "scripts/list_messages.py"], cwd=ROOT, capture_output=True, encoding="utf-8")
     lines = [line for line in run.stdout.split("\n") if line and not line.startswith("# ")]
     assert (run.returncode, len(lines)) == (0, len(LISTED))
-    assert any(line.endswith(": denial: Denied by {decision.by}: {decision.reason}") for line in lines)
+    assert any(line.endswith(": return: Denied by {decision.by}: {decision.reason}") for line in lines)
     assert {f"# {message.room or 'adderclaw'}" for message in LISTED} <= set(run.stdout.split("\n"))

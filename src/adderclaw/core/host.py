@@ -101,19 +101,19 @@ class NoSession:
         return NO_HOOKS
 
     async def spawn(self, order: ChildRequest) -> ChildReport:  # noqa: ARG002
-        raise AdderClawError("a subagent needs a session, and there is none")
+        raise AdderClawError("a subagent needs a session: run this from a conversation")
 
     async def call_tool(self, name: str, arguments: Json, why: str, *, asked: bool = False) -> ToolResult:  # noqa: ARG002
-        raise AdderClawError("a tool call needs a session, and there is none")
+        raise AdderClawError("a tool call needs a session: run this from a conversation")
 
     async def ask_small_model(self, instructions: str, text: str, purpose: str, model: str) -> str:  # noqa: ARG002
-        raise AdderClawError("a model call needs a session, and there is none")
+        raise AdderClawError("a model call needs a session: run this from a conversation")
 
     async def wait_for_servers(self) -> str:
         return ""
 
     def show_message(self, message: str, attachments: list[str], status: str) -> None:  # noqa: ARG002
-        raise AdderClawError("showing a message needs a session, and there is none")
+        raise AdderClawError("showing a message needs a session: run this from a conversation")
 
     def tools(self) -> Mapping[str, Tool[Any]]:
         return {}

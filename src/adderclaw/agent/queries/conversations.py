@@ -20,6 +20,8 @@ class Step(NamedTuple):
 
     words: str
     call: Call | None = None
+    is_asking: bool = False
+    """Whether it waits for the operator's answer."""
 
 
 def title(store: Store, id: str) -> str:

@@ -49,7 +49,7 @@ class ActiveRun(NamedTuple):
     @property
     def is_asking(self) -> bool:
         call = self.step.call
-        return (call is not None and call.state == "asked") or self.step.words == "waits for you"
+        return (call is not None and call.state == "asked") or self.step.is_asking
 
 
 class Output(NamedTuple):
@@ -91,9 +91,9 @@ def _step_here(conversation: Conversation) -> Step | None:
     if conversation.state == "idle":
         return None
     calls = [call for call in conversation.running.values() if call.state in ("asked", "running")]
-    return Step(
-        "waits for you" if conversation.state == "asking" else "waits for the model", calls[-1] if calls else None
-    )
+    is_asking = conversation.state == "asking"
+    words = "waits for you" if is_asking else "waits for the model"
+    return Step(words, calls[-1] if calls else None, is_asking)
 
 
 # ------------------------------------------------------------------ while the page is open

@@ -123,5 +123,6 @@ def _refuse_program_in(workspaces: Sequence[str], program: str, unit: str) -> No
                 if file in map(followed, units):
                     fix = "name the folder of a project as the workspace, or say --force"
                 raise UsageError(
-                    f"{file} lies in the workspace {folder}: what a session changes there would run outside of its sandbox at the next start; {fix}"
+                    f"{file} is in the workspace {folder}: a change that a session makes there would run outside the"
+                    f" sandbox at the next start; {fix}"
                 )
