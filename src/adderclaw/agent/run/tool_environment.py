@@ -156,7 +156,7 @@ def _policy_inputs(
             *(runtime.key_path, locks.locks_folder(runtime.config.memory.path)),
             *(file["file"] for file in runtime.loaded.policies),
         ],
-        "kept": outputs_path,
+        "outputs_folder": outputs_path,
         "shown": list(skill_folders(runtime, root)),
         "started": list(configured_hooks.files(runtime)),
         "hooked": list(configured_hooks.own_files(runtime)),

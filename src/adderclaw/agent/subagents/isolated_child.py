@@ -67,7 +67,7 @@ def isolated_environment(
     workspace = above.context.workspace
     keep = LongOutputs(outputs_folder(runtime, session_id), runtime.secrets.scrub)
     denied = _deny_rules(hidden_apart(workspace, runtime.traces(workspace.root, *workspace.extra), apart))
-    policy_inputs = {**above.policy_inputs, "kept": keep.folder, "real": dict(above.policy_inputs["real"])}
+    policy_inputs = {**above.policy_inputs, "outputs_folder": keep.folder, "real": dict(above.policy_inputs["real"])}
     active_policy = ActivePolicy(policy.with_stricter_mode(_policy(parent, policy_inputs, denied), order.mode))
     network = above.network if apart.network and isinstance(above.network, SessionNetwork) else None
     contents = WorkspaceContents(runtime, above.confinement, workspace, active_policy, apart=apart)

@@ -264,7 +264,7 @@ class WorkflowExecution:
 
         A session that an earlier process left unfinished is continued; a result that it had reported is used.
         """
-        order = replace(order, extra=(report.tool(),), until=report.missing, waits=True, tool_use_id=path)
+        order = replace(order, extra_tools=(report.tool(),), before_end=report.missing, waits_for_slot=True, tool_use_id=path)
         left = subagents.of_call(self.session.store, self.session.session_id, path)
         if left is not None and left.outcome == "completed" and not self._is_failed(path):
             return self._finished_child(left, report)
@@ -272,7 +272,7 @@ class WorkflowExecution:
             if (report_ := self._signalled_child(left, report)) is not None:
                 return report_
             had = subagents.tool_call_rounds(self.session.store, left.session_id) if left.outcome is None else 0
-            order = replace(order, again=left.session_id, rounds=had)
+            order = replace(order, resumed_session_id=left.session_id, rounds_used=had)
         report_ = await self.spawn(order)
         if report_.outcome != "completed":
             raise RunEnds(report_.outcome, f"goal {goal.name}: {report_.reason or report_.outcome}", report_.ended_by)

@@ -283,7 +283,7 @@ class SopExecution:
             return {"outcome": "completed", "answer": left.answer, "reason": "", "by": ""}
         if left is not None and left.outcome != "denied":
             earlier_rounds = subagents.tool_call_rounds(session.store, left.session_id) if left.outcome is None else 0
-            order = replace(order, again=left.session_id, rounds=earlier_rounds)
+            order = replace(order, resumed_session_id=left.session_id, rounds_used=earlier_rounds)
         try:
             async with asyncio.timeout(seconds):
                 report = await session.host.spawn(order)
