@@ -94,7 +94,7 @@ class Project:
                 transcript.begin(
                     cursor, conversation_id=CONVERSATION, session_id="implementer", project_dir=str(self.root)
                 )
-                phases.move(cursor, CONVERSATION, "planning", by=ANN)
+                phases.transition(cursor, CONVERSATION, "planning", by=ANN)
                 self.plan_id = plans.draft(cursor, CONVERSATION, plan)
             root = str(self.root.resolve())
             baseline.approve(
@@ -105,7 +105,7 @@ class Project:
                 lambda: record_baseline(store, loaded.config, str(self.home), root),
             )
             with store.write() as cursor:
-                phases.move(cursor, CONVERSATION, "test", by=ANN)
+                phases.transition(cursor, CONVERSATION, "test", by=ANN)
         finally:
             store.close()
 

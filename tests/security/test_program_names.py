@@ -226,7 +226,7 @@ def test_the_fleet_runs_no_git_or_ssh_of_the_project(
     monkeypatch.chdir(planted.root)
     for url in ("https://127.0.0.1:9/x.git", "ssh://127.0.0.1:9/x.git"):
         with pytest.raises(AdderClawError):
-            places.resolve_repository(f"{url}@main", local=False)
+            places.resolve_ref_to_commit(f"{url}@main", local=False)
         with pytest.raises(AdderClawError):
             state.clone(url, "0" * 40, str(own_home / "target"))
     assert planted.ran() == ""

@@ -10,7 +10,7 @@ from adderclaw.core.errors import StoreError, UsageError
 from adderclaw.core.types import Phase
 from adderclaw.storage import Store
 from adderclaw.storage.sdlc import phases, plans
-from adderclaw.storage.sdlc.phases import MODEL, PHASES, Mover, TransitionRefused, move
+from adderclaw.storage.sdlc.phases import MODEL, PHASES, Mover, TransitionRefused, transition
 
 ANN = Mover("operator", "ann")
 PLAN = "# Plan\n\nGo.\n\n## Success criteria\n\n- [C1] `tool` prints 1\n"
@@ -41,7 +41,7 @@ def at(store: Store, phase: str, plan: str = "") -> None:
 
 def moved(store: Store, to: Phase, by: Mover = ANN, **given: object) -> phases.Transition:
     with store.write() as cursor:
-        return move(cursor, "conversation", to, by=by, **given)  # pyright: ignore[reportArgumentType]
+        return transition(cursor, "conversation", to, by=by, **given)  # pyright: ignore[reportArgumentType]
 
 
 def rows(store: Store, sql: str) -> list[tuple[object, ...]]:
@@ -117,7 +117,7 @@ def test_a_plan_without_criteria_never_opens_verify(store: Store) -> None:
 def test_d80_implementation_complete_is_told_in_the_same_transaction(store: Store) -> None:
     at(store, "implement", PLAN)
     with suppress(KeyboardInterrupt), store.write() as cursor:
-        move(cursor, "conversation", "test", by=ANN)
+        transition(cursor, "conversation", "test", by=ANN)
         raise KeyboardInterrupt
     assert (phase(store), events(store)) == ("implement", ["plan_approved"])
     moved(store, "test")
@@ -181,7 +181,7 @@ def test_a_phase_that_does_not_exist_is_an_error(store: Store, bogus: str) -> No
 
 def test_what_is_not_there_is_named(store: Store) -> None:
     with pytest.raises(UsageError, match="there is no conversation 'nobody'"), store.write() as cursor:
-        move(cursor, "nobody", "planning", by=ANN)
+        transition(cursor, "nobody", "planning", by=ANN)
     with pytest.raises(UsageError, match="did you mean verify"):
         phases.phase_named("verfy")
     assert phases.phase_of(store, "nobody") == "idle"

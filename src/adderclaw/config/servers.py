@@ -100,7 +100,7 @@ def slug(name: str) -> str:
     return re.sub(r"_+", "_", re.sub(r"[^a-z0-9-]", "_", name.lower())).strip("_")[:40]
 
 
-def read(entry: object) -> Server:
+def parse_server(entry: object) -> Server:
     """One entry; raises Invalid with every problem."""
     known: object = entry
     if isinstance(entry, dict):
@@ -152,7 +152,7 @@ def problems(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, entry in table.items():
         key = f"mcp_servers.{name}"
         try:
-            read(entry)
+            parse_server(entry)
         except Invalid as error:
             yield from ((f"{key}.{inner}" if inner else key, message) for inner, message in error.problems)
         short = slug(name)
@@ -191,7 +191,7 @@ def entries(table: Mapping[str, Json], origins: Mapping[str, str], project: str,
     """The servers that may be used, in their order. `own` is AdderClaw's folder, `project` the workspace."""
     enabled: list[Entry] = []
     for name, entry in table.items():
-        server = read(entry)
+        server = parse_server(entry)
         if not server.disabled:
             enabled.append(
                 Entry(slug(name), name, server, scope_of(origins.get(f"mcp_servers.{name}", ""), project, own))

@@ -9,7 +9,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import ToolCall
 
 
-class StartedCall(NamedTuple):
+class PendingToolCall(NamedTuple):
     """A tool call that is about to run."""
 
     id: str
@@ -70,7 +70,7 @@ class RunSupervisor:
     def settle(self, held: str, tokens: int, price: float | None) -> None:
         """Report the actual cost of a reserved call."""
 
-    def calls_started(self, calls: Sequence[StartedCall]) -> None:
+    def calls_started(self, calls: Sequence[PendingToolCall]) -> None:
         """Report that tool calls are about to run; their outcome is unknown until `ended`. May raise Stopped."""
 
     def call_ended(self, call: ToolCall) -> bool:  # noqa: ARG002

@@ -25,7 +25,7 @@ from adderclaw.core import home_names
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import EXIT_CODES, AdderClawError, AlreadyCompleted, LimitError, Stopped, outcome_of
 from adderclaw.core.events import EventRecord
-from adderclaw.core.overseer import BudgetReserved, ModelCallEstimate, Reservation, RunSupervisor, StartedCall
+from adderclaw.core.overseer import BudgetReserved, ModelCallEstimate, Reservation, RunSupervisor, PendingToolCall
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest
 from adderclaw.core.types import Json, ToolCall
 from adderclaw.fleet import places, tracing
@@ -83,7 +83,7 @@ class WorkerLink(RunSupervisor):
     def settle(self, held: str, tokens: int, price: float | None) -> None:
         self._tell({"do": "settle", "held": held, "tokens": tokens, "price": price})
 
-    def calls_started(self, calls: Sequence[StartedCall]) -> None:
+    def calls_started(self, calls: Sequence[PendingToolCall]) -> None:
         self._ask({"do": "begins", "calls": [list(call) for call in calls]})
 
     def call_ended(self, call: ToolCall) -> bool:

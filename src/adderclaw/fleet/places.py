@@ -110,7 +110,7 @@ def split_ref(spec: str) -> tuple[str, str]:
     return url, ref
 
 
-def resolve_repository(spec: str, *, local: bool) -> dict[str, str]:
+def resolve_ref_to_commit(spec: str, *, local: bool) -> dict[str, str]:
     """`URL@REF` at the commit that it is now."""
     url, ref = split_ref(spec)
     require_reachable(url, local=local)

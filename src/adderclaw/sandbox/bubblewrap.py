@@ -104,7 +104,7 @@ def _system(room: SandboxSpec, files: Mapping[str, int]) -> list[str]:
     words += ["--perms", "1777", *_empty("/var/tmp"), "--symlink", "../run", "/var/run"]
     words += [word for user in _home() for word in _empty(user)]
     words += _settings(files)
-    readable = seen.readable_without_settings(room.roots, room.shown)
+    readable = seen.readable_outside_etc(room.roots, room.shown)
     for path in seen.SYSTEM:
         if os.path.islink(path):
             words += ["--symlink", os.readlink(path), path]

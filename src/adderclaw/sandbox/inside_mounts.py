@@ -16,7 +16,7 @@ PROC = posix.open("/proc", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC)
 """The /proc of all process namespaces."""
 
 
-def check_result(answer: int, what: str | bytes) -> None:
+def raise_on_errno(answer: int, what: str | bytes) -> None:
     if answer < 0:
         raise OSError(ctypes.get_errno(), "it failed", what)
 
@@ -103,11 +103,11 @@ def bind(fd: int, path: bytes, *, read_only: bool) -> None:
         attributes = Attributes(READ_ONLY, 0, 0, 0)
         if read_only:
             size = ctypes.c_size_t(32)
-            check_result(
+            raise_on_errno(
                 libc.syscall(ctypes.c_long(SET_MOUNT), tree, b"", AT_ITSELF | AT_ALL, ctypes.byref(attributes), size),
                 path,
             )
-        check_result(libc.syscall(ctypes.c_long(MOVE_MOUNT), tree, b"", fd, b"", 0x04 | 0x40), path)
+        raise_on_errno(libc.syscall(ctypes.c_long(MOVE_MOUNT), tree, b"", fd, b"", 0x04 | 0x40), path)
     finally:
         posix.close(tree)
 
@@ -117,7 +117,7 @@ def bind_by_name(fd: int, path: bytes, *, read_only: bool) -> None:
     posix.fchdir(PROC)  # /proc belongs to another process namespace
     try:
         name = b"thread-self/fd/%d" % fd
-        check_result(libc.mount(name, name, None, ctypes.c_ulong(BIND_ALL), None), path)
+        raise_on_errno(libc.mount(name, name, None, ctypes.c_ulong(BIND_ALL), None), path)
         top = open_path(path) if read_only else -1
         if top >= 0:
             set_mount(b"thread-self/fd/%d" % top, READ_ONLY)
@@ -133,7 +133,7 @@ def set_mount(path: bytes, attribute: int, *, whole: bool = True) -> None:
         return  # mount_setattr
     flags = posix.statvfs(path).f_flag
     same = flags & (1 | 2 | 4 | 8 | 1024 | 2048) | (1 << 21 if flags & 4096 else 0)
-    check_result(libc.mount(None, path, None, ctypes.c_ulong(REMOUNT | same | attribute), None), path)
+    raise_on_errno(libc.mount(None, path, None, ctypes.c_ulong(REMOUNT | same | attribute), None), path)
 
 
 def contents(fd: int) -> bytes:

@@ -6,7 +6,7 @@ import resource
 import sys
 from _socket import SCM_RIGHTS, SOL_SOCKET, socket
 
-from adderclaw.sandbox.inside_mounts import check_result, libc
+from adderclaw.sandbox.inside_mounts import raise_on_errno, libc
 
 
 def set_limit(name: str, value: int) -> None:
@@ -33,7 +33,7 @@ def drop_capabilities(retained: int = 0b1011) -> None:
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     if libc.capget(header, sets) == 0:
         left = [sets[0] & retained, sets[1] & retained, 0, 0, 0, 0]
-        check_result(libc.capset(header, (ctypes.c_uint32 * 6)(*left)), "capset")
+        raise_on_errno(libc.capset(header, (ctypes.c_uint32 * 6)(*left)), "capset")
 
 
 def filter_calls(rules: bytes) -> None:

@@ -11,7 +11,7 @@ from adderclaw.sandbox.inside_mounts import (
     NO_PROGRAMS,
     PROC,
     READ_ONLY,
-    check_result,
+    raise_on_errno,
     contents,
     libc,
     mount_points,
@@ -39,7 +39,7 @@ class ProcessNamespace:
 
     def __init__(self, *, mounts: bool = True) -> None:
         self.control, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
-        check_result(libc.unshare(NEW_NUMBERS), "unshare")
+        raise_on_errno(libc.unshare(NEW_NUMBERS), "unshare")
         self.first = posix.fork()
         if not self.first:
             try:
@@ -54,7 +54,7 @@ class ProcessNamespace:
 
     def join(self) -> None:
         """Start later children of this thread in this namespace."""
-        check_result(libc.setns(self.numbers, NEW_NUMBERS), "setns")
+        raise_on_errno(libc.setns(self.numbers, NEW_NUMBERS), "setns")
 
     def send_order(self, order: bytes, about: bytes = b"") -> None:
         """Send an order to the first process, and wait until it is carried out."""
@@ -91,7 +91,7 @@ def run_first_process(control: socket, *, mounts: bool) -> None:
     fresh, answer = FreshTmp(), b"done"
     try:
         # Read-only: kernel settings check the user, not capabilities.
-        check_result(libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(PLAIN | 8 | 1), None), "mount /proc")
+        raise_on_errno(libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(PLAIN | 8 | 1), None), "mount /proc")
         posix.dup2(posix.open("/proc", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC), PROC)
         if not mounts:
             drop_capabilities(0)
@@ -125,17 +125,17 @@ class FreshTmp:
 
     def __call__(self) -> None:
         if self.is_over:
-            check_result(libc.umount2(b"/tmp", 2), "umount /tmp")
+            raise_on_errno(libc.umount2(b"/tmp", 2), "umount /tmp")
         below = sorted(path for path in mount_points() if path.startswith(b"/tmp/"))
         outer = [path for path in below if not any(path.startswith(above + b"/") for above in below)]
         inner_mounts = [(path, posix.open(path, posix.O_PATH | posix.O_CLOEXEC)) for path in outer]
         options = b"mode=1777,size=%d" % FRESH_BYTES
-        check_result(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", ctypes.c_ulong(PLAIN), options), "mount /tmp")
+        raise_on_errno(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", ctypes.c_ulong(PLAIN), options), "mount /tmp")
         self.is_over = True
         for path, fd in inner_mounts:
             is_folder = posix.fstat(fd).st_mode & 0o170000 == 0o040000
             make_mount_point(path, is_folder=is_folder)
-            check_result(libc.mount(b"/proc/self/fd/%d" % fd, path, None, ctypes.c_ulong(BIND_ALL), None), path)
+            raise_on_errno(libc.mount(b"/proc/self/fd/%d" % fd, path, None, ctypes.c_ulong(BIND_ALL), None), path)
             posix.close(fd)
 
 
@@ -198,7 +198,7 @@ class View:
 
     def work(self) -> None:
         try:
-            check_result(libc.unshare(NEW_CWD), "unshare")
+            raise_on_errno(libc.unshare(NEW_CWD), "unshare")
             self.restrict()
         except OSError as error:
             self.result = error
@@ -256,7 +256,7 @@ class ServerView(View):
     """The view of one server, with its own process namespace."""
 
     def enter(self) -> ProcessNamespace:
-        check_result(libc.unshare(NEW_MOUNTS), "unshare")
+        raise_on_errno(libc.unshare(NEW_MOUNTS), "unshare")
         return ProcessNamespace()
 
 
@@ -264,7 +264,7 @@ class OfflineView(View):
     """The view of one command with its own process namespace and without a network, Unix sockets included."""
 
     def enter(self) -> ProcessNamespace:
-        check_result(libc.unshare(NEW_MOUNTS | NEW_NETWORK | NEW_IPC), "unshare")
+        raise_on_errno(libc.unshare(NEW_MOUNTS | NEW_NETWORK | NEW_IPC), "unshare")
         return ProcessNamespace()
 
 
@@ -278,7 +278,7 @@ class ReadOnlyView(View):
     """Whether no other command runs in this view."""
 
     def enter(self) -> ProcessNamespace:
-        check_result(libc.unshare(NEW_MOUNTS | NEW_NETWORK | NEW_IPC), "unshare")
+        raise_on_errno(libc.unshare(NEW_MOUNTS | NEW_NETWORK | NEW_IPC), "unshare")
         set_mount(b"/", READ_ONLY)
         for path in mount_points():
             try:
@@ -312,7 +312,7 @@ class Mounter(View):
         super().__init__(capabilities, rules)
 
     def restrict(self) -> None:
-        check_result(libc.unshare(NEW_MOUNTS), "unshare")
+        raise_on_errno(libc.unshare(NEW_MOUNTS), "unshare")
         forbid_workspace_programs(self.roots)
         self.git = GitView(self.capabilities, self.rules, self.others)
 
@@ -331,7 +331,7 @@ class Views:
     def __init__(self, capabilities: int, rules: bytes, looking: bytes, roots: list[bytes]) -> None:
         self.capabilities, self.rules, self.read_only_rules = capabilities, rules, looking
         # A user may mount only in a namespace of their own. All commands but git use this one.
-        check_result(libc.unshare(NEW_MOUNTS), "unshare")
+        raise_on_errno(libc.unshare(NEW_MOUNTS), "unshare")
         self.all = View(capabilities, rules)
         self.mounter = Mounter(capabilities, rules, self.all.processes, roots)
         self.read_only: ReadOnlyView | None = None

@@ -62,10 +62,10 @@ MAX_LINKS = 64
 
 def readable(roots: Sequence[str], shown: Sequence[str] = ()) -> tuple[str, ...]:
     """Every file and folder outside the workspace that a command may read, links followed, none within another."""
-    return _outermost((*map(followed, etc_paths()), *readable_without_settings(roots, shown)))
+    return _outermost((*map(followed, etc_paths()), *readable_outside_etc(roots, shown)))
 
 
-def readable_without_settings(roots: Sequence[str], shown: Sequence[str] = ()) -> tuple[str, ...]:
+def readable_outside_etc(roots: Sequence[str], shown: Sequence[str] = ()) -> tuple[str, ...]:
     """The same without the settings of the system."""
     paths = (*SYSTEM, *KERNEL, *STATE, *toolchains(roots), *shown)
     return _outermost(followed(path) for path in paths if os.path.exists(path))

@@ -60,7 +60,7 @@ def end(cursor: sqlite3.Cursor, workspace: str, session_ids: Iterable[str]) -> N
     cursor.executemany("DELETE FROM later_sessions WHERE workspace = ? AND session_id = ?", rows)
 
 
-def sessions(store: Store, workspace: str) -> list[str]:
+def unended_sessions(store: Store, workspace: str) -> list[str]:
     """Those that began to run commands there and did not end."""
     return [
         row[0] for row in store.read("SELECT session_id FROM later_sessions WHERE workspace = ?", (plain(workspace),))

@@ -90,7 +90,7 @@ def test_an_authority_is_found_where_the_operator_named_it_and_no_key_is_copied(
     found = own_network.bundle(())
     assert made.file.read_bytes().strip() in found.text
     assert b"PRIVATE KEY" not in found.text
-    subjects = [str(one["subject"]) for one in own_network.context().get_ca_certs()]
+    subjects = [str(one["subject"]) for one in own_network.tls_context().get_ca_certs()]
     assert sum("localhost" in subject for subject in subjects) == 1
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 
 from adderclaw.agent.session.clock import SystemClock
-from adderclaw.config.servers import Entry, read
+from adderclaw.config.servers import Entry, parse_server
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.tools.mcp import forms
@@ -77,7 +77,7 @@ async def entry_of(url: str) -> Entry:
         made["oauth"] = {"grant": "client_credentials", **given}
     elif SCENARIO == "auth/basic-cimd":
         made["oauth"] = {"clientMetadataUrl": "https://conformance-test.local/client-metadata.json"}
-    return Entry("suite", "suite", read(made), "user")
+    return Entry("suite", "suite", parse_server(made), "user")
 
 
 async def main(url: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adderclaw.agent.session.clock import SystemClock
-from adderclaw.config.servers import Entry, read
+from adderclaw.config.servers import Entry, parse_server
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Workspace
 from adderclaw.storage import Store
@@ -66,7 +66,7 @@ class Bench:
         def offer(tool: Tool[Any]) -> None:
             self.tools[tool.name] = tool
 
-        return Servers([Entry("demo", "Demo", read(entry), "user")], wires, self.store, offer)
+        return Servers([Entry("demo", "Demo", parse_server(entry), "user")], wires, self.store, offer)
 
     async def call(self, servers: Servers, name: str, /, **given: Any) -> ToolResult:
         """A call as the kernel makes it: found (perhaps late), decoded, prepared, run."""

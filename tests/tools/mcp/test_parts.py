@@ -11,7 +11,7 @@ from mcp.client.auth import OAuthFlowError
 
 from adderclaw import config
 from adderclaw.config.foreign.json_schema import checked
-from adderclaw.config.servers import Entry, Missing, files, filled, problems, read, scope_of, slug
+from adderclaw.config.servers import Entry, Missing, files, filled, problems, parse_server, scope_of, slug
 from adderclaw.core.decode import Invalid
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
@@ -218,7 +218,7 @@ def test_a_client_shows_its_secret_to_its_own_authorization_server_alone(
     monkeypatch.setenv("S", "the-secret")
     monkeypatch.setenv("K", pem)
     given = ITSELF if kind == "secret" else {**ITSELF, "clientSecretEnv": None, "clientKeyEnv": "K"}
-    entry = Entry("x", "x", read({"url": "https://x.org/mcp", "oauth": given}), "user")
+    entry = Entry("x", "x", parse_server({"url": "https://x.org/mcp", "oauth": given}), "user")
     assert entry.server.oauth is not None
     auth = client_credentials_auth(entry, entry.server.oauth, "https://x.org/mcp", Secrets())
     sent: list[httpx2.Request] = []
@@ -262,11 +262,11 @@ def test_a_client_shows_its_secret_to_its_own_authorization_server_alone(
 )
 def test_wrong_entries(entry: Any, said: str) -> None:
     with pytest.raises(Invalid, match=said):
-        read(entry)
+        parse_server(entry)
 
 
 def test_keys_of_other_programs_pass() -> None:
-    assert read({"command": "x", "alwaysLoad": True, "headersHelper": "y"}).command == "x"
+    assert parse_server({"command": "x", "alwaysLoad": True, "headersHelper": "y"}).command == "x"
 
 
 def test_two_names_that_become_one() -> None:
@@ -286,7 +286,7 @@ def test_what_must_be_visible_in_the_sandbox(tmp_path: Path) -> None:
     script = tmp_path / "node_modules" / "x" / "index.js"
     script.parent.mkdir(parents=True)
     script.touch()
-    server = read({"command": "node", "args": [str(script), "--flag"], "reads": [str(tmp_path)]})
+    server = parse_server({"command": "node", "args": [str(script), "--flag"], "reads": [str(tmp_path)]})
     assert files(server) == [str(tmp_path / "node_modules"), str(tmp_path)]
 
 

@@ -92,7 +92,7 @@ class Later:
 
     def killed(self) -> list[str]:
         """Sessions that ran commands here and ended without a word; one that goes on under its id counts, too."""
-        begun = rows.sessions(self._store, self._root)
+        begun = rows.unended_sessions(self._store, self._root)
         own = [] if self._began else [self._session]
         return [
             one

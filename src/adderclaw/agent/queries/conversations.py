@@ -34,7 +34,7 @@ def title(store: Store, id: str) -> str:
 
 def step(store: Store, session_id: str, folder: str) -> Step | None:
     """What a session does, by its latest entry; None if it waits for the next message."""
-    entry = conversations.latest_entry(store, session_id)
+    entry = conversations.latest_entry_type(store, session_id)
     if entry is None:
         return None
     kind, tool_use_id = entry

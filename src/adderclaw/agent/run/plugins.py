@@ -116,7 +116,7 @@ class SessionPlugins:
                 continue
             for server_key, table in plugin.manifest.mcp_servers.items():
                 try:
-                    server = servers.read(_filled(plugin, table))
+                    server = servers.parse_server(_filled(plugin, table))
                 except Invalid as error:
                     self._note(plugin, f"mcpServers.{server_key}: {error}")
                     continue

@@ -175,7 +175,7 @@ def start(options: Options) -> Runtime:
     """Load the configuration and create the bus. Nothing is opened for writing yet."""
     if options.profile is not None and options.profile not in policy.PROFILES:
         raise UsageError(f"there is no profile {options.profile!r}; there is: {', '.join(policy.PROFILES)}")
-    loaded, chosen = load_with_model(options)
+    loaded, chosen = load_config_and_choose_model(options)
     if options.profile is not None and loaded.managed:
         _require_allowed(options.profile, loaded)
     by_flag = loaded.origins.get("permissions.defaultMode") == FLAGS  # a flag sets the autonomy of this start
@@ -270,7 +270,7 @@ def loaded_by(options: Options, workspace: str | None, overrides: Json, *, here:
     return loaded
 
 
-def load_with_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
+def load_config_and_choose_model(options: Options) -> tuple[config.Loaded, tuple[str, ...]]:
     """The configuration of a run, and notes about its model.
 
     If no model is configured, a key in the environment chooses one; raises NoModel if one is needed and none is found.

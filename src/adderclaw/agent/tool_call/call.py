@@ -15,7 +15,7 @@ from adderclaw.agent.tool_call.permission_check import PreparedCall, judge_in_se
 from adderclaw.agent.tool_call.result import FinishedCall, record_result, write_intent
 from adderclaw.core.errors import AdderClawError, LimitError
 from adderclaw.core.json_text import canonical, digest
-from adderclaw.core.overseer import NO_SUPERVISOR, StartedCall
+from adderclaw.core.overseer import NO_SUPERVISOR, PendingToolCall
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import DENIAL_KINDS, Json, ToolCall, ToolResult, Touch, internal_failure, refused, rejected
@@ -242,9 +242,9 @@ def commit_intent(session: Session, approved_calls: Sequence[ApprovedCall]) -> N
         )
 
 
-def _begun_call(session: Session, call: ToolCall) -> StartedCall:
+def _begun_call(session: Session, call: ToolCall) -> PendingToolCall:
     text = canonical(call.arguments) if call.arguments is not None else call.raw
-    return StartedCall(call.id, call.name, session.secrets.redact(text)[:SHOWN])
+    return PendingToolCall(call.id, call.name, session.secrets.redact(text)[:SHOWN])
 
 
 class TimedResult(NamedTuple):

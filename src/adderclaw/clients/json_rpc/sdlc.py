@@ -84,7 +84,7 @@ class Methods:
 
     def _status(self, params: ConversationParams) -> Json:
         with self._desk(params.workspace, looks=True) as desk:
-            return conversation_phase.status(desk, conversation_phase.conversation(desk, params.conversation))
+            return conversation_phase.phase_overview(desk, conversation_phase.conversation(desk, params.conversation))
 
     def _plan(self, params: PlanParams) -> Json:
         if params.new and (params.plan is None or params.conversation is not None):

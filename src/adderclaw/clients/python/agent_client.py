@@ -97,7 +97,7 @@ class Workflow:
         self._options, self._conversation = options, conversation
 
     async def status(self) -> Json:
-        return await self._done(sdlc.status, looks=True)
+        return await self._done(sdlc.phase_overview, looks=True)
 
     async def history(self) -> list[Json]:
         return await self._done(sdlc.history, looks=True)

@@ -39,7 +39,7 @@ class Word(NamedTuple):
     end: int
 
 
-class Found(NamedTuple):
+class FileReference(NamedTuple):
     """A word of a command that names a file."""
 
     path: str
@@ -54,7 +54,7 @@ class Found(NamedTuple):
 class Names(NamedTuple):
     """What a text names in a workspace, seen at one moment."""
 
-    found: tuple[Found, ...]
+    found: tuple[FileReference, ...]
     absent: tuple[Word, ...]
     """Words that name a script or program there, by their form or their place, where no file is."""
     looked: tuple[str, ...]
@@ -69,7 +69,7 @@ def names(
     every = _words(text, argument=argument is not None)
     words = tuple(word for word in every if not any(a <= word.start and word.end <= b for a, b in without))
     folders = tuple(dict.fromkeys([roots[0], *(path for word in words for path in _folders(word.text, roots))]))
-    files: list[Found] = []
+    files: list[FileReference] = []
     looked: list[str] = []
     for word in words:
         modules = " -m " in text or word.text == text
@@ -77,7 +77,7 @@ def names(
             looked.append(path)
             real = followed(path)
             if _is_file(real) and (_among(path, roots) or _among(real, roots)):
-                files.append(Found(path, real, word, whole and word.start >= 0))
+                files.append(FileReference(path, real, word, whole and word.start >= 0))
     known = {file.word.start for file in files}
     missing = (word for word in words if word.start >= 0 and word.start not in known)
     absent = tuple(word for word in missing if _would_run(text, word, argument) and _is_inside(word.text, roots))

@@ -271,7 +271,7 @@ def _check_readable(loaded: Loaded, kind: str) -> Check:
     if missing:
         detail = f"sandbox.read_paths names paths that do not exist: {', '.join(missing)}"
         return Check("commands see", "warning", detail, "correct sandbox.read_paths")
-    paths = [path for path in seen.readable_without_settings((root,), named) if not path.startswith("/sys/")]
+    paths = [path for path in seen.readable_outside_etc((root,), named) if not path.startswith("/sys/")]
     settings = f"{len(seen.etc_paths())} settings files of /etc"
     detail = f"{root}, {', '.join(paths)}, and {settings}; sandbox.read_paths adds more"
     return Check("commands see", "ok", detail)

@@ -106,7 +106,7 @@ def make_schedule(new: New, options: Options, key: bytes, now: float, by: str, e
 def add_schedule(store: Store, schedule: Schedule) -> None:
     """Write it; of files that it watches, what is there now is known."""
     begins = when.of_json(schedule.when)
-    seen = files.read_files(schedule.workspace, begins.globs) if begins.kind == "changed" else None
+    seen = files.snapshot(schedule.workspace, begins.globs) if begins.kind == "changed" else None
     rows.add(store, schedule)
     if seen is not None:
         with store.write() as cursor:

@@ -20,7 +20,7 @@ type Seen = dict[str, list[int]]
 """A file's way from the workspace → its size and its time of change."""
 
 
-def read_files(root: str, globs: Sequence[str]) -> Seen:
+def snapshot(root: str, globs: Sequence[str]) -> Seen:
     """The files that match now. UsageError where they are too many, or the folder is not there."""
     patterns = Patterns([pattern for glob in globs for pattern in alternatives(glob)])
     states: dict[str, PatternStates] = {".": patterns.start()}

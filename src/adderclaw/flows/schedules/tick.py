@@ -275,7 +275,7 @@ class Scheduler:
         when = when_of(schedule.when)
         before = rows.seen_files(self._store, schedule.id)
         try:
-            seen = await asyncio.to_thread(files.read_files, schedule.workspace, when.globs)
+            seen = await asyncio.to_thread(files.snapshot, schedule.workspace, when.globs)
         except UsageError as error:
             return self._broken(schedule, now, str(error))
         known: files.Seen = before.get("files", {})
@@ -313,7 +313,7 @@ class Scheduler:
         if when.kind != "changed":
             return
         try:
-            seen = await asyncio.to_thread(files.read_files, schedule.workspace, when.globs)
+            seen = await asyncio.to_thread(files.snapshot, schedule.workspace, when.globs)
         except UsageError:
             return
         with self._store.write() as cursor:

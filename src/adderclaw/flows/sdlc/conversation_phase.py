@@ -70,7 +70,7 @@ def last(desk: Desk) -> str | None:
 # ------------------------------------------------------------------ looking
 
 
-def status(desk: Desk, conversation_id: str) -> Json:
+def phase_overview(desk: Desk, conversation_id: str) -> Json:
     """The phase, the plan that counts (else the last one), and what keeps each other phase closed."""
     row = plans.last(desk.store, conversation_id, "approved") or plans.last(desk.store, conversation_id)
     planned = None if row is None else _plan_json(desk, row)
@@ -141,7 +141,7 @@ def plan(desk: Desk, conversation_id: str | None, text: str) -> Json:
             or phases.phase_text(desk.store, id) != "planning"
             or plans.approved_plan(cursor, id) is not None
         ):
-            phases.move(cursor, id, "planning", by=desk.by)
+            phases.transition(cursor, id, "planning", by=desk.by)
         number = plans.draft(cursor, id, text)
     row = plans.last(desk.store, id)
     assert row is not None
@@ -218,7 +218,7 @@ def transition(desk: Desk, conversation_id: str, to: Phase) -> Json:
 def _move(desk: Desk, conversation_id: str, to: Phase, *, approves: bool = False) -> Transition:
     tree = _tree(desk, conversation_id)
     with desk.store.write() as cursor:
-        return phases.move(cursor, conversation_id, to, by=desk.by, tree=tree, approves=approves)
+        return phases.transition(cursor, conversation_id, to, by=desk.by, tree=tree, approves=approves)
 
 
 def _tree(desk: Desk, conversation_id: str) -> str:

@@ -130,7 +130,7 @@ def read(project: str) -> Status | None:
         return None if folder is None else _read(project)
 
 
-def find_scenario(project: str, scenario_id: str) -> tuple[Status, Scenario]:
+def require_active_scenario(project: str, scenario_id: str) -> tuple[Status, Scenario]:
     """The scenario of that id, among the others; raises UsageError for one that nobody declared or waits for."""
     now, scenario = _find(read(project), scenario_id)
     return now, _require_wanted(now, scenario)

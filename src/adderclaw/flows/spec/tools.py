@@ -73,7 +73,7 @@ def tools(project: str, checker: Checker | None = None) -> tuple[Tool[Any], ...]
 
 
 def _claim(project: str, checker: Checker, scenario_id: str, session_id: str) -> ToolResult:
-    now, scenario = status.find_scenario(project, scenario_id)
+    now, scenario = status.require_active_scenario(project, scenario_id)
     if scenario.passed:
         return _answer(now)
     checker.claim(scenario, session_id)

@@ -44,7 +44,7 @@ def system() -> str:
     return next(filter(os.path.isfile, SYSTEMS), "")
 
 
-def context() -> ssl.SSLContext:
+def tls_context() -> ssl.SSLContext:
     """The system's authorities and the operator's own. Reads a few hundred certificates, so it runs in a thread."""
     tls = ssl.create_default_context()
     paths = ssl.get_default_verify_paths()

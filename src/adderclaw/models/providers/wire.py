@@ -443,7 +443,7 @@ def tls_context() -> ssl.SSLContext:
     """Reads a few hundred certificates, so it runs in a thread."""
     from adderclaw.models.http import own_network
 
-    context = own_network.context()
+    context = own_network.tls_context()
     context.set_alpn_protocols(["http/1.1"])
     return context
 

@@ -94,7 +94,7 @@ def usage(store: Store, conversation_id: str) -> Usage:
     return Usage(*rows[0])
 
 
-def latest_entry(store: Store, session_id: str) -> sqlite3.Row | None:
+def latest_entry_type(store: Store, session_id: str) -> sqlite3.Row | None:
     """The type and the call of a session's latest entry."""
     rows = store.read(
         "SELECT entry_type, tool_use_id FROM transcript_entries WHERE session_id = ? ORDER BY sequence DESC LIMIT 1",

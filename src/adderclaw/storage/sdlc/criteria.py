@@ -198,7 +198,7 @@ def _fault(lines: list[_Line]) -> tuple[list[str], str | None]:
 # ------------------------------------------------------------------ rows
 
 
-def put(cursor: sqlite3.Cursor, plan_id: int, criteria: tuple[Criterion, ...]) -> None:
+def insert_all(cursor: sqlite3.Cursor, plan_id: int, criteria: tuple[Criterion, ...]) -> None:
     cursor.executemany(
         "INSERT INTO plan_criteria(plan_id, criterion, position, line, text, keeps, fault)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",

@@ -201,7 +201,7 @@ def history(store: Store, conversation_id: str) -> list[Change]:
 # ------------------------------------------------------------------ changing
 
 
-def move(
+def transition(
     cursor: sqlite3.Cursor,
     conversation_id: str,
     to: Phase,
@@ -247,7 +247,7 @@ def refusal_reasons(cursor: sqlite3.Cursor, conversation_id: str, to: Phase, *, 
 
 def begin_planning(cursor: sqlite3.Cursor, conversation_id: str, number: int, *, by: Mover) -> None:
     """The phase planning begins with a plan that was drafted in plan mode, outside that phase."""
-    move(cursor, conversation_id, "planning", by=by, why="a plan was drafted in plan mode")
+    transition(cursor, conversation_id, "planning", by=by, why="a plan was drafted in plan mode")
     plans.restore_draft(cursor, number)
 
 

@@ -84,7 +84,7 @@ def draft(cursor: sqlite3.Cursor, conversation_id: str, content: str) -> int:
         "INSERT INTO plans(conversation_id, content, hash) VALUES (?, ?, ?) RETURNING id",
         (conversation_id, content, hash_of(content)),
     ).fetchone()
-    criteria.put(cursor, number, parsed)
+    criteria.insert_all(cursor, number, parsed)
     return number
 
 

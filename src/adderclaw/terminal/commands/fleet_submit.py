@@ -15,7 +15,7 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.fleet import requests, submit
-from adderclaw.fleet.places import resolve_repository
+from adderclaw.fleet.places import resolve_ref_to_commit
 from adderclaw.fleet.submit import Order, Submitted
 from adderclaw.fleet.tracing import Tracing
 from adderclaw.fleet.tracing import given as given_trace
@@ -157,7 +157,7 @@ def _sources(sources: list[Source], fleet: Fleet, submitter: str) -> list[Json]:
         if source not in rows_by_source:
             repo, workspace = source
             rows_by_source[source] = (
-                resolve_repository(repo, local=local) if repo else submit.archive_folder(boxes, workspace or "")
+                resolve_ref_to_commit(repo, local=local) if repo else submit.archive_folder(boxes, workspace or "")
             )
     return [rows_by_source[source] for source in sources]
 

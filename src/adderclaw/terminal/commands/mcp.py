@@ -60,7 +60,7 @@ def add(
     """
     entry = _entry(command or [], url, env or [], header or [], reads or [], timeout, sampling=sampling)
     try:
-        servers.read(entry)
+        servers.parse_server(entry)
     except Invalid as error:
         raise UsageError(f"mcp add {name}: {error}") from None
     if not slug(name):

@@ -47,7 +47,7 @@ def status(
     Example: adderclaw sdlc status
     """
     with conversation_phase.opened(config, workspace, "cli", looks=True) as desk:
-        report = conversation_phase.status(desk, conversation_phase.conversation(desk, conversation))
+        report = conversation_phase.phase_overview(desk, conversation_phase.conversation(desk, conversation))
     if output_format == "json":
         print_json(clean(report))
         return

@@ -21,7 +21,7 @@ from adderclaw.terminal.print_mode.control import Link
 from adderclaw.terminal.print_mode.lines import failure
 from adderclaw.terminal.print_mode.no_effect import CITATIONS, MESSAGE_FIELDS
 from adderclaw.terminal.print_mode.stream import Stream
-from adderclaw.terminal.print_mode.user_message import UserMessage, join_messages
+from adderclaw.terminal.print_mode.user_message import UserMessage, merge_queued_messages
 
 DRAIN_SECONDS = 30.0
 """How long to wait at the end for a client that reads slowly."""
@@ -146,7 +146,7 @@ class _Talk:
             if not message.asks:
                 waiting.append(message)
                 continue
-            message, waiting = join_messages(waiting, message), []
+            message, waiting = merge_queued_messages(waiting, message), []
             self._run.session.budget.restart_limits()
             for name in message.ignored:
                 self._wanted.reports.add(f"message.{name}", MESSAGE_FIELDS.get(name, CITATIONS))

@@ -66,7 +66,7 @@ def read_user_message(message: Json, where: Where) -> UserMessage:
     return UserMessage(text, text if attached == NO_ATTACHMENTS else content, uuid, attached, verbatim, asks, ignored)
 
 
-def join_messages(before: list[UserMessage], message: UserMessage) -> UserMessage:
+def merge_queued_messages(before: list[UserMessage], message: UserMessage) -> UserMessage:
     """Joins a message with earlier ones that were not to be answered."""
     if not before:
         return message

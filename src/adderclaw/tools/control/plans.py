@@ -41,7 +41,7 @@ def enter_plan_mode(store: "Store", ctx: ToolContext) -> ToolResult:
         return own_words(f"Already {PLANNING_STARTED[0].lower()}{PLANNING_STARTED[1:]}")
     try:
         with store.write() as cursor:
-            phases.move(cursor, ctx.conversation_id, "planning", by=phases.MODEL, seen=phase, why="EnterPlanMode")
+            phases.transition(cursor, ctx.conversation_id, "planning", by=phases.MODEL, seen=phase, why="EnterPlanMode")
     except phases.TransitionRefused as error:
         return rejected(str(error))
     return own_words(PLANNING_STARTED, {"phase": "planning"})
@@ -58,7 +58,7 @@ async def exit_plan_mode(kit: "Kit", store: "Store", arguments: ExitPlanModeArgu
     approved = plans.last(store, ctx.conversation_id, "approved")
     if phase == "planning" and approved is not None:
         with store.write() as cursor:
-            moved = phases.move(cursor, ctx.conversation_id, "implement", by=phases.MODEL)
+            moved = phases.transition(cursor, ctx.conversation_id, "implement", by=phases.MODEL)
         return _approved_result(ctx, approved.content, moved.notice)
     drafted = plans.last(store, ctx.conversation_id, "draft")
     text = arguments.plan if arguments.plan.strip() else drafted.content if drafted is not None else ""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from adderclaw.config.paths import beneath
 from adderclaw.config.safe_open import open_real
 from adderclaw.config.trust import named_files
-from adderclaw.config.trust.named_files import Found, Names
+from adderclaw.config.trust.named_files import FileReference, Names
 from adderclaw.core.record import record
 from adderclaw.tools.hooks.settings import PLAIN_PATH, Hook
 from adderclaw.tools.hooks.shell_windows import SCRIPT_SUFFIX
@@ -50,7 +50,7 @@ class HookWorkspace:
 class _CheckedFile(NamedTuple):
     """A word of a hook's text that names a file, and what was in the file when it was compared."""
 
-    found: Found
+    found: FileReference
     data: bytes
     mode: int
     stays: bool
@@ -180,7 +180,7 @@ def _require_existing(hook: Hook, names: Sequence[Names], ground: HookWorkspace)
                 )
 
 
-def _check_file(named_file: Found, hook: Hook, ground: HookWorkspace) -> _CheckedFile:
+def _check_file(named_file: FileReference, hook: Hook, ground: HookWorkspace) -> _CheckedFile:
     name = trust_key(named_file.path, ground.roots[0])
     trusted = hook.trusted.get(name)
     if trusted is None:

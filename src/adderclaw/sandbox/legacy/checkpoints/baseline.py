@@ -14,7 +14,7 @@ from adderclaw.storage import Store
 from adderclaw.storage.checkpoints import State
 from adderclaw.storage.sdlc import baselines, criteria, plans
 from adderclaw.storage.sdlc.baselines import TreeSnapshot
-from adderclaw.storage.sdlc.phases import Mover, Transition, TransitionRefused, move
+from adderclaw.storage.sdlc.phases import Mover, Transition, TransitionRefused, transition
 
 NO_REPORTS: Mapping[str, str] = MappingProxyType({})
 MAX_FILE = 256 << 20
@@ -92,7 +92,7 @@ def approve(
             baselines.put(cursor, number, taken)
         elif earlier is not None:
             baselines.copy(cursor, earlier, number)
-        moved = move(cursor, conversation_id, "implement", by=by)
+        moved = transition(cursor, conversation_id, "implement", by=by)
     if earlier is not None:
         fix = "`adderclaw sdlc approve --new-baseline` would have taken the workspace as it is"
         return moved._replace(notice=f"the workspace before plan {earlier} is kept as its baseline; {fix}")

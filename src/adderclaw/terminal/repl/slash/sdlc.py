@@ -52,7 +52,7 @@ async def phase(run: Run, rest: str) -> Done:
     """Shows the phase, or moves to another one; `done` shows the report and asks first."""
     desk, conversation = _desk(run), run.session.conversation_id
     if not rest:
-        for line in status_lines(await to_thread(conversation_phase.status, desk, conversation)):
+        for line in status_lines(await to_thread(conversation_phase.phase_overview, desk, conversation)):
             print(line)
         return
     to = phases.phase_named(rest)
