@@ -660,7 +660,7 @@ def test_a_changed_workflow_and_a_finished_run_are_not_resumed(flow: Flow) -> No
     assert flow.world.cli("run", "--resume", flow.run_id).code == 0
     over = flow.world.cli("run", "--resume", flow.run_id)
     assert (over.code, over.out) == (0, "B\n"), over.err
-    assert "is completed" in over.err
+    assert "is already completed" in over.err
 
 
 @pytest.mark.parametrize("supervised", [False, True], ids=["goal", "review"])
@@ -833,7 +833,7 @@ def killed_and_resumed(flow: Flow, number: int) -> None:
         begun = unfinished(flow.world)
         process = flow.world.cli.start("run", *(["--resume", begun[-1][0]] if begun else [str(flow.folder)]))
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 0 or b"of a workflow" in err or b"is completed" in err, err
+    assert process.returncode == 0 or b"of a workflow" in err or b"is already completed" in err, err
 
 
 def test_a_servers_tool_as_a_hook_is_called_for_each_of_two_personas(world: World, needs: Callable[[str], str]) -> None:
@@ -913,8 +913,8 @@ def test_26_a_step_says_who_looks_at_its_goals(flow: Flow) -> None:
     ("mode", "ran", "said"),
     [
         ("default", True, ""),
-        ("paranoid", False, "SECURITY paranoid: what could do harm is asked about"),
-        ('research "the lab is mine"', True, "SECURITY research grants nothing"),
+        ("paranoid", False, "SECURITY paranoid: the run asks before anything that could do harm"),
+        ('research "the lab is mine"', True, "SECURITY research grants no permissions"),
     ],
 )
 def test_26_security_makes_a_run_stricter_and_never_freer(flow: Flow, mode: str, ran: bool, said: str) -> None:

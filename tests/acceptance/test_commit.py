@@ -200,7 +200,7 @@ def test_pr_on_the_main_branch_says_what_to_do(repository: World, tmp_path: Path
     gh(repository, tmp_path)
     remote(repository)
     _, err = talk(repository, "/pr", "/exit")
-    assert "/pr: a pull request needs a branch of its own" in err
+    assert "/pr: a pull request needs its own branch" in err
 
 
 def test_pr_pushes_and_opens_one_each_asked_about(repository: World, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_x38_without_an_operator_a_question_is_rejected_at_once(world: World) ->
     assert len(results) == 3
     for result in results:
         assert result["is_error"] is True
-        assert "no operator" in result["content"]
+        assert "No operator" in result["content"]
 
 
 def test_a_question_that_was_worked_around_is_no_open_question(world: World) -> None:
@@ -154,7 +154,7 @@ FOUND = {
 }
 NOT_FOUND = [
     ("", True, "query is empty"),
-    ("select:", True, "names no tool"),
+    ("select:", True, "needs a name"),
     ("select:TaskGett", True, "did you mean TaskGet?"),
     ("zebra", False, "No tool matches 'zebra'. Available: "),
     ("x" * 2000, True, "at most 1000"),

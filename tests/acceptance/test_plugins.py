@@ -362,8 +362,8 @@ def test_a_marketplace_says_what_it_has_and_gives_what_it_holds(world: World, re
     for source in (str(repository), f"file://{repository}"):
         which = refused(world, "install", source)
         assert (which.code, "echo-plugin, bare, far, out" in which.err) == (2, True)
-        assert "install it from there" in refused(world, "install", source, "--plugin", "far").err
-        assert "install it from there" in refused(world, "install", source, "--plugin", "out").err
+        assert "Install it from there" in refused(world, "install", source, "--plugin", "far").err
+        assert "Install it from there" in refused(world, "install", source, "--plugin", "out").err
         assert "no such plugin" in refused(world, "install", source, "--plugin", "none").err
         bare = asked(world, "install", source, "--plugin", "bare", "--dry-run")
         assert (bare["name"], bare["version"], bare["mcp_servers"]) == ("bare", "3", ["s"])

@@ -315,7 +315,7 @@ def test_a_directory_that_is_added_is_seen_by_commands_when_nothing_else_runs(wo
     seen = [entry["content"] for entry in world.entries("tool_result")]
     assert seen[1].strip() == "words from beside"
     assert "words from beside\nmore" in seen[3], "what was added before is still there"
-    assert done.err.count("the sandbox was started again") == 1
+    assert done.err.count("the sandbox was restarted") == 1
     assert f"the sandbox was restarted ({beside} is added to it)" in done.err
     assert done.err.count("the sandbox cannot change while a server or a task runs in it") == 1
     assert f"{further} is added to it, which counts for commands when that has ended" in done.err

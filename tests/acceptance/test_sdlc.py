@@ -48,7 +48,7 @@ def test_d82_d93_no_phase_is_skipped(world: World) -> None:
     assert "there is nothing to prove" in moved.err
     assert world.cli("sdlc", "transition", "verify", "--conversation", "test-conv").code == 3
     for given in (["--transition", "test"], ["--conversation", "test-conv-1"]):
-        assert "belong together" in world.cli(*given).err
+        assert "needs --conversation ID" in world.cli(*given).err
     assert "there is no phase 'tset'" in world.cli("--transition", "tset", "--conversation", "test-conv-1").err
     assert "there is no conversation" in world.cli("--transition", "test", "--conversation", "nobody").err
 

@@ -220,7 +220,7 @@ def test_a_tool_step_that_was_killed_is_run_again_only_by_a_yes(sops: Procedures
     assert stopped.code == 5, stopped.err
     assert sops.lines() == ["once"], "what may have run is not silently run again"
     shown = sops.cli("sop", "show", sops.run_id)
-    assert "nobody knows what it did" in shown.out
+    assert "it is not known what it did" in shown.out
     assert sops.statuses() == {"first": "succeeded", "slow": "waiting", "last": "pending"}
     (sops.folder / "go").touch()
     done = sops.cli("sop", "approve", sops.run_id)
@@ -309,7 +309,7 @@ def test_a_sop_that_changed_since_is_refused_with_the_fix(sops: Procedures) -> N
     refused = sops.cli("sop", "approve", sops.run_id)
     assert refused.code == 2
     assert "has changed since run" in refused.err
-    assert "put it back, or run it anew" in refused.err
+    assert "restore it, or start a new run" in refused.err
     file.write_text(f"# a remark changes nothing\n{before}")
     assert sops.cli("sop", "resume", sops.run_id).code == 0
     file.unlink()
@@ -416,7 +416,7 @@ default = false
     sops.verified()
     wrong = sops.run("--input", "deep=maybe", "--input", "fodler=x")
     assert wrong.code == 2
-    assert "it takes true or false" in wrong.err
+    assert "expected true or false" in wrong.err
     assert "did you mean folder?" in wrong.err
 
 

@@ -135,7 +135,7 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
         (("both-spec.md",), "both-spec.md is named like a specification but begins like a workflow: `--spec"),
         (("notes.md",), "notes.md is neither a specification nor a workflow: it is not named SPEC.md"),
         (("binary.spec.md",), "is binary, not text"),
-        (("--profile", "readonly"), "nothing may be written in the profile readonly"),
+        (("--profile", "readonly"), "a specification cannot run in the profile readonly"),
         (("--task", "x y", "-n", "3"), "--max-iterations is only for a specification"),
     ]
     for arguments, message in cases:

@@ -364,7 +364,7 @@ def test_a_search_keeps_back_what_a_rule_denies() -> None:
 
 MALFORMED: list[tuple[str, tuple[str, ...]]] = [
     ("default_deny = 1", ("default_deny: expected true or false",)),
-    ("allow = []", ("allow: is not a section",)),
+    ("allow = []", ("allow: is neither a section",)),
     ("[read]\nallow = 'x'", ("read.allow",)),
     ("[read]\nallowed = []", ("read.allowed: [read] has no such key", 'did you mean "allow"')),
     ("[read]\nallowlist = []\n[bash]\nallow = []", ("read.allowlist", "bash.allow")),

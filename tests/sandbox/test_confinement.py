@@ -293,7 +293,7 @@ def test_one_that_does_not_answer_is_ended_with_all_that_it_started(box: Box, ro
 
 def test_a_group_ends_whoever_is_in_it() -> None:
     if os.geteuid() != 0 or not limits.can_group():
-        pytest.skip("no control group can be made here")
+        pytest.skip("no control group can be created here")
     with subprocess.Popen(["/bin/sh", "-c", "read go; sleep 1000 & sleep 1000"], stdin=subprocess.PIPE) as shell:
         group = limits.Group(shell.pid)
         try:

@@ -113,13 +113,13 @@ def socks(kind: bytes, host: bytes, port: int, command: int = 1) -> bytes:
 @rows(
     ("target", "reason"),
     [
-        ("other.test:443", "not in security.allowed_domains"),
-        ("example.org:443", "not in security.allowed_domains"),
-        ("evil-example.org:443", "not in security.allowed_domains"),
-        ("files.test:1", "not in security.allowed_domains"),
-        ("127.0.0.1:PORT", "not in security.allowed_domains"),
-        ("[::1]:PORT", "not in security.allowed_domains"),
-        ("2130706433:PORT", "not in security.allowed_domains"),
+        ("other.test:443", "neither in security.allowed_domains"),
+        ("example.org:443", "neither in security.allowed_domains"),
+        ("evil-example.org:443", "neither in security.allowed_domains"),
+        ("files.test:1", "neither in security.allowed_domains"),
+        ("127.0.0.1:PORT", "neither in security.allowed_domains"),
+        ("[::1]:PORT", "neither in security.allowed_domains"),
+        ("2130706433:PORT", "neither in security.allowed_domains"),
         ("inner.example.org:443", "private or special address 10.0.0.1"),
         ("mixed.example.org:443", "private or special address 169.254.169.254"),
         ("deep.sub.example.org:443", "private or special address ::1"),
@@ -221,7 +221,7 @@ def test_a_name_without_an_address_is_said() -> None:
         ("public.example.org:443", "93.184.215.14:443", "200 "),  # by a pattern: at the address that was checked
         ("inner.example.org:443", "", "private or special address 10.0.0.1"),
         ("unknown.example.org:443", "", "has no address on this machine"),
-        ("other.test:443", "", "not in security.allowed_domains"),
+        ("other.test:443", "", "neither in security.allowed_domains"),
         (
             "away.example.org:443",
             "93.184.215.15:443",

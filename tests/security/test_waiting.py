@@ -192,7 +192,7 @@ def test_git_that_is_slow_is_not_ended_for_a_long_file(world: Den) -> None:
     (world.workspace / "apart" / "info").mkdir(parents=True)
     os.mkfifo(world.workspace / "apart" / "info" / "exclude")
     made = world.attack(call("Bash", command="git status --short | (sleep 4; cat)"))
-    assert "git was ended" not in made.last
+    assert "git was stopped" not in made.last
     assert "?? docs/exclude" in made.last
     world.unharmed(made)
 

@@ -219,7 +219,7 @@ def test_a_run_of_any_driver_is_begun_cancelled_and_reported(
                 ({"message": "a", "task": "b"}, "exactly one"),
                 ({"agentfile": "../Agentfile"}, "does not lie in"),
                 ({"agentfile": str(tmp_path / "Agentfile")}, "does not lie in"),
-                ({"message": "a", "inputs": {"x": "y"}}, "inputs are for"),
+                ({"message": "a", "inputs": {"x": "y"}}, "`inputs` needs"),
             ):
                 refused = await mine.post("/runs", json=body)
                 assert refused.status_code == 400, refused.text

@@ -53,10 +53,10 @@ def test_a_client_sees_the_schedules_of_its_folders_alone(server: Server, worksp
         ({"zone": "Berlin"}, "Europe/Berlin"),
         ({"every": "1h"}, "exactly one of"),
         ({"what": {"message": "x", "task": "y"}}, "exactly one of"),
-        ({"what": {"resume": "20260101-000000-00000000"}}, "leave resume out"),
+        ({"what": {"resume": "20260101-000000-00000000"}}, "remove resume"),
         ({"what": {"agentfile": "/etc/passwd"}}, "does not lie in"),
-        ({"name": "a/b"}, "no name for a schedule"),
-        ({"name": "{{x}}"}, "no name for a schedule"),
+        ({"name": "a/b"}, "cannot name a schedule"),
+        ({"name": "{{x}}"}, "cannot name a schedule"),
     ],
 )
 def test_what_is_refused(server: Server, change: dict[str, Any], why: str) -> None:

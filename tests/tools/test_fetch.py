@@ -186,7 +186,7 @@ def test_addresses_that_cannot_be_asked(url: str, browser: Browser) -> None:
         ("/lies", "binary"),
         ("/badpdf", "cannot be read as a PDF"),
         ("/empty", "sent nothing"),
-        ("/blank", "holds no text"),
+        ("/blank", "has no text"),
         ("/loop", "redirects more than 5 times"),
         ("/file", "was not followed"),
     ],

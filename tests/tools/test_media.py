@@ -176,7 +176,7 @@ def test_a_notebook_that_is_none(content: str, bench: Bench) -> None:
     assert not shown.is_error, "it is shown as the text that it is"
     result = bench.call("NotebookEdit", notebook_path="n.ipynb", cell_id="a", new_source="x")
     assert result.error_class == "tool_rejected"
-    assert "no notebook" in result.content
+    assert "not JSON" in result.content
     assert file.read_text() == content
 
 
@@ -185,8 +185,8 @@ def test_a_notebook_that_is_none(content: str, bench: Bench) -> None:
     [
         ({"cell_id": "zzz"}, "there is no cell 'zzz'; there are: a, b, b"),
         ({"cell_id": "b"}, "2 cells have the id 'b'"),
-        ({}, "cell_id is needed"),
-        ({"edit_mode": "delete"}, "cell_id is needed"),
+        ({}, "cell_id is missing"),
+        ({"edit_mode": "delete"}, "cell_id is missing"),
         ({"edit_mode": "insert", "cell_id": "a"}, "cell_type is needed"),
         ({"edit_mode": "insert", "cell_id": "zz", "cell_type": "code"}, "there is no cell 'zz'"),
         ({"notebook_path": "a.txt", "cell_id": "a"}, "use Edit"),
@@ -212,7 +212,7 @@ def test_a_notebook_must_have_been_read_and_not_changed_since(bench: Bench) -> N
     assert "modified since" in bench.call("NotebookEdit", **edit).content
     file.unlink()
     assert "does not exist" in bench.call("NotebookEdit", **edit).content
-    assert "use NotebookEdit" in bench.call("Edit", file_path="n.ipynb", old_string="x", new_string="y").content
+    assert "Use NotebookEdit" in bench.call("Edit", file_path="n.ipynb", old_string="x", new_string="y").content
 
 
 def test_cells_are_shown_with_their_outputs(bench: Bench) -> None:

@@ -17,13 +17,13 @@ def test_what_hooks_say_after_an_edit_is_no_part_of_its_diff() -> None:
 
 
 def test_a_diff_of_several_hunks_is_numbered_by_its_heads() -> None:
-    lines = parsed(f"{DIFF}\n\\ No newline at end of file\n@@ -9 +9,2 @@\n-a\n+b\n+c\n\\ the rest is not kept")
+    lines = parsed(f"{DIFF}\n\\ No newline at end of file\n@@ -9 +9,2 @@\n-a\n+b\n+c\n\\ the rest is not shown")
     more = (
         Line("@", 9, ""),
         Line("-", 9, "a"),
         Line("+", 9, "b"),
         Line("+", 10, "c"),
-        Line("@", 11, "the rest is not kept"),
+        Line("@", 11, "the rest is not shown"),
     )
     assert lines == LINES + more
     assert parsed("@@ -0,0 +1,2 @@\n+a\n+b") == (Line("+", 1, "a"), Line("+", 2, "b"))

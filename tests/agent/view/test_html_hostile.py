@@ -165,7 +165,7 @@ def test_a_page_has_only_addresses_of_this_server_and_of_the_web() -> None:
             address(wrong)
 
 
-FOLDERS = ("src/adderclaw/view/templates", "src/adderclaw/channels/server/pages/templates")
+FOLDERS = ("src/adderclaw/agent/view/templates", "src/adderclaw/server/pages/templates")
 ATTRIBUTE = re.compile(r"""([\w-]+)=("(?:\{\{.*?\}\}|\{%.*?%\}|[^"])*"|[^\s">]+)""")
 CHECKED = r"(?:\|(?:address|quoted|urlencode|picture\(block\.media_type\))|\.(?:seq|earlier))"
 """How an expression of an address ends: with a filter that checks or quotes it, or with a number."""

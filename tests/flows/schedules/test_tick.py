@@ -129,7 +129,7 @@ def test_by_hand_and_by_request_nothing_begins_past_the_stop_a_pause_or_a_run_un
         with pytest.raises(Stopped):
             await scheduler.request(hook.id, "1", {})
         place.stopped = False
-        with pytest.raises(UsageError, match="not begun by requests"):
+        with pytest.raises(UsageError, match="cannot be started by requests"):
             await scheduler.request(timed.id, "1", {})
         rows.pause(place.store, hook, NOON)
         with pytest.raises(NotBegun, match="paused"):

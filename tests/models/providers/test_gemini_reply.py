@@ -61,7 +61,7 @@ def failure(step: dict[str, Any], **entry: Any) -> ProviderError:
 @rows(
     ("step", "words"),
     [
-        ({"broken_json": True}, ["no JSON object", "text/event-stream"]),
+        ({"broken_json": True}, ["not a JSON object", "text/event-stream"]),
         ({"broken_json": True, "stream": False}, ["did not answer with JSON", "application/json"]),
         ({"html": "<html><h1>Sign in</h1>"}, ["text/html", "<html><h1>Sign in</h1>"]),
         ({"raw": ""}, ["ended before the answer was whole", "nothing"]),
@@ -69,8 +69,8 @@ def failure(step: dict[str, Any], **entry: Any) -> ProviderError:
         ({"raw": "[7]", "stream": False}, ["without `candidates`"]),
         ({"raw": "[]", "stream": False}, ["ended before the answer was whole"]),
         ({"raw": "{}", "stream": False}, ["ended before the answer was whole"]),
-        ({"raw": "data: [1]\r\n\r\n"}, ["no JSON object"]),
-        ({"raw": "data: " + "[" * 100_000 + "\n\n"}, ["no JSON object"]),
+        ({"raw": "data: [1]\r\n\r\n"}, ["not a JSON object"]),
+        ({"raw": "data: " + "[" * 100_000 + "\n\n"}, ["not a JSON object"]),
         (
             {"raw": stream_of([chunk({"text": "half of a"}, finish=None)])},
             ["ended before the answer was whole", "ask again"],

@@ -50,7 +50,7 @@ def failure(step: Step, **entry: Any) -> ProviderError:
 @rows(
     ("step", "words"),
     [
-        ({"broken_json": True}, ["no JSON object", "text/event-stream"]),
+        ({"broken_json": True}, ["not a JSON object", "text/event-stream"]),
         ({"broken_json": True, "stream": False}, ["did not answer with JSON", "application/json", '{"choices"']),
         ({"html": "<html><h1>Sign in</h1>"}, ["text/html", "<html><h1>Sign in</h1>"]),
         ({"html": "<html>", "content_type": "text/event-stream"}, ["before the answer was whole", "<html>"]),
@@ -58,11 +58,11 @@ def failure(step: Step, **entry: Any) -> ProviderError:
         ({"raw": "", "stream": False}, ["did not answer with JSON", "nothing"]),
         ({"raw": "[]", "stream": False}, ["without `choices`"]),
         ({"raw": '{"object":"list"}', "stream": False}, ["without `choices`"]),
-        ({"raw": "data: [1]\n\n"}, ["no JSON object"]),
-        ({"raw": "data: " + "[" * 100_000 + "\n\n"}, ["no JSON object"]),
+        ({"raw": "data: [1]\n\n"}, ["not a JSON object"]),
+        ({"raw": "data: " + "[" * 100_000 + "\n\n"}, ["not a JSON object"]),
         ({"raw": events(delta(content="half of a"), done=False)}, ["before the answer was whole", "ask again"]),
         ({"raw": events({"model": "m", "choices": []}, done=False)}, ["before the answer was whole", "ask again"]),
-        ({"raw": events(delta(content="half"), done=False) + 'data: {"choi'}, ["no JSON object", "ask again"]),
+        ({"raw": events(delta(content="half"), done=False) + 'data: {"choi'}, ["not a JSON object", "ask again"]),
         ({"text": "a b c", "cut": 40}, ["cut the answer off", "ask again"]),
         ({"text": "a b c", "cut": 0}, ["cut the answer off", "ask again"]),
         ({"text": "a", "stream": False, "cut": 20}, ["cut the answer off", "ask again"]),

@@ -98,7 +98,7 @@ def test_a_model_must_be_named() -> None:
     ("step", "kind", "words"),
     [
         ({"html": "<html><h1>Sign in</h1>"}, "malformed", "text/html"),
-        ({"broken_json": True}, "malformed", "no JSON object"),
+        ({"broken_json": True}, "malformed", "not a JSON object"),
         ({"broken_json": True, "stream": False}, "malformed", "openai-compatible"),
         ({"raw": ""}, "malformed", "before the answer was whole"),
         ({"raw": "{}", "stream": False}, "malformed", "without `output`"),

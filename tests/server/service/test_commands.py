@@ -74,8 +74,8 @@ def test_what_serve_would_refuse_is_refused_at_install(project: Cli) -> None:
         (("--port", "x"), "not a valid"),
         (("--workspace", "/nowhere"), "'/nowhere' is no folder"),
         (("--config", "/nowhere.toml"), "nowhere.toml"),
-        (("--workspace", f"{sys.prefix}/.."), "would run outside of its sandbox"),
-        (("--workspace", home), "would run outside of its sandbox"),
+        (("--workspace", f"{sys.prefix}/.."), "would run outside the sandbox"),
+        (("--workspace", home), "would run outside the sandbox"),
     ):
         done = install(project, *SYSTEMD, *words)
         assert (done.code, said in done.err) == (2, True), done.err

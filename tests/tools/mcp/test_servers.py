@@ -34,7 +34,7 @@ def test_one_that_does_not_start_is_said_and_blocks_nothing(bench: Bench, kind: 
 
     first, second = bench.run(work, bad(kind, startupTimeout=2_000 if kind == "silent" else 20_000), seconds=60)
     assert said in first
-    assert "tried again in" in second  # it is not started again and again
+    assert "next attempt is in" in second  # it is not started again and again
     assert bench.states().count("starting") == 1
 
 

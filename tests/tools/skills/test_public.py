@@ -17,7 +17,7 @@ NAMES = sorted(path.parent.name for path in FOLDER.glob("*/SKILL.md"))
 
 
 def test_each_gets_the_verdict_of_the_reference_implementation() -> None:
-    assert NAMES, f"there is no skill in {FOLDER}"
+    assert NAMES, f"has no skills {FOLDER}"
     for name in NAMES:
         ours = inspect_skill(str(FOLDER / name))
         if not ours.repairs:  # those are ours alone, and are said
