@@ -148,7 +148,7 @@ def test_the_task_list(world: World) -> None:
 FOUND = {
     "select:EnterPlanMode": "EnterPlanMode",
     "select:TaskGet, Brief": "TaskGet",
-    "plan approval": "ExitPlanMode",
+    "approval of the plan": "ExitPlanMode",
     "+task create": "TaskCreate",
     "tell the operator": "Brief",
 }

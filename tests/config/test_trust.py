@@ -258,7 +258,7 @@ def test_what_changed_is_said(trusted: World) -> None:
 
 def test_servers_that_wait_are_said(world: World) -> None:
     put(world, ".mcp.json", "{}")
-    assert any("nothing of .mcp.json runs" in warning for warning in world.load().warnings)
+    assert any("nothing from .mcp.json runs" in warning for warning in world.load().warnings)
 
 
 @pytest.mark.parametrize("name", [".adderclaw/settings.json", ".claude/skills", "skills", ".adderclaw", ".mcp.json"])

@@ -38,9 +38,9 @@ def test_without_a_database_it_says_how_to_get_one(cli: Cli) -> None:
 def test_what_cannot_run_is_refused_before_anything_is_submitted(farm: Farm, tmp_path: Path) -> None:
     here = str(farm.workspace)
     refused = {
-        ("-m", "x"): "give one of --repo and --workspace",
-        ("-m", "x", "--task", "y", "--workspace", here): "give exactly one of",
-        ("--workspace", here): "give exactly one of",
+        ("-m", "x"): "use only one of --repo and --workspace",
+        ("-m", "x", "--task", "y", "--workspace", here): "exactly one of",
+        ("--workspace", here): "exactly one of",
         ("-m", "x", "--workspace", str(tmp_path / "none")): "none",
         ("--agentfile", "/etc/passwd", "--workspace", here): "relative to the workspace",
         ("--agentfile", "Agentfile", "--workspace", here): "Agentfile",

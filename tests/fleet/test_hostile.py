@@ -35,7 +35,7 @@ def test_no_link_in_an_archive_has_a_file_of_the_worker_told(farm: Farm) -> None
     for id in ("folder", "sop"):
         assert "leads out of the workspace" in ended[id].reason, ended[id]
     events = str(farm.rows("SELECT event FROM fleet.events"))
-    assert "flow/policy.toml: it is a link that leads out" in events
+    assert "flow/policy.toml: this link leads out" in events
     assert secret not in events + str(ended)
 
 

@@ -126,7 +126,7 @@ FORGED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "limits": ("limits", {"limits": {"cost_usd": -1}}, ANY_PLACE),
     "config": ("cannot be used for a run", {"config": "evil.toml"}, ANY_PLACE),
     "workspace": ("cannot be used for a run", {"workspace": "/"}, ANY_PLACE),
-    "file": ("as it lies in the workspace", {"message": None, "agentfile": "/etc/passwd"}, ANY_PLACE),
+    "file": ("relative to the workspace", {"message": None, "agentfile": "/etc/passwd"}, ANY_PLACE),
     "two": ("give exactly one of", {"task": "y"}, ANY_PLACE),
     "resume": ("cannot be used for a run", {"message": None, "resume": "x"}, ANY_PLACE),
 }

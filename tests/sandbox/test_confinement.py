@@ -194,7 +194,7 @@ def test_homes_are_hidden_though_the_workspace_is_one(root: Path, home: Path) ->
 def test_landlock_does_not_start_where_it_cannot_hide_a_secret(root: Path, home: Path) -> None:
     """A rule of Landlock cannot take away what another gives."""
     box = started("landlock", home)
-    with pytest.raises(AdderClawError, match=r"(\.ssh|\.adderclaw) lies in the workspace.*install bubblewrap"):
+    with pytest.raises(AdderClawError, match=r"(\.ssh|\.adderclaw) is in the workspace.*Install bubblewrap"):
         run("touch ran", box, home)
     assert not (home / "ran").exists()
 

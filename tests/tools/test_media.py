@@ -48,7 +48,7 @@ WEBP = b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8X" + struct.pack("<I", 10) + b
         (JPEG[:8] + b"zz" + JPEG[10:], "damaged"),
         (GIF[:-1], "is cut off"),
         (WEBP[:-4], "is cut off"),
-        (WEBP.replace(b"VP8X", b"XXXX"), "no WebP"),
+        (WEBP.replace(b"VP8X", b"XXXX"), "unknown kind of WebP"),
         (png() + b"\0" * images.MAX_BYTES, "make a smaller copy"),
     ],
 )
@@ -115,8 +115,8 @@ def pdf(*texts: str, password: str = "") -> bytes:
         (pdf(*["x"] * 11), "", "has 11 pages; name at most 20 of them"),
         (pdf(*["x"] * 25), "1-25", "at most 20"),
         (pdf("one"), "two", "selects none of them"),
-        (pdf("one"), "2", "not among them"),
-        (pdf("one"), "0", "not among them"),
+        (pdf("one"), "2", "is not one of them"),
+        (pdf("one"), "0", "is not one of them"),
         (pdf("one"), "-3", "selects none of them"),
         (pdf("one"), "1-99999999999", None),
     ],
@@ -176,20 +176,20 @@ def test_a_notebook_that_is_none(content: str, bench: Bench) -> None:
     assert not shown.is_error, "it is shown as the text that it is"
     result = bench.call("NotebookEdit", notebook_path="n.ipynb", cell_id="a", new_source="x")
     assert result.error_class == "tool_rejected"
-    assert "not JSON" in result.content
+    assert "cannot be changed as a notebook" in result.content
     assert file.read_text() == content
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"cell_id": "zzz"}, "there is no cell 'zzz'; there are: a, b, b"),
+        ({"cell_id": "zzz"}, "There is no cell 'zzz'. Existing cells: a, b, b"),
         ({"cell_id": "b"}, "2 cells have the id 'b'"),
         ({}, "cell_id is missing"),
         ({"edit_mode": "delete"}, "cell_id is missing"),
         ({"edit_mode": "insert", "cell_id": "a"}, "cell_type is needed"),
-        ({"edit_mode": "insert", "cell_id": "zz", "cell_type": "code"}, "there is no cell 'zz'"),
-        ({"notebook_path": "a.txt", "cell_id": "a"}, "use Edit"),
+        ({"edit_mode": "insert", "cell_id": "zz", "cell_type": "code"}, "There is no cell 'zz'"),
+        ({"notebook_path": "a.txt", "cell_id": "a"}, "Use Edit"),
         ({"notebook_path": "none.ipynb", "cell_id": "a"}, "does not exist"),
     ],
 )

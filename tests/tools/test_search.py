@@ -175,7 +175,7 @@ def test_braces(pattern: str, expected: list[str]) -> None:
     [
         ({"pattern": "("}, "regex parse error"),
         ({"pattern": ""}, "pattern is empty"),
-        ({"pattern": "a\0b"}, "pattern holds a NUL"),
+        ({"pattern": "a\0b"}, "pattern contains a NUL"),
         ({"pattern": "x" * 20_000}, "at most 10000"),
         ({"pattern": "x", "type": "nonsense"}, "nonsense"),
         ({"pattern": "x", "glob": "{a"}, "{a"),
