@@ -120,7 +120,7 @@ def test_what_was_cancelled_or_submitted_anew_is_not_resumed(farm: Farm) -> None
     assert states == {kept: ("queued", None), **gone, anew: ("queued", None)}
     assert "cancelled by" in farm.run(cancelled).reason
     done = farm.fleet("retry", replaced)
-    assert (done.code, "has the key 'k'" in done.err) == (1, True), done.err
+    assert (done.code, "has the dedupe key 'k'" in done.err) == (1, True), done.err
 
 
 def test_runs_that_a_late_worker_stops_go_on(farm: Farm) -> None:
