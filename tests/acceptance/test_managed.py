@@ -175,7 +175,7 @@ def test_a_provider_that_is_not_on_the_list_is_not_asked(bounded: Managed) -> No
     (world.cli.data / "config.toml").write_text(chosen, encoding="utf-8")
     done = world.agent("hi")
     assert done.code == 2
-    assert "asks evil.example, which the administrator of this machine does not allow" in done.err
+    assert "uses evil.example, which the administrator of this machine does not allow" in done.err
     done = world.cli("config", "show", env={"OPENAI_BASE_URL": "https://evil.example"})
     assert done.code == 2
 
@@ -456,7 +456,7 @@ def test_what_is_broken_stops_the_program(bounded: Managed) -> None:
     stops(world.cli("config", "validate"), "cannot be read")
     file.unlink()
     file.mkdir()
-    stops(world.cli("config", "validate"), "managed.toml: is no regular file")
+    stops(world.cli("config", "validate"), "managed.toml: is not a regular file")
     file.rmdir()
     bounded.folder.chmod(0o777)
     stops(world.cli("config", "validate"), "/etc/adderclaw: is writable by users other than root")

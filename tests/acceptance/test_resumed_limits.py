@@ -138,12 +138,12 @@ def test_a_loop_that_used_up_its_rounds_goes_on_with_more_and_what_followed_it_i
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (["tokens"], "tokens is a whole number"),
+        (["tokens"], "tokens must be a whole number"),
         (["depth=3"], "NAME is one of cost_usd, tokens, tool_calls, seconds, rounds"),
         (["tokens=-1"], "must be 0 or more"),
         (["cost_usd=inf"], "must be 0 or more"),
         (["cost_usd=nan"], "must be 0 or more"),
-        (["tokens=1.5"], "tokens is a whole number"),
+        (["tokens=1.5"], "tokens must be a whole number"),
         (["tokens=1", "--limit", "tokens=2"], "--limit tokens: given twice"),
     ],
 )

@@ -168,7 +168,7 @@ def test_a_changed_object_is_found(objects: Objects, place: Memory, tmp_path: Pa
             del place.held[name]
         case _:
             objects = Objects(place, Key(b"1" * 32))
-    with pytest.raises(Exception, match=r"does not open|is not what|was removed"):
+    with pytest.raises(Exception, match=r"does not open|does not match its name|was removed"):
         trees.load(objects, name)
 
 
@@ -316,7 +316,7 @@ def test_a_changed_box_is_found(objects: Objects, place: Memory, tmp_path: Path,
             place.held[name] = b""
         case _:
             objects = Objects(place, Key(b"1" * 32))
-    with pytest.raises(AdderClawError, match=r"does not open|is not what|was removed"):
+    with pytest.raises(AdderClawError, match=r"does not open|does not match its name|was removed"):
         begun(objects, tmp_path, "bob", name)
 
 
@@ -344,7 +344,7 @@ def test_an_archive_of_nonsense_is_refused(objects: Objects, place: Memory, tmp_
     """Who submits may write anything: it is never more than it says, and no other error than ours."""
     boxes, body = Boxes(place, Sealer(Key(bytes(32)).boxes.public, "eve")), zlib.compress(manifest)
     name = boxes.put(LARGE + body + len(body).to_bytes(8))
-    with pytest.raises(UsageError, match=r"holds no folder|too much|too deep|more or less than its manifest says"):
+    with pytest.raises(UsageError, match=r"is not a saved folder|too large|too deep|does not match its manifest"):
         begun(objects, tmp_path, "eve", name)
 
 
