@@ -226,7 +226,7 @@ def test_a_run_whose_folder_cannot_be_made_says_so_once_and_goes_on(flow: Flow) 
     flow.add(result("done"))
     done = flow.run()
     assert (done.code, done.out) == (0, "done\n"), done.err[-2000:]
-    assert done.err.count("the jsonl sink failed and was dropped") == 1
+    assert done.err.count("the jsonl sink failed and was removed") == 1
 
 
 def test_tools_work_in_a_goal_and_every_call_has_its_receipt(flow: Flow) -> None:

@@ -145,7 +145,7 @@ def unchosen(world: World) -> World:
 def test_03_a_run_without_a_model_ends_at_once(unchosen: World, target: tuple[str, ...]) -> None:
     done = unchosen.cli("run", *target, cwd=unchosen.workspace)
     assert done.code == 2, done.err
-    assert "no model is chosen" in done.err
+    assert "no model is configured" in done.err
     assert "adderclaw onboard" in done.err
 
 

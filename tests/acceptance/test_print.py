@@ -402,7 +402,7 @@ def test_10_print_without_a_model_is_no_success_and_a_key_that_is_used_is_named(
     world.cli.configure(f'workspace_dir = "{world.workspace}"\n')
     done = world.cli("-p", "hi")
     assert (done.code, done.out) == (2, "")
-    assert "no model is chosen" in done.err
+    assert "no model is configured" in done.err
     with ScriptedMessages([{"text": "a"}, {"text": "b"}]) as model:
         keys = {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "ANTHROPIC_BASE_URL": model.base_url}
         done = world.cli("-p", "hi", env=keys)

@@ -416,7 +416,7 @@ default = false
     sops.verified()
     wrong = sops.run("--input", "deep=maybe", "--input", "fodler=x")
     assert wrong.code == 2
-    assert "expected true or false" in wrong.err
+    assert "it takes true or false" in wrong.err
     assert "did you mean folder?" in wrong.err
 
 

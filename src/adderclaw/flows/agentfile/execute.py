@@ -264,7 +264,9 @@ class WorkflowExecution:
 
         A session that an earlier process left unfinished is continued; a result that it had reported is used.
         """
-        order = replace(order, extra_tools=(report.tool(),), before_end=report.missing, waits_for_slot=True, tool_use_id=path)
+        order = replace(
+            order, extra_tools=(report.tool(),), before_end=report.missing, waits_for_slot=True, tool_use_id=path
+        )
         left = subagents.of_call(self.session.store, self.session.session_id, path)
         if left is not None and left.outcome == "completed" and not self._is_failed(path):
             return self._finished_child(left, report)
