@@ -25,7 +25,7 @@ from adderclaw.core import home_names
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import EXIT_CODES, AdderClawError, AlreadyCompleted, LimitError, Stopped, outcome_of
 from adderclaw.core.events import EventRecord
-from adderclaw.core.overseer import BudgetReserved, ModelCallEstimate, Reservation, RunSupervisor, PendingToolCall
+from adderclaw.core.overseer import BudgetReserved, ModelCallEstimate, PendingToolCall, Reservation, RunSupervisor
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest
 from adderclaw.core.types import Json, ToolCall
 from adderclaw.fleet import places, tracing

@@ -6,7 +6,7 @@ import resource
 import sys
 from _socket import SCM_RIGHTS, SOL_SOCKET, socket
 
-from adderclaw.sandbox.inside_mounts import raise_on_errno, libc
+from adderclaw.sandbox.inside_mounts import libc, raise_on_errno
 
 
 def set_limit(name: str, value: int) -> None:

@@ -11,11 +11,11 @@ from adderclaw.sandbox.inside_mounts import (
     NO_PROGRAMS,
     PROC,
     READ_ONLY,
-    raise_on_errno,
     contents,
     libc,
     mount_points,
     protect,
+    raise_on_errno,
     set_mount,
     split_lists,
 )

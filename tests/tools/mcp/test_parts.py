@@ -11,7 +11,7 @@ from mcp.client.auth import OAuthFlowError
 
 from adderclaw import config
 from adderclaw.config.foreign.json_schema import checked
-from adderclaw.config.servers import Entry, Missing, files, filled, problems, parse_server, scope_of, slug
+from adderclaw.config.servers import Entry, Missing, files, filled, parse_server, problems, scope_of, slug
 from adderclaw.core.decode import Invalid
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
