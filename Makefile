@@ -5,13 +5,14 @@ SHELL := /bin/bash
 WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 # Where nothing may be written beside the source, every worker would compile every test anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test test-all check format soak coverage sizes bench bench-peers clean screenshots docs models
+.PHONY: help setup demo test test-all check format soak coverage sizes bench bench-tasks bench-peers clean screenshots docs models
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 23
 
 setup: ## bring the environment in step with uv.lock (every target does this first)
 	@scripts/setup
+	@.venv/bin/python -m adderclaw.policy.legacy.programs.generate
 
 demo: setup ## watch a real agent run against a scripted model: no key, no network
 	@.venv/bin/python demo/run.py
@@ -26,7 +27,7 @@ test-all: setup ## all tests: also browsers, servers, matrices and a share of ea
 soak: setup ## the long loops, whole
 	@ADDERCLAW_SOAK=1 .venv/bin/pytest tests -m soak $(ARGS)
 
-coverage: setup ## which lines of the core modules the tests run; fails below 85 % of any (ARGS="tests/skills" narrows)
+coverage: setup ## which lines of the core modules the tests run; fails below 85 % of any (ARGS="tests/tools/skills" narrows)
 	@.venv/bin/python scripts/measure_coverage.py $(ARGS)
 
 sizes: setup ## packages with lines, public names, longest function and file; SINCE=<ref> adds their growth
@@ -51,6 +52,9 @@ bench: setup ## measure against a standard-library loop and rewrite the table in
 docs: setup ## the documentation as a site in build/docs: warnings are errors, every link is checked, no network is used
 	@.venv/bin/sphinx-build -W --keep-going -q -j auto -d build/docs-cache docs build/docs
 	@.venv/bin/python scripts/check_site.py build/docs
+
+bench-tasks: setup ## how many of 50 small tasks a model solves, by hidden checks (ARGS="--provider anthropic --max-cost 5")
+	@.venv/bin/python bench/tasks/run.py $(ARGS)
 
 bench-peers: setup ## the same beside other agents (scripts/install-peers brings them); writes docs/benchmarks.md; needs root
 	@.venv/bin/python bench/peers/run.py $(ARGS)

@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from adderclaw.checkpoints.tracker import Tracker, Who, limits_of
-from adderclaw.config.own_paths import Own
-from adderclaw.config.schema import Checkpoints
-from adderclaw.store import Store
+from adderclaw.config.own_paths import OwnPaths
+from adderclaw.config.schema.settings import Checkpoints
+from adderclaw.sandbox.legacy.checkpoints.tracker import Tracker, Who, limits_of
+from adderclaw.storage import Store
 
 FILES, FOLDERS, BYTES, ROUNDS = 10_000, 100, 2_000, 7
 
@@ -54,7 +54,7 @@ async def measured(folder: Path) -> dict[str, float]:
     planted(root)
     store = Store.open(str(folder / "memory.sqlite"))
     limits = limits_of(Checkpoints())
-    own = Own(str(folder / "home"), frozenset(), str(root / "runs"))
+    own = OwnPaths(str(folder / "home"), frozenset(), str(root / "runs"))
     floor = median(walked(root) for _ in range(ROUNDS))
     tracker = Tracker(store, own, str(root), limits, print)
     first = await timed(lambda: call(tracker, root, anything=True))

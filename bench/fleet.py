@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from adderclaw.fleet import facts, leases, requests, submit  # noqa: E402
+from adderclaw.fleet import leases, queries, requests, submit  # noqa: E402
 from adderclaw.fleet.database import Database  # noqa: E402
 from adderclaw.fleet.submit import ANY_PLACE, Order  # noqa: E402
 from tests.fleet.farm import Farm, call, reached, text  # noqa: E402
@@ -75,7 +75,7 @@ class Bench:
         return {
             "queued": count,
             "submit_ms_each": round(submitting / count * 1000, 3),
-            "list_ms": median(lambda: facts.runs(database, limit=20)),
+            "list_ms": median(lambda: queries.runs(database, limit=20)),
             "next_ms": median(lambda: database.one(NEXT)),
             "claim_ms": median(lambda: leases.claim(database, next(ids).id, "b", 60)),
         }

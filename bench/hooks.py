@@ -8,11 +8,11 @@ import sys
 from statistics import median
 from time import perf_counter
 
-from adderclaw.hooks import plane
-from adderclaw.hooks.scripts import Ground
-from adderclaw.hooks.settings import Hook
-from adderclaw.kernel.session_hooks import kinds
-from adderclaw.store.hooks import Invocation
+from adderclaw.agent.tool_call.session_hooks import kinds
+from adderclaw.storage.hooks import Invocation
+from adderclaw.tools.hooks import plane
+from adderclaw.tools.hooks.scripts import HookWorkspace
+from adderclaw.tools.hooks.settings import Hook
 
 ROUNDS = 40
 
@@ -23,10 +23,10 @@ def bare() -> float:
     return perf_counter() - began
 
 
-async def hooked(place: plane.Place) -> float:
+async def hooked(place: plane.HookChain) -> float:
     began = perf_counter()
     fields = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t"}
-    merged = await plane.run((Hook(0, "PreToolUse", command="true", seconds=60.0),), "PreToolUse", fields, place)
+    merged = await plane.run_hooks((Hook(0, "PreToolUse", command="true", seconds=60.0),), "PreToolUse", fields, place)
     assert merged.ran == 1
     return perf_counter() - began
 
@@ -34,8 +34,8 @@ async def hooked(place: plane.Place) -> float:
 async def main() -> None:
     rows: list[Invocation] = []
     base = {"session_id": "s", "conversation_id": "c", "runtime_db_path": "/db", "cwd": os.getcwd()}
-    run = kinds({"AGENT_SDLC_DB": "/db"}, Ground(roots=(os.getcwd(),)))
-    place = plane.Place(base=base, kinds=run, time=lambda: "now", keep=rows.append)
+    run = kinds({"AGENT_SDLC_DB": "/db"}, HookWorkspace(roots=(os.getcwd(),)))
+    place = plane.HookChain(base=base, kinds=run, time=lambda: "now", keep=rows.append)
     await hooked(place)
     pairs = [(bare(), await hooked(place)) for _ in range(ROUNDS)]
     spawn, hook = (median(pair[side] for pair in pairs) for side in (0, 1))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 BENCHES = ("stream", "folder", "turn")
-RUNS = "import sys; sys.argv[0] = 'adderclaw'; from adderclaw.channels.entry import main; sys.exit(main())"
+RUNS = "import sys; sys.argv[0] = 'adderclaw'; from adderclaw.terminal.entry import main; sys.exit(main())"
 
 
 def program(tree: Path, place: Path) -> Path:

@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 from time import perf_counter, process_time
 
-from adderclaw.config.trusted_folders import stamps
-from adderclaw.skills import router
-from adderclaw.skills.catalogue import Catalogue, Place, load
+from adderclaw.config.trust.folders import stamps
+from adderclaw.tools.skills import router
+from adderclaw.tools.skills.catalogue import Catalogue, SkillFolder, load_skills
 
 ROUNDS = 21
 TOPICS = ("invoices", "tables", "reports", "contracts", "photos", "notes", "meetings", "budgets", "recipes", "letters")
@@ -19,7 +19,7 @@ VERBS = ("extract", "summarize", "translate", "compare", "convert", "check", "dr
 TASK = "Please summarise the meeting notes of last week and draft a short report for the team, with a table of budgets"
 
 
-def planted(root: Path, count: int) -> Place:
+def planted(root: Path, count: int) -> SkillFolder:
     for number in range(count):
         verb, topic = VERBS[number % len(VERBS)], TOPICS[number % len(TOPICS)]
         folder = root / f"{verb}-{topic}-{number}"
@@ -27,20 +27,20 @@ def planted(root: Path, count: int) -> Place:
         text = f"{verb.title()} {topic} of kind {number}, with examples and templates. Use when somebody has {topic}."
         head = f"name: {folder.name}\ndescription: {text}\nmetadata:\n  version: '1.0'\n  tags: {verb}, {topic}"
         (folder / "SKILL.md").write_text(f"---\n{head}\n---\n# {folder.name}\n" + "Body of it.\n" * 500)
-    return Place(str(root), "project", str(root))
+    return SkillFolder(str(root), "project", str(root))
 
 
-def loaded(place: Place) -> tuple[float, Catalogue]:
+def loaded(place: SkillFolder) -> tuple[float, Catalogue]:
     began = perf_counter()
-    found = load([place])
-    router.ready(found)
+    found = load_skills([place])
+    router.prepare_index(found)
     return perf_counter() - began, found
 
 
 def routed(catalogue: Catalogue) -> float:
     """In the processor's time: what else the machine does is not the router's."""
     began = process_time()
-    router.candidates(catalogue, TASK)
+    router.route(catalogue, TASK)
     return process_time() - began
 
 

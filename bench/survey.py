@@ -5,7 +5,7 @@ import sys
 import tempfile
 import time
 
-from adderclaw.workspace.survey import Survey, Surveyor
+from adderclaw.sandbox.legacy.survey import Survey, Surveyor
 
 FILES = 8
 """Files in each folder."""
@@ -38,7 +38,7 @@ def main(folders: int) -> None:
         found = Survey()
         for _ in range(9):
             began = time.perf_counter()
-            found = surveyor.look([top])
+            found = surveyor.survey([top])
             times.append((time.perf_counter() - began) * 1000)
         first, again = times[0], min(times[1:])
         print(f"{found.folders} folders, {FILES} files each: first look {first:.1f} ms, again {again:.2f} ms")

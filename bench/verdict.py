@@ -8,12 +8,12 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from adderclaw import gate
-from adderclaw.config.schema import Config, Security
-from adderclaw.gate.case import Case
+from adderclaw import policy as gate
+from adderclaw.config.schema.settings import Config, Security
+from adderclaw.core.types import ToolContext, Workspace
+from adderclaw.policy.case import Case
 from adderclaw.tools import shell
 from adderclaw.tools.shell import BashArguments
-from adderclaw.types import ToolContext, Workspace
 
 USUAL = (
     "ls -la",

@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 SYSTEM = f"{platform.system()} {platform.machine()}"
-EXTRAS = "fleet server telemetry"
+EXTRAS = "fleet"
 UNUSED = (
     *("test", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data", "site-packages", "turtle.py"),
     *("__pycache__", "config-3.*", "_test*.so", "_tkinter*.so", "_ctypes_test*.so", "_xx*.so", "xxlimited*.so", "*.a"),
@@ -46,7 +46,7 @@ ENTRY = f"""#!/bin/sh
 # The program in this folder, wherever it is; -I: nothing of the host's Python counts.
 me=$0
 if [ -L "$me" ]; then me=$(readlink -f "$me"); fi
-exec "${{me%/*}}/{VERSION}" -I -c 'import sys; from adderclaw.channels.entry import main; sys.exit(main())' "$@"
+exec "${{me%/*}}/{VERSION}" -I -c 'import sys; from adderclaw.terminal.entry import main; sys.exit(main())' "$@"
 """
 
 STUB = """#!/bin/sh
@@ -89,7 +89,7 @@ fi
 {{ : >"$root/used"; }} 2>/dev/null
 case $0 in /*) ADDERCLAW_SINGLE_FILE=$0 ;; *) ADDERCLAW_SINGLE_FILE=$PWD/$0 ;; esac
 export ADDERCLAW_SINGLE_FILE
-exec "$python" -I -c 'import sys; from adderclaw.channels.entry import main; sys.exit(main())' "$@"
+exec "$python" -I -c 'import sys; from adderclaw.terminal.entry import main; sys.exit(main())' "$@"
 """
 
 

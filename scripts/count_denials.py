@@ -1,7 +1,7 @@
 """Counts the denials of harmless commands in `supervised`, by reason, in bubblewrap and without a sandbox.
 
-The commands are all harmless lists of tests/gate, judged as `tests/gate/test_corpus.py` judges them: nothing runs. The
-figures of docs/security.md are what this prints.
+The commands are all harmless lists of tests/policy, judged as `tests/policy/test_corpus.py` judges them: nothing runs.
+The figures of docs/security.md are what this prints.
 """
 
 import os
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def counted(*, sandboxed: bool) -> Counter[str]:
     """How many commands there are, are allowed and are denied for each reason, by those words."""
-    from tests.gate.test_corpus import EVERY_HARMLESS, World, said, sections
+    from tests.policy.test_corpus import EVERY_HARMLESS, World, said, sections
 
     found: Counter[str] = Counter()
     kept = {name: os.environ.get(name, "") for name in ("HOME", "PATH")}
@@ -35,7 +35,7 @@ def counted(*, sandboxed: bool) -> Counter[str]:
 
 
 def line(name: str, found: Counter[str]) -> str:
-    from tests.gate.test_corpus import REASONS
+    from tests.policy.test_corpus import REASONS
 
     reasons = ", ".join(f"{reason} {count}" for reason, count in found.most_common() if reason in REASONS)
     share = f"{found['deny'] / found['all']:.1%}".replace("%", " %")

@@ -27,6 +27,7 @@ REASONS = {
     "gherkin-official": ("reads feature files as Cucumber does", "gherkin.parser"),
     "h11": ("HTTP/1.1 to a model and from a client, without a client library on the way to the first request", "h11"),
     "httpx2": ("everything else over HTTP: web tools, MCP, hooks", "httpx2"),
+    "jinja2": ("pages and reports as HTML, from templates", "jinja2"),
     "jsonschema": ("checks a model's structured answer against your schema", "jsonschema"),
     "keyring": ("keys in the keyring of the desktop", "keyring"),
     "lark": ("the Agentfile's grammar, with errors that name line and column", "lark"),
@@ -140,6 +141,7 @@ VENDORED = {
     "markdown-it-py": "rich",
     "pygments": "rich",
     "beautifulsoup4": "markdownify",
+    "markupsafe": "jinja2",
 }
 """Imported by us, and a part of what another one of ours is: it comes with it."""
 
@@ -216,7 +218,7 @@ def totals() -> str:
         sizes = [size for size in map(size_of, names) if size]
         said.append(f"{len(sizes)} packages, {sum(sizes) / 1e6:.0f} MB")
     system = {"linux": "Linux", "darwin": "macOS"}[sys.platform]
-    return f"\nOn {system} the base is {said[0]} without bytecode; with every extra {said[1]}.\n"
+    return f"\nOn {system} the base is {said[0]} without bytecode; with the extra `fleet` {said[1]}.\n"
 
 
 def main() -> None:

@@ -114,23 +114,16 @@ def message() -> Picture:
 
 def layers() -> Picture:
     rows = (
-        ("box", "channels", "cli, repl, server, rpc, acp, python: messages in, answers out"),
-        (
-            "box",
-            "fleet · schedules · hosted",
-            "many machines · work that begins by itself · conversations in a process",
-        ),
-        ("ours", "runtime · replay", "the only place that knows every part · recording and proving"),
-        ("ours", "drivers", "task, agentfile, spec, sop, sdlc: plans into turns"),
-        ("ours", "kernel", "the loop: one turn, its calls, its limits"),
-        ("box", "hooks · skills · tools · providers · mcp · sinks · view", "siblings that do not know each other"),
-        ("held", "gate · sandbox · checkpoints", "may it happen? · where it runs · how it was before"),
-        (
-            "held",
-            "workspace · store · config · credentials · net",
-            "files by descriptor · one SQLite file · settings · keys",
-        ),
-        ("box", "events · types · errors", "the words that all of them share"),
+        ("box", "terminal", "the command line, the REPL and print mode: it starts every other room"),
+        ("box", "server · clients", "HTTP, pages, webhooks · editors, JSON-RPC, Python, MCP"),
+        ("box", "fleet", "runs on many machines"),
+        ("ours", "flows", "task, agentfile, spec, sop, sdlc, schedules"),
+        ("ours", "agent", "the loop, the tool call, session, run, subagents, conversation, replay"),
+        ("ours", "tools", "what the model can call: mcp, skills, hooks, plugins"),
+        ("held", "policy · sandbox", "may it happen? · where it runs, and the door to the workspace"),
+        ("held", "storage", "the database, transcript, ledger, queries, telemetry, backup"),
+        ("held", "models · config", "providers, credentials, HTTP · settings and trust"),
+        ("box", "core", "types, events, errors: the words that all of them share"),
     )
     one = Picture(860, 60 + 62 * len(rows), "The layers: imports point down and never up")
     for number, (kind, title, text) in enumerate(rows):

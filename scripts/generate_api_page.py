@@ -6,15 +6,15 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from adderclaw.channels.server import app, openapi
-from adderclaw.channels.server.endpoint import Endpoint
+from adderclaw.server import app, openapi
+from adderclaw.server.endpoint import Endpoint
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
 BLOCK = re.compile(r"(<!-- table: endpoints -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def table() -> str:
-    every = [one for one in app.collected(openai=True) if not one.is_page]
+    every = [one for one in app.all_endpoints(openai=True) if not one.is_page]
     every.append(openapi.endpoint(every))
     rows = ["| request | scope | takes | |", "|---|---|---|---|", *map(row, every)]
     return "\n".join(rows) + "\n"

@@ -10,26 +10,23 @@ from typing import Any
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from adderclaw.channels.cli import COMMANDS
-from adderclaw.channels.cli.common import app_of
-from adderclaw.channels.cli.print_flags import FLAGS
+from adderclaw.terminal.commands import COMMANDS
+from adderclaw.terminal.commands.common import app_of
+from adderclaw.terminal.legacy.print_flags import FLAGS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
 BLOCK = re.compile(r"(<!-- table: options -->\n).*?(<!-- end -->)", re.DOTALL)
-CASES = "adderclaw.channels.cli.run_cases"
 EVERYWHERE = {"--help", "--install-completion", "--show-completion"}
 
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Every command that does something, by the words that call it."""
     for name, command in COMMANDS.items():
-        found: Any = get_command(app_of(import_module(f"adderclaw.channels.cli.{command.module}")))
+        found: Any = get_command(app_of(import_module(f"adderclaw.terminal.commands.{command.module}")))
         if isinstance(found, TyperGroup) and name in found.commands:
             found = found.commands[name]
         if not isinstance(found, TyperGroup):
             yield name, found
-            found = get_command(app_of(import_module(CASES))) if name == "run" else None
-        if found is None:
             continue
         for inner, leaf in found.commands.items():
             yield f"{name} {inner}", leaf

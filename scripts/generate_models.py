@@ -1,4 +1,4 @@
-"""Write src/adderclaw/config/models.json from the newest version of `genai-prices`, or check how old it is.
+"""Write src/adderclaw/config/model_facts/models.json from the newest version of `genai-prices`, or check how old it is.
 
 Without arguments the package is downloaded from the index and its hash is verified; it is read as data and never
 imported. --check uses no network: it fails where the table is older than --days, or holds what the program rejects.
@@ -9,9 +9,9 @@ import asyncio
 import sys
 from datetime import date
 
-from adderclaw.config import model_table
-from adderclaw.errors import AdderClawError
-from adderclaw.runtime import model_refresh
+from adderclaw.agent import model_refresh
+from adderclaw.config.model_facts import table as model_table
+from adderclaw.core.errors import AdderClawError
 
 MOST_DAYS = 30
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_type_hints
 
-from adderclaw import errors
-from adderclaw.events import calls, models, program, work
+from adderclaw.core import errors
+from adderclaw.core.events import calls, models, program, work
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "adderclaw"
@@ -29,7 +29,6 @@ VARIABLES = {
     "ADDERCLAW_FLEET_DATABASE": "the address of the fleet's PostgreSQL, in place of `fleet.toml`",
     "ADDERCLAW_FLEET_KEY": "the fleet's key, in place of `fleet.key`",
     "ADDERCLAW_FLEET_KEY_FILE": "a file with the fleet's key, such as a mounted secret",
-    "ADDERCLAW_NOTICE": "set in programs that a notice starts: what they start of AdderClaw sends no notices",
     "ANTHROPIC_API_KEY": "the key of Anthropic",
     "ANTHROPIC_AUTH_TOKEN": "a bearer token of Anthropic, or of a gateway before it",
     "ANTHROPIC_BASE_URL": "another address of Anthropic's API",
@@ -53,7 +52,6 @@ VARIABLES = {
     "DISPLAY": "whether there is a screen on which a browser can open",
     "WAYLAND_DISPLAY": "the same, on Wayland",
     "SSH_CONNECTION": "set: a login does not open a browser here, and shows a code instead",
-    "DBUS_SESSION_BUS_ADDRESS": "where desktop notices go",
     "XDG_RUNTIME_DIR": "where that bus is looked for otherwise",
     "XDG_CONFIG_HOME": "where programs look for their settings, instead of `~/.config`",
     "XDG_DATA_HOME": "where shells look for completions, instead of `~/.local/share`",

@@ -6,12 +6,12 @@ import tomllib
 from pathlib import Path
 from typing import Any, get_args
 
-from adderclaw.gate.case import Denial
+from adderclaw.policy.case import CommandDenial
 from adderclaw.sandbox import seen
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "security.md"
-LATER = ROOT / "src" / "adderclaw" / "workspace" / "later.toml"
+LATER = ROOT / "src" / "adderclaw" / "config" / "later.toml"
 REASONS = {
     "forbidden": "the program, or one that it starts, is in `forbidden_commands` (`rm`, `sudo` …)",
     "destructive": "the plan destroys: `rm -rf /`, `mkfs`, `dd if=`, `shutdown`, a fork bomb, a download that is run;"
@@ -40,7 +40,7 @@ def seen_table() -> list[tuple[str, str]]:
 
 
 def reasons_table() -> list[tuple[str, str]]:
-    return [(reason, REASONS[reason]) for reason in get_args(Denial.__value__)]
+    return [(reason, REASONS[reason]) for reason in get_args(CommandDenial.__value__)]
 
 
 def later_table() -> list[tuple[str, str]]:

@@ -24,11 +24,11 @@ from release_shows import ROOT, SHOWS, Failed
 RECORD = ROOT / "acceptance/releases.toml"
 BUILDING = (
     *("pyproject.toml", "uv.lock", ".python-version", "LICENSE", "scripts/release_shows.py"),
-    *("scripts/build-packages", "scripts/find-python", "scripts/uv"),
+    *("scripts/build-packages", "scripts/find-python", "scripts/hatch_build.py", "scripts/uv"),
 )
 BUNDLING = ("scripts/build_single_file.py", "scripts/install-locked", "scripts/release-tool")
 RESTS_ON = {
-    "single-file": (*BUILDING, *BUNDLING, "scripts/compile", "src/adderclaw/channels/entry.py"),
+    "single-file": (*BUILDING, *BUNDLING, "scripts/compile", "src/adderclaw/terminal/entry.py"),
     "wheel": (*BUILDING, "demo"),
     "readme": (*BUILDING, "scripts/setup", "Makefile", "demo"),
     "image": (*BUILDING, *BUNDLING, "scripts/stand-in-images", "Dockerfile", ".dockerignore"),

@@ -82,24 +82,20 @@ def main() -> None:
             found = site.seeded
             assert isinstance(found, Seeded)
             pages = {
-                "now": "/",
+                "overview": "/",
                 "conversation": f"/ui/conversations/{talk}",
                 "runs": "/ui/runs",
                 "run": f"/ui/runs/{found.spec}",
-                "compare": f"/ui/runs/compare?run={found.earlier}&run={found.spec}",
+                "questions": "/ui/questions",
                 "usage": "/ui/usage",
                 "ledger": "/ui/ledger?run=" + found.message,
-                "policy": "/ui/policy?tool=Bash&input=curl+-s+https%3A%2F%2Fexample.com%2Finstall.sh+%7C+sh",
-                "extensions": "/ui/extensions",
-                "notices": "/ui/notices",
                 "settings": "/ui/settings",
-                "doctor": "/ui/doctor",
             }
             dark = {"viewport": WIDE, "color_scheme": "dark"}
             phone = {"viewport": PHONE, "color_scheme": "light", "device_scale_factor": 2}
             draw(Tab(browser, site, viewport=WIDE, color_scheme="light"), pages)
-            draw(Tab(browser, site, **dark), {f"{name}-dark": pages[name] for name in ("now", "run", "usage")})
-            draw(Tab(browser, site, **phone), {f"{name}-phone": pages[name] for name in ("now", "run")})
+            draw(Tab(browser, site, **dark), {f"{name}-dark": pages[name] for name in ("overview", "run", "usage")})
+            draw(Tab(browser, site, **phone), {f"{name}-phone": pages[name] for name in ("overview", "run")})
         finally:
             site.end()
             shutil.rmtree(root)
@@ -109,11 +105,6 @@ def draw(tab: Tab, pages: dict[str, str]) -> None:
     tab.login("/ui/runs")
     for name, path in pages.items():
         page = tab.goto(path)
-        if name == "doctor":  # these servers are nowhere
-            config = tab.site.cli.data / "config.toml"
-            config.write_text(config.read_text(encoding="utf-8").replace(MORE, ""), encoding="utf-8")
-            page.get_by_role("button", name="Look now").click()
-            page.get_by_role("region", name="Checks").wait_for(timeout=60_000)
         page.evaluate(ELSEWHERE, str(HERE))
         page.wait_for_timeout(500)  # streams have drawn what is new
         made = PICTURES / f"dashboard-{name}.png"

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 SOURCE = "src/adderclaw"
+LONGEST_FUNCTION, LONGEST_FILE = 80, 600
+"""Lines. What is longer is named, as a prompt to look again; nothing forbids it."""
 LOOSE = "(modules)"
 """Files of the source that lie in no package."""
 
@@ -95,6 +97,16 @@ def _row(name: str, now: Size, before: Size | None) -> str:
     return f"{name:<14} {now.files:>5} {lines:>14} {names:>14}  {function:<52} {file}"
 
 
+def long_parts(files: Mapping[str, str]) -> Iterator[str]:
+    """The functions and files over the limits."""
+    for path, text in sorted(files.items()):
+        if (lines := text.count("\n")) > LONGEST_FILE:
+            yield f"{path}: {lines} lines"
+        for function in functions(ast.parse(text)):
+            if (lines := length(function)) > LONGEST_FUNCTION:
+                yield f"{path}:{function.lineno} {function.name}: {lines} lines"
+
+
 def present() -> dict[str, str]:
     """The files as they lie here."""
     folder = ROOT / SOURCE
@@ -117,8 +129,11 @@ def main(arguments: list[str]) -> None:
     if len(arguments) > 1 or any(one.startswith("-") for one in arguments):
         raise SystemExit("sizes: it takes at most one commit, whose sizes are compared: sizes.py [REF]")
     before = packages(at(arguments[0])) if arguments else None
-    for row in table(packages(present()), before):
+    files = present()
+    for row in table(packages(files), before):
         print(row)
+    for part in long_parts(files):
+        print(f"look again: {part}")
 
 
 if __name__ == "__main__":

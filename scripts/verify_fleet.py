@@ -79,7 +79,7 @@ def runs(made, entries):
     known = {run[0] for run in made["runs"]}
     for entry in entries:
         if entry["run"] not in known:
-            wrong.append(f"run {entry['run']}: it was worked on, and is missing now")
+            wrong.append(f"run {entry['run']}: workers signed entries of this run, but its row is missing")
             known.add(entry["run"])
         if entry["kind"] == "unit":
             units[entry["run"]] = max(units.get(entry["run"], 0), entry["unit"])
@@ -87,21 +87,22 @@ def runs(made, entries):
             ends[entry["run"]] = entry
     for id, state, outcome, count, _, *texts in made["runs"]:
         if units.get(id, 0) < count:
-            wrong.append(f"run {id}: {count} units are said to be finished, {units.get(id, 0)} are signed")
+            wrong.append(f"run {id}: {count} units are recorded as finished, but only {units.get(id, 0)} are signed")
         if state != "ended" or outcome == "stopped":
             continue
         end = ends.get(id, {})
         if end.get("outcome") != outcome:
             wrong.append(f"run {id}: it is said to have ended {outcome}, and {end.get('outcome', 'nothing')} is signed")
         elif [end.get("texts")] not in (texts, [None]):
-            wrong.append(f"run {id}: what was asked, or what came of it, is not what its worker signed")
+            wrong.append(f"run {id}: its request or its result is not what its worker signed")
     return wrong
 
 
 def requests(made):
-    """Whether each run is what its submitter signed. An export of before has none."""
-    wrong, enrolled = [], {(name, key) for name, key in made.get("submitters", [])}
-    for id, (submitter, digest, key, signature) in made.get("requests", {}).items():
+    """Whether each run is what its submitter signed."""
+    wrong, enrolled = [], {(name, key) for name, key in made["submitters"]}
+    for id, *_ in made["runs"]:
+        submitter, digest, key, signature = made["requests"].get(id, ("", "", "", ""))
         signed = {"format": "adderclaw-fleet-request-1", "request": digest, "run": id}
         text = json.dumps(signed, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         if not signature:

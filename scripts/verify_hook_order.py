@@ -41,7 +41,10 @@ ROWS = (
 def of_source():
     """The order in which the catalogue of the source names the events."""
     problems = []
-    for name, pattern in (("config/hooks.py", r'^    "(\w+)",$'), ("hooks/catalogue.py", r'^    "(\w+)": Event\(')):
+    for name, pattern in (
+        ("config/foreign/hooks.py", r'^    "(\w+)",$'),
+        ("tools/hooks/catalogue.py", r'^    "(\w+)": Event\('),
+    ):
         found = re.findall(pattern, (SOURCE / name).read_text(encoding="utf-8"), re.MULTILINE)
         if tuple(found[: len(ORDER)]) != ORDER:
             problems.append(f"{name}: the events do not stand in the order of Appendix A: {found[: len(ORDER)]}")

@@ -21,7 +21,7 @@ NEEDS = {
     "tests/server/test_dashboard.py": "Chromium",
     "tests/server/test_pages.py": "Chromium",
     "tests/server/test_pages_seen.py": "Chromium",
-    "tests/service/test_systemd.py": "systemd",
+    "tests/server/service/test_systemd.py": "systemd",
 }
 """A folder or file → the program that a newcomer's machine does not have."""
 
@@ -29,10 +29,6 @@ LONG = {
     "tests/acceptance/test_acp.py": """
         test_a_turn_that_loses_its_editor_is_gone_on_with
         test_prompts_bring_words_data_and_files_and_nothing_from_outside
-    """,
-    "tests/acceptance/test_bench.py": """
-        test_an_idle_and_a_cheating_model_pass_nothing_and_see_no_check
-        test_ctrl_c_keeps_what_is_done_and_resume_goes_on
     """,
     "tests/acceptance/test_conversations.py": """
         test_the_small_model_names_it_once_and_a_name_by_hand_stays
@@ -73,66 +69,70 @@ LONG = {
         test_a_script_that_misbehaves_does_no_harm
         test_each_demo_skill_runs_on_each_wire
     """,
+    "tests/bench/test_run.py": """
+        test_an_idle_and_a_cheating_model_pass_nothing_and_see_no_check
+        test_an_interrupted_bench_continues_with_the_same_file
+    """,
     "tests/bench/test_tasks.py": """
         test_checks_tell_right_from_wrong
         test_tests_that_only_count_how_often_they_were_run_find_nothing
         test_what_no_check_can_copy_neither_ends_it_nor_changes_what_it_says
     """,
-    "tests/channels/cli/test_plain.py": """
+    "tests/terminal/commands/test_plain.py": """
         test_the_usual_command_lines_of_agent_are_plain
     """,
-    "tests/credentials/test_oauth.py": """
+    "tests/models/credentials/test_oauth.py": """
         test_the_browsers_answer_is_refused
     """,
-    "tests/credentials/test_vault.py": """
+    "tests/models/credentials/test_vault.py": """
         test_a_header_cannot_be_weakened
     """,
-    "tests/drivers/test_agentfile_language.py": """
+    "tests/flows/test_agentfile_language.py": """
         test_a_file_that_is_made_to_hold_us_up_is_done_with_in_seconds
     """,
-    "tests/drivers/test_sdlc_replaced.py": """
+    "tests/flows/test_sdlc_replaced.py": """
         test_honest_tests_are_never_turned_back
     """,
-    "tests/gate/test_corpus.py": """
+    "tests/policy/test_corpus.py": """
         test_denied_in_supervised
         test_harmless_commands_are_not_denied
     """,
-    "tests/gate/test_differential.py": """
+    "tests/policy/test_differential.py": """
         test_bash_does_with_the_text_what_it_does_with_the_plan
         test_what_stands_in_a_process_substitution_is_compared_too
     """,
-    "tests/gate/test_guards.py": """
+    "tests/policy/test_guards.py": """
         test_hostile_sizes_are_denied_soon
     """,
-    "tests/gate/test_rules.py": """
+    "tests/policy/test_rules.py": """
         test_gitignore_as_pathspec_has_it
     """,
-    "tests/gate/test_scenarios.py": """
+    "tests/policy/test_scenarios.py": """
         test_a_profile_decides_whatever_the_autonomy
         test_nobody_to_ask_is_a_denial
     """,
-    "tests/gate/test_shell.py": """
+    "tests/policy/test_shell.py": """
         test_any_text_gives_a_plan_or_raw
         test_bash_sees_accepted_soup_as_we_do
         test_bash_sees_the_plan_as_it_sees_the_text
     """,
-    "tests/mcp/test_servers.py": """
+    "tests/tools/mcp/test_servers.py": """
         test_a_changed_tool_is_off_until_it_is_approved
         test_a_loss_that_is_found_twice_leaves_the_next_connection_alone
         test_a_question_goes_to_the_operator
         test_one_that_dies_in_a_call_is_started_again
         test_one_that_was_lost_takes_its_leave_beside_the_next
     """,
-    "tests/providers/oracle/test_openai_responses.py": """
+    "tests/models/providers/oracle/test_openai_responses.py": """
         test_requests_fit_the_types_and_come_out_of_the_sdk_as_they_went_in
     """,
-    "tests/providers/test_anthropic_reply.py": """
+    "tests/models/providers/test_anthropic_reply.py": """
         test_cut_in_two_at_every_byte_the_answer_is_the_same
     """,
-    "tests/providers/test_gemini_reply.py": """
+    "tests/models/providers/test_gemini_reply.py": """
         test_cut_at_every_byte_the_answer_is_the_same
     """,
-    "tests/providers/test_openai_corpus.py": """
+    "tests/models/providers/test_openai_corpus.py": """
         test_cut_in_two_at_every_byte_the_events_are_the_same
         test_in_pieces_of_any_size_it_says_the_same
     """,
@@ -145,16 +145,16 @@ LONG = {
     "tests/sandbox/test_protected_paths.py": """
         test_no_other_command_changes_what_is_there_and_the_rest_is_reported
     """,
-    "tests/schedules/test_year.py": """
+    "tests/flows/schedules/test_year.py": """
         test_a_year_is_begun_exactly_as_the_oracle_says
     """,
     "tests/server/test_attach.py": """
         test_a_window_on_a_conversation_that_goes_on_without_it
     """,
-    "tests/store/test_anchors.py": """
+    "tests/storage/test_anchors.py": """
         test_the_script_agrees_on_every_broken_log
     """,
-    "tests/test_decode_plain.py": """
+    "tests/core/test_decode_plain.py": """
         test_the_plain_check_takes_nothing_that_pydantic_would_not
     """,
     "tests/test_packages.py": """
@@ -168,9 +168,6 @@ LONG = {
     "tests/test_second_run.py": """
         test_these_count_at_once
         test_up_to_three_that_pass_then_are_named_in_both_reports
-    """,
-    "tests/test_structure.py": """
-        test_no_function_and_no_file_is_too_long
     """,
     "tests/test_supply_chain.py": """
         test_the_scripts_of_ci_find_nothing
@@ -191,10 +188,10 @@ LONG = {
         test_a_flood_ends_with_the_time_limit_and_is_not_kept
         test_a_repositorys_own_configuration_runs_nothing
     """,
-    "tests/view/test_plots.py": """
+    "tests/agent/view/test_plots.py": """
         test_a_long_run_is_no_larger_a_picture
     """,
-    "tests/workspace/test_watches.py": """
+    "tests/sandbox/workspace/test_watches.py": """
         test_more_changes_than_the_kernel_keeps_are_found_all_the_same
     """,
 }

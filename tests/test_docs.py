@@ -7,7 +7,9 @@ says what else happens to it: it is saved as a file, another test executes it, o
 """
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -18,9 +20,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from adderclaw import config
-from adderclaw.channels.cli import COMMANDS
-from adderclaw.drivers.sop.parse import parse as parse_sop
-from adderclaw.net import signing
+from adderclaw.flows.sop.parse import parse as parse_sop
+from adderclaw.models.http import signing
+from adderclaw.terminal.commands import COMMANDS
 from scripts import acceptance, generate_reference
 from tests.program import Cli
 from tests.rows import rows
@@ -122,8 +124,9 @@ def test_examples_run(page: Path, cli: Cli, needs: Callable[[str], str]) -> None
                 f"{page.name} shows:\n" + "\n".join(example.output) + f"\n\n{said}"
             )
     finally:
-        if (cli.data / "service").exists():
-            cli("service", "uninstall")
+        running = cli.data / "server" / "running.json"
+        if running.exists():
+            os.kill(json.loads(running.read_bytes())["pid"], signal.SIGTERM)
 
 
 def unmarked(block: Block) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 from typer.exceptions import TyperException
 
-from adderclaw.channels.cli import ALONE, COMMANDS, VALUED
-from adderclaw.channels.cli.print_flags import FLAGS
+from adderclaw.terminal.commands import AGENT_FLAGS, AGENT_OPTIONS, COMMANDS
+from adderclaw.terminal.legacy.print_flags import FLAGS
 from scripts.generate_command_table import commands
 from tests.program import PROGRAM
 from tests.rows import rows
@@ -47,7 +47,11 @@ def takes(name: str) -> set[str]:
 @cache
 def without_a_command() -> set[str]:
     listed = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=True).stdout
-    return EVERYWHERE | {*OPTION.findall(listed), *ALONE, *VALUED} | {one for flag in FLAGS for one in flag.names}
+    return (
+        EVERYWHERE
+        | {*OPTION.findall(listed), *AGENT_FLAGS, *AGENT_OPTIONS}
+        | {one for flag in FLAGS for one in flag.names}
+    )
 
 
 def passes_on(name: str) -> bool:

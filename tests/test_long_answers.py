@@ -9,17 +9,17 @@ import io
 import time
 from collections.abc import Callable, Iterable
 
-from adderclaw.channels.acp.updates import Teller
-from adderclaw.channels.cli.agent import Shown
-from adderclaw.channels.repl.markdown import Block, Look, Stream, drawn, last_part
-from adderclaw.credentials.redaction import Secrets, settled, without_shapes
-from adderclaw.deltas import WholeWords
-from adderclaw.hosted.updates import Updates
-from adderclaw.kernel.clock import SystemClock
-from adderclaw.providers import gemini_reply, openai_reply
-from adderclaw.providers.text_calls import Curtain
-from adderclaw.providers.wire import Wire, endpoint
-from adderclaw.types import Delta
+from adderclaw.agent.conversation.updates import Updates
+from adderclaw.agent.session.clock import SystemClock
+from adderclaw.clients.acp.updates import Teller
+from adderclaw.core.deltas import WholeWords
+from adderclaw.core.redaction import Secrets, mask_secret_shapes, settled_length
+from adderclaw.core.types import Delta
+from adderclaw.models.providers import gemini_reply, openai_reply
+from adderclaw.models.providers.text_calls import TextCallFilter
+from adderclaw.models.providers.wire import Wire, endpoint
+from adderclaw.terminal.one_shot import AnswerPrinter
+from adderclaw.terminal.repl.markdown import Block, RenderStyle, Stream, render, tail_lines
 from tests.rows import rows
 
 PIECE = 7
@@ -62,12 +62,12 @@ def test_an_answer_is_passed_on_word_by_word(unit: str, size: int) -> None:
     def passed_on(size: int) -> None:
         heard: list[str] = []
         secrets = Secrets()
-        words = WholeWords(lambda delta: heard.append(delta.text), secrets.shown, settled)
+        words = WholeWords(lambda delta: heard.append(delta.text), secrets.redact, settled_length)
         text = ("-----BEGIN PRIVATE KEY-----\n" if unit.startswith("MII") else "") + filled(unit, size)
         for piece in pieces(text):
             words(Delta("text", piece))
         words.end()
-        assert "".join(heard) == secrets.shown(text)
+        assert "".join(heard) == secrets.redact(text)
 
     is_proportional(passed_on, size)
 
@@ -92,8 +92,8 @@ KEYS = ("-----BEGIN PRIVATE KEY-----\n", "-----BEGIN A PRIVATE KEY-----", "-----
 @rows("unit", [*REPEATED, *KEYS])
 @rows("end", ["", ",", "x ,\n"], ids=["nothing", "a comma", "a line end"])
 def test_what_may_be_a_secret_is_found_in_one_pass(unit: str, end: str) -> None:
-    is_proportional(lambda size: settled(filled(unit, size) + end), 10_000)
-    is_proportional(lambda size: without_shapes(filled(unit, size) + end), 10_000)
+    is_proportional(lambda size: settled_length(filled(unit, size) + end), 10_000)
+    is_proportional(lambda size: mask_secret_shapes(filled(unit, size) + end), 10_000)
 
 
 def wire() -> Wire:
@@ -125,7 +125,7 @@ def test_the_thoughts_of_gemini_are_joined_once() -> None:
 
 
 def shown_in_lines(size: int) -> None:
-    shown = Shown()
+    shown = AnswerPrinter()
     with contextlib.redirect_stdout(io.StringIO()):
         for piece in pieces(filled("a word ", size)):
             shown(Delta("text", piece))
@@ -139,7 +139,7 @@ def told_to_an_editor(size: int) -> None:
 
 
 def held_behind_a_curtain(size: int) -> None:
-    curtain, text = Curtain(), filled("a word ", size)
+    curtain, text = TextCallFilter(), filled("a word ", size)
     assert "".join(curtain.show(piece) for piece in pieces(text)) + curtain.rest(text) == text
 
 
@@ -190,7 +190,7 @@ def test_the_terminal_parses_a_block_again_only_when_it_has_grown(name: str) -> 
         text = first + filled(unit, size)
         for piece in pieces(text):
             blocks += stream.feed(piece)
-        assert len(last_part(stream.rest).source) < 10_000
+        assert len(tail_lines(stream.rest).source) < 10_000
         blocks += stream.end()
         assert sum(len(block.source) for block in blocks) >= size
 
@@ -199,6 +199,6 @@ def test_the_terminal_parses_a_block_again_only_when_it_has_grown(name: str) -> 
 
 def test_what_arrives_in_a_long_fence_is_drawn_as_code() -> None:
     code = "```python\n" + "x = 1 # *not* emphasis " * 1_000
-    shown = drawn(last_part(Block(code)), Look(80, colours=False))
+    shown = render(tail_lines(Block(code)), RenderStyle(80, colours=False))
     assert shown.rstrip().endswith("x = 1 # *not* emphasis")
     assert len(shown) < 10_000

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.policy.legacy.programs.allowlist import FILE
+
 ROOT = Path(__file__).parent.parent
 PROGRAM = Path(sys.executable).parent / "adderclaw"
 
@@ -68,10 +70,11 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(tmp_path: Path
     others = run("git", "ls-files", "-z", "--others", "--exclude-standard", "src/adderclaw", cwd=ROOT).stdout
     done = run(ROOT / "scripts/build-packages", tmp_path, env=building())  # the sdist, and out of that the wheel
     assert done.returncode == 0, done.stderr
+    generated = Path(FILE).relative_to(ROOT / "src").as_posix()
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         packed = {one for one in wheel.namelist() if ".dist-info/" not in one}
     assert tracked - packed == set(), "is it in .gitignore?"
-    assert packed - tracked - {one.removeprefix("src/") for one in others.split("\0")} == set()
+    assert packed - tracked - {one.removeprefix("src/") for one in others.split("\0")} == {generated}
     _needs_bubblewrap_where_there_is_a_package_of_it(tmp_path)
 
 
@@ -385,7 +388,7 @@ def test_install_sh_installs_nothing_that_it_cannot_verify(how: str, release: tu
 
 
 def test_the_manual_page_renders_and_names_every_command(tmp_path: Path, needs: Needs) -> None:
-    from adderclaw.channels.cli import COMMANDS
+    from adderclaw.terminal.commands import COMMANDS
 
     page = tmp_path / "adderclaw.1"
     page.write_text(run(PROGRAM, "--man").stdout)
@@ -397,7 +400,7 @@ def test_the_manual_page_renders_and_names_every_command(tmp_path: Path, needs: 
         assert f"adderclaw {name}" in shown
         assert command.help.split(":")[0].split(";")[0] in " ".join(shown.split())
     assert "--output-format text|json|stream-json" in shown
-    for usage in ("adderclaw receipt anchor FILE", "adderclaw inspect [AGENTFILE]", "adderclaw run save NAME"):
+    for usage in ("adderclaw receipt anchor FILE", "adderclaw inspect [AGENTFILE]"):
         assert f"{usage}\n" in shown
     for option in ("--max-turns N", "--version, -V", "--resume, -r ID"):
         assert f"{option}\n" in shown, "what is read before any command"
@@ -497,17 +500,17 @@ def test_update_says_how_for_the_way_it_was_installed(way: str, tmp_path: Path) 
             (tmp_path / unpacked / "whole").touch()
     if way == "image":
         env["ADDERCLAW_IMAGE"] = "somewhere/adderclaw"
-    words = ("-c", "from adderclaw.channels.entry import main; main()", "update", "--output-format", "json")
+    words = ("-c", "from adderclaw.terminal.entry import main; main()", "update", "--output-format", "json")
     found = json.loads(run(python, *words, env=env).stdout)
     assert found["way"] == way
     assert command in found["update"]
     asked = run(
         python,
         "-c",
-        "from adderclaw.installed import lacking; print(lacking('fleet', 'dbos'))",
+        "from adderclaw.config.installation import lacking; print(lacking('fleet', 'dbos'))",
         env=env,
     )
-    assert "the extra `fleet` is not installed (dbos is missing): `" in asked.stdout
+    assert "the extra `fleet` is not installed (dbos is missing): install it with `" in asked.stdout
     assert bring in asked.stdout
     if way == "single file":
         assert found["update"].startswith("sh install.sh --to '/some where' # with the install.sh of the next release")
@@ -527,7 +530,7 @@ def test_update_names_the_folder_as_it_is_called(editable: bool, tmp_path: Path)
     folder = tmp_path / "some where"
     about = {"url": folder.as_uri(), "dir_info": {"editable": editable}}
     python = an_environment(tmp_path / "environment", **{"direct_url.json": json.dumps(about)})
-    script = "from adderclaw.installed import bring, found; print(found()['update']); print(bring('fleet'))"
+    script = "from adderclaw.config.installation import bring, found; print(found()['update']); print(bring('fleet'))"
     done = run(python, "-c", script, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
     for line, wanted in zip(done.stdout.splitlines(), FROM_A_FOLDER[editable], strict=True):
         assert line.endswith(wanted.format(folder=folder, url=folder.as_uri()))
@@ -539,7 +542,7 @@ def test_update_of_one_wheel_asks_for_no_wheel(marker: str, installer: str, tmp_
     about = {"url": (tmp_path / "adderclaw-0.1.0-py3-none-any.whl").as_uri(), "archive_info": {"hash": ""}}
     python = an_environment(tmp_path / "environment", **{"direct_url.json": json.dumps(about)})
     (tmp_path / "environment" / marker).touch()
-    script = "from adderclaw.installed import found; print(found()['update'])"
+    script = "from adderclaw.config.installation import found; print(found()['update'])"
     done = run(python, "-c", script, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
     assert done.stdout == f"{installer} install --force 'adderclaw[some]'\n"
 
@@ -554,7 +557,7 @@ def test_what_calls_the_single_file_later_calls_the_file(tmp_path: Path) -> None
         one.write_text("#!/bin/sh\n")
         one.chmod(0o755)
     env = {"PATH": f"{other.parent}:/usr/bin:/bin", "HOME": str(tmp_path), "ADDERCLAW_SINGLE_FILE": str(file)}
-    script = "import sys; from adderclaw.channels.entry import main; sys.exit(main())"
+    script = "import sys; from adderclaw.terminal.entry import main; sys.exit(main())"
     words = ("service", "install", "--dry-run", "--backend", "systemd", "--workspace", ".")
     unit = run(sys.executable, "-c", script, *words, env=env, cwd=project)
     assert f"ExecStart={file} serve" in unit.stdout.replace('"', ""), unit.stderr

@@ -182,7 +182,7 @@ def test_the_readmes_commands_on_a_fresh_machine(
     demo = checkout.run("make", "demo", path=path, **more)
     assert demo.returncode == 0, demo.stderr
     assert "the chain of receipts verifies" in demo.stdout
-    some = "ARGS=-q tests/test_deployment.py tests/channels/cli/test_interrupts.py"
+    some = "ARGS=-q tests/test_deployment.py tests/terminal/commands/test_interrupts.py"
     tests = checkout.run("make", "test", some, path=path, **more)
     assert tests.returncode == 0, tests.stdout + tests.stderr
     assert (checkout.root / ".uv/bin/uv").exists()

@@ -11,54 +11,19 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from adderclaw.channels.cli import COMMANDS
-from adderclaw.channels.cli.common import app_of
+from adderclaw.terminal.commands import COMMANDS
+from adderclaw.terminal.commands.common import app_of
 from scripts import sizes
 from tests import hops
 from tests.rows import rows
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "adderclaw"
-LONGEST_FUNCTION, LONGEST_FILE = 80, 600
-"""Lines. There is no list of exceptions: what grows past it is split."""
-PROGRAMS = [path for folder in ("src", "scripts", "bench", "demo") for path in sorted((ROOT / folder).rglob("*.py"))]
 PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ENDS_A_RUN = {"settle", "finish"}
 
 
 # ------------------------------------------------------------------ sizes
-
-
-def too_long(path: str, text: str) -> list[str]:
-    """What passes the limits in one file."""
-    lines = text.count("\n")
-    found = [f"{path} has {lines} lines, at most {LONGEST_FILE} are allowed"] if lines > LONGEST_FILE else []
-    return found + [
-        f"{path}:{one.lineno}: {one.name} has {count} lines, at most {LONGEST_FUNCTION} are allowed"
-        for one in sizes.functions(ast.parse(text))
-        if (count := sizes.length(one)) > LONGEST_FUNCTION
-    ]
-
-
-def test_no_function_and_no_file_is_too_long() -> None:
-    found = [
-        line for path in PROGRAMS for line in too_long(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
-    ]
-    assert found == []
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("x = 1\n" * LONGEST_FILE, 0),
-        ("x = 1\n" * (LONGEST_FILE + 1), 1),
-        ("def f():\n" + "    x = 1\n" * (LONGEST_FUNCTION - 1), 0),
-        ("def f():\n" + "    x = 1\n" * LONGEST_FUNCTION, 1),
-        ("class A:\n    async def f(self):\n" + "        x = 1\n" * LONGEST_FUNCTION, 1),
-    ],
-)
-def test_the_limits_are_those_that_are_written_down(text: str, count: int) -> None:
-    assert len(too_long("a.py", text)) == count
 
 
 def test_sizes_counts_packages_and_their_growth() -> None:
@@ -91,10 +56,13 @@ def called_on_a_run(tree: ast.AST) -> Iterator[str]:
                 yield node.func.attr
 
 
-@rows("path", sorted((SOURCE / "channels").rglob("*.py")), ids=lambda path: path.name)
+CHANNELS = [path for room in ("terminal", "clients", "server") for path in sorted((SOURCE / room).rglob("*.py"))]
+
+
+@rows("path", CHANNELS, ids=lambda path: path.name)
 def test_a_channel_ends_a_run_by_drive_alone(path: Path) -> None:
     found = ENDS_A_RUN.intersection(called_on_a_run(ast.parse(path.read_text(encoding="utf-8"))))
-    assert not found, f"{path} calls {sorted(found)}: `runtime.drive.drive` settles, finishes and closes a run"
+    assert not found, f"{path} calls {sorted(found)}: `agent.run.drive.drive` settles, finishes and closes a run"
 
 
 def test_the_rule_about_ending_a_run_finds_an_offender() -> None:
@@ -105,9 +73,40 @@ def test_the_rule_about_ending_a_run_finds_an_offender() -> None:
 # ------------------------------------------------------------------ the map
 
 
+SQL = re.compile(r"\bSELECT\b|(?i:^\s*select\s+(?!from\b).+\bfrom\b)", re.DOTALL)
+READERS = (SOURCE / "storage", SOURCE / "fleet")
+"""Where rows are read; what commands and pages read is in `storage/queries` and `fleet/queries.py`."""
+
+
+def reads_rows(text: str) -> list[int]:
+    """The lines of string literals that select rows."""
+    strings = (one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Constant) and isinstance(one.value, str))
+    return [one.lineno for one in strings if SQL.search(str(one.value))]
+
+
+def test_rows_are_read_in_store_and_fleet_alone() -> None:
+    paths = (path for path in sorted(SOURCE.rglob("*.py")) if not any(path.is_relative_to(one) for one in READERS))
+    texts = ((path.relative_to(SOURCE), path.read_text(encoding="utf-8")) for path in paths)
+    assert [f"{path}:{line}" for path, text in texts for line in reads_rows(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("rows = store.read('SELECT 1 FROM runs')", [1]),
+        ("x = 1\nrows = store.read(f'{COLUMNS} WHERE id IN (SELECT id FROM {table})')", [2]),
+        ("sql = (\n    'select id'\n    ' from runs'\n)", [2]),
+        ("sql = 'INSERT INTO a SELECT * FROM b'", [1]),
+        ("print('you can select a model')\nselect(1)\n# SELECT 1 FROM runs", []),
+    ],
+)
+def test_the_rule_about_reading_rows_finds_an_offender(text: str, lines: list[int]) -> None:
+    assert reads_rows(text) == lines
+
+
 def subcommands(name: str) -> set[str]:
     """What may follow a command's name; nothing where options do."""
-    found = get_command(app_of(import_module(f"adderclaw.channels.cli.{COMMANDS[name].module}")))
+    found = get_command(app_of(import_module(f"adderclaw.terminal.commands.{COMMANDS[name].module}")))
     if isinstance(found, TyperGroup) and name in found.commands:
         found = found.commands[name]
     return set(found.commands) if isinstance(found, TyperGroup) else set()
@@ -128,11 +127,28 @@ def test_the_layers_that_are_drawn_are_those_that_are_checked() -> None:
     assert checked in " ".join(hops.PAGE.read_text(encoding="utf-8").split())
 
 
-def test_the_map_names_every_package_and_module() -> None:
+ROOMS = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file())
+
+
+def test_the_map_names_every_room() -> None:
     text = (ROOT / "AGENTS.md").read_text(encoding="utf-8").partition("```")[2].partition("```")[0]
-    named = set(re.findall(r"(?:^|\s)([a-z_]+)(?:/|\.py)(?=\s)", text))
-    there = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
-    assert named == there - {"__init__"}
+    assert sorted(re.findall(r"^([a-z_]+)/ ", text, re.MULTILINE)) == ROOMS
+    assert {path.name for path in SOURCE.glob("*.py")} == {"__init__.py", "testing.py"}
+
+
+@rows("room", ROOMS)
+def test_each_room_says_what_it_is_for(room: str) -> None:
+    text = (SOURCE / room / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") <= 40, "a README of a room fits on a screen"
+    parts = ("Read first:", "May import:", "Tests:", "Does not belong here:", "To add")
+    assert [part for part in parts if f"\n{part}" not in text] == []
+    named = re.findall(r"^- `([^`]+)`:", text, re.MULTILINE)
+    assert len(named) == 3
+    assert [name for name in named if not (SOURCE / room / name).is_file()] == []
+
+
+def test_the_tests_mirror_the_rooms() -> None:
+    assert [room for room in ROOMS if not any((ROOT / "tests" / room).rglob("test_*.py"))] == []
 
 
 @rows("page", PAGES, ids=lambda page: page.name)

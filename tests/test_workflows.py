@@ -15,11 +15,11 @@ from typing import Any, Self
 import pytest
 import yaml
 
-from adderclaw.channels.cli.ci_repository import Repository, copy_of
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import confinement
-from tests.mcp.node import MODULES, needed, node
+from adderclaw.terminal.commands.ci_repository import Repository, copy_of
 from tests.sandbox.without import without
+from tests.tools.mcp.node import MODULES, needed, node
 from tests.trial import only_landlock
 
 ROOT = Path(__file__).parent.parent
@@ -204,7 +204,7 @@ def test_no_line_of_the_log_commands_the_runner(tmp_path: Path) -> None:
 def test_a_container_without_namespaces_runs_commands_only_where_landlock_is_accepted(
     where: str, tmp_path: Path
 ) -> None:
-    if why := confinement.trial("landlock", ()):
+    if why := confinement.try_confinement("landlock", ()):
         pytest.skip(f"no Landlock here: {why}")
     workspace = tmp_path / "workspace"
     workspace.mkdir()

@@ -12,7 +12,7 @@ from adderclaw.sandbox import confinement, programs
 @cache
 def why_not(kind: str) -> str | None:
     """What keeps this kind of sandbox from starting; None where it starts."""
-    return confinement.trial(kind, ())
+    return confinement.try_confinement(kind, ())
 
 
 def only_landlock() -> bool:

@@ -5,12 +5,12 @@
 
 __version__ = "0.1.0"
 
-_API, _SECURITY = "adderclaw.channels.python", "adderclaw.channels.bash_security"
-_SCENARIOS, _QUERY = "adderclaw.drivers.spec.scenarios", "adderclaw.query"
+_API, _SECURITY = "adderclaw.clients.python.agent_client", "adderclaw.clients.python.bash_security"
+_SCENARIOS, _QUERY = "adderclaw.flows.spec.scenarios", "adderclaw.core.query"
 _MESSAGES = ("AssistantMessage", "PartialMessage", "ResultMessage", "SystemMessage", "UserMessage")
 _NAMES = {
     **dict.fromkeys(("AgentClient", "Query", "run_channel"), _API),
-    **dict.fromkeys(("Channel", "Handle"), "adderclaw.channels.channel"),
+    **dict.fromkeys(("Channel", "Handle"), "adderclaw.clients.python.channel"),
     **dict.fromkeys(("QueryOptions", *_MESSAGES), _QUERY),
     **dict.fromkeys(("BashSecurity", "ValidationResult"), _SECURITY),
     **dict.fromkeys(("Session", "SessionOptions", "SessionResult", "StatusTool"), _SCENARIOS),

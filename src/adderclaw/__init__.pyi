@@ -1,20 +1,20 @@
-from adderclaw.channels.bash_security import BashSecurity as BashSecurity
-from adderclaw.channels.bash_security import ValidationResult as ValidationResult
-from adderclaw.channels.channel import Channel as Channel
-from adderclaw.channels.channel import Handle as Handle
-from adderclaw.channels.python import AgentClient as AgentClient
-from adderclaw.channels.python import Query as Query
-from adderclaw.channels.python import run_channel as run_channel
-from adderclaw.drivers.spec.scenarios import Session as Session
-from adderclaw.drivers.spec.scenarios import SessionOptions as SessionOptions
-from adderclaw.drivers.spec.scenarios import SessionResult as SessionResult
-from adderclaw.drivers.spec.scenarios import StatusTool as StatusTool
-from adderclaw.query import AssistantMessage as AssistantMessage
-from adderclaw.query import PartialMessage as PartialMessage
-from adderclaw.query import QueryOptions as QueryOptions
-from adderclaw.query import ResultMessage as ResultMessage
-from adderclaw.query import SystemMessage as SystemMessage
-from adderclaw.query import UserMessage as UserMessage
+from adderclaw.clients.python.agent_client import AgentClient as AgentClient
+from adderclaw.clients.python.agent_client import Query as Query
+from adderclaw.clients.python.agent_client import run_channel as run_channel
+from adderclaw.clients.python.bash_security import BashSecurity as BashSecurity
+from adderclaw.clients.python.bash_security import ValidationResult as ValidationResult
+from adderclaw.clients.python.channel import Channel as Channel
+from adderclaw.clients.python.channel import Handle as Handle
+from adderclaw.core.query import AssistantMessage as AssistantMessage
+from adderclaw.core.query import PartialMessage as PartialMessage
+from adderclaw.core.query import QueryOptions as QueryOptions
+from adderclaw.core.query import ResultMessage as ResultMessage
+from adderclaw.core.query import SystemMessage as SystemMessage
+from adderclaw.core.query import UserMessage as UserMessage
+from adderclaw.flows.spec.scenarios import Session as Session
+from adderclaw.flows.spec.scenarios import SessionOptions as SessionOptions
+from adderclaw.flows.spec.scenarios import SessionResult as SessionResult
+from adderclaw.flows.spec.scenarios import StatusTool as StatusTool
 
 initializer_prompt: str
 coding_prompt: str

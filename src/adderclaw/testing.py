@@ -12,8 +12,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from adderclaw.channels.python import AgentClient, Query
-from adderclaw.query import AgentMessage, QueryOptions
+from adderclaw.clients.python.agent_client import AgentClient, Query
+from adderclaw.core.provider_kinds import MOCK
+from adderclaw.core.query import AgentMessage, QueryOptions
 
 __all__ = ["MockAgentClient", "ScriptedModel", "call", "text"]
 
@@ -57,7 +58,7 @@ class ScriptedModel:
     def options(self, options: QueryOptions | None = None, **more: Any) -> QueryOptions:
         """Options with this model in place of the configured one."""
         given = replace(options or QueryOptions(), **more)
-        entry = {"kind": "mock", "model": "scripted", "fixture": self.fixture}
+        entry = {"kind": MOCK, "model": "scripted", "fixture": self.fixture}
         settings = {**given.settings, "providers": {"models": {"scripted": entry}}}
         return replace(given, provider="scripted", settings=settings)
 

@@ -20,9 +20,9 @@ from acp.client.connection import ClientSideConnection
 
 from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World, call, text
-from tests.mcp.node import node
 from tests.program import PROGRAM
 from tests.scripted import ScriptedModel
+from tests.tools.mcp.node import node
 
 type Json = dict[str, Any]
 INFO = schema.Implementation(name="zed", title="Zed", version="1.2")
@@ -30,7 +30,7 @@ CAN = schema.ClientCapabilities(
     fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True), terminal=True
 )
 PNG = b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 16).decode()
-MCP = Path(__file__).parents[1] / "mcp" / "a_server.py"
+MCP = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 ACPX = Path(__file__).resolve().parents[2] / ".cache" / "acp" / "node_modules" / "acpx" / "dist" / "cli.js"
 
 
@@ -546,10 +546,3 @@ def test_acpx_completes_a_turn(world: World, flag: str, made: bool) -> None:
     assert (world.workspace / "made.txt").exists() == made
     assert [one["status"] for one in world.receipts()] == ["allowed" if made else "denied"]
     assert "acp: acpx" in world.receipts()[0]["decision"]["answered_by"]
-
-
-def test_without_its_package_one_error_says_what_to_install(world: World, tmp_path: Path) -> None:
-    (tmp_path / "acp.py").write_text("raise ModuleNotFoundError(name='acp')\n")
-    done = world.cli("acp", env={"PYTHONPATH": str(tmp_path)})
-    assert (done.code, done.out) == (2, "")
-    assert "the extra `server` is not installed" in done.err

@@ -12,9 +12,9 @@ import pytest
 from tests.acceptance.test_frames import PNG
 from tests.acceptance.test_print_sdk import Client, on, options, sdk
 from tests.acceptance.world import World, call, text
-from tests.mcp.node import ROOT, node
 from tests.program import PROGRAM
 from tests.scripted import ScriptedModel
+from tests.tools.mcp.node import ROOT, node
 
 __all__ = ["sdk"]
 

@@ -21,7 +21,7 @@ from tests.program import Done, Soak
 from tests.scripted import ScriptedModel, Step
 from tests.trial import accepting
 
-SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
+SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 
 
 class Flow:
@@ -111,13 +111,17 @@ def asked(model: ScriptedModel, number: int) -> str:
 REFUSED = [
     ('GOAL g "x $who"\nRUN r USING g\nINPUT who\n', (), "the input 'who' is missing: give it with --input who=VALUE"),
     ('GOAL g "x"\nRUN r USING g\n', ("--input", "a=b"), "there is no input 'a' (inputs: none)"),
-    ('GOAL g "x"\nRUN r USING g\n', ("--input", "a"), "--input 'a': it takes NAME=VALUE"),
+    ('GOAL g "x"\nRUN r USING g\n', ("--input", "a"), "--input 'a': expected NAME=VALUE"),
     ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("-i", "a=1", "-i", "a=2"), "--input a: given twice"),
     ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("--input-file", "a=none"), "--input-file a: none: No such file"),
     ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("--input-file", "a=/dev/zero"), "is not an ordinary file"),
     ('INPUT a\nGOAL g "x"\nRUN r USING g\n', ("-i", "a=1", "--input-file", "a=x"), "--input-file a: given twice"),
     ('GOAL g "x $nothing"\nRUN r USING g\n', (), "goal g uses $nothing, which is not defined"),
-    ('AGENT a "x" REQUIRES wings\nGOAL g "x" USING a\nRUN r USING g\n', (), "REQUIRES wings, and no provider is known"),
+    (
+        'AGENT a "x" REQUIRES wings\nGOAL g "x" USING a\nRUN r USING g\n',
+        (),
+        "REQUIRES wings, but no provider is configured",
+    ),
 ]
 
 
@@ -201,7 +205,7 @@ def test_values_that_are_owed_are_asked_for_once(flow: Flow) -> None:
     done = flow.run()
     assert done.code == 1
     assert "Call GoalResult now" in asked(flow.model, 1)
-    assert "no value was given for v" in done.err
+    assert "no value was reported for v" in done.err
 
 
 def test_a_result_that_does_not_fit_is_told_to_the_model(flow: Flow) -> None:
@@ -222,7 +226,7 @@ def test_a_run_whose_folder_cannot_be_made_says_so_once_and_goes_on(flow: Flow) 
     flow.add(result("done"))
     done = flow.run()
     assert (done.code, done.out) == (0, "done\n"), done.err[-2000:]
-    assert done.err.count("the jsonl sink failed and was dropped") == 1
+    assert done.err.count("the jsonl sink failed and was removed") == 1
 
 
 def test_tools_work_in_a_goal_and_every_call_has_its_receipt(flow: Flow) -> None:
@@ -498,7 +502,7 @@ def test_a_goal_that_is_sent_back_too_often_ends_the_run(flow: Flow) -> None:
         flow.add(result("again"), call("ReviewVerdict", approved=False, comment="no"))
     done = flow.run()
     assert done.code == 1
-    assert "sent back 3 times by its review: no" in done.err
+    assert "its review sent it back 3 times: no" in done.err
 
 
 def test_the_operators_word_is_waited_for_by_resuming(flow: Flow) -> None:
@@ -656,7 +660,7 @@ def test_a_changed_workflow_and_a_finished_run_are_not_resumed(flow: Flow) -> No
     assert flow.world.cli("run", "--resume", flow.run_id).code == 0
     over = flow.world.cli("run", "--resume", flow.run_id)
     assert (over.code, over.out) == (0, "B\n"), over.err
-    assert "is completed" in over.err
+    assert "is already completed" in over.err
 
 
 @pytest.mark.parametrize("supervised", [False, True], ids=["goal", "review"])
@@ -829,7 +833,7 @@ def killed_and_resumed(flow: Flow, number: int) -> None:
         begun = unfinished(flow.world)
         process = flow.world.cli.start("run", *(["--resume", begun[-1][0]] if begun else [str(flow.folder)]))
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 0 or b"of a workflow" in err or b"is completed" in err, err
+    assert process.returncode == 0 or b"of a workflow" in err or b"is already completed" in err, err
 
 
 def test_a_servers_tool_as_a_hook_is_called_for_each_of_two_personas(world: World, needs: Callable[[str], str]) -> None:
@@ -909,8 +913,8 @@ def test_26_a_step_says_who_looks_at_its_goals(flow: Flow) -> None:
     ("mode", "ran", "said"),
     [
         ("default", True, ""),
-        ("paranoid", False, "SECURITY paranoid: what could do harm is asked about"),
-        ('research "the lab is mine"', True, "SECURITY research grants nothing"),
+        ("paranoid", False, "SECURITY paranoid: the run asks before anything that could do harm"),
+        ('research "the lab is mine"', True, "SECURITY research grants no permissions"),
     ],
 )
 def test_26_security_makes_a_run_stricter_and_never_freer(flow: Flow, mode: str, ran: bool, said: str) -> None:

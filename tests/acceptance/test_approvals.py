@@ -411,7 +411,7 @@ def test_always_in_this_project_and_no_longer(world: World) -> None:
     assert "allow  Bash(mkdir -p out)  (always in this project)" in listed
     assert "removed from this session and from what is always allowed in this project" in listed
     assert "Approve?" in world.agent("again", stdin="p\n").err
-    assert world.cli("approvals", "revoke", "Bash(mkdir -p out)").out.startswith("asked about again")
+    assert world.cli("approvals", "revoke", "Bash(mkdir -p out)").out.startswith("no longer always allowed")
     assert "Approve?" in world.agent("again", stdin="n\n").err
 
 

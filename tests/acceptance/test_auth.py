@@ -782,9 +782,15 @@ def test_nothing_heavy_for_a_key_from_the_environment(world: World) -> None:
     with ScriptedMessages([HI, HI]) as server:
         env = {**world.cli.env, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "key-1234567"}
         world.cli("agent", "-m", "warm", env=env)
-        program = "from adderclaw.channels.cli import main; main()"
+        program = "from adderclaw.terminal.commands import main; main()"
         command = [sys.executable, "-X", "importtime", "-c", program, "agent", "-m", "hello"]
         done = subprocess.run(command, env=env, cwd=world.cli.cwd, capture_output=True, text=True, input="")
-    heavy = ("keyring", "cryptography", "httpx2", "adderclaw.credentials.vault", "adderclaw.credentials.oauth")
+    heavy = (
+        "keyring",
+        "cryptography",
+        "httpx2",
+        "adderclaw.models.credentials.vault",
+        "adderclaw.models.credentials.oauth",
+    )
     names = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert not names & set(heavy)

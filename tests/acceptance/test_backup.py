@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from adderclaw.core import home_names
 from tests.acceptance.test_plugin_packages import install, plugin
 from tests.acceptance.world import World, call, text
 from tests.rows import rows
@@ -579,12 +580,12 @@ def test_uninstall_leaves_what_others_put_into_its_home_and_places(used: World) 
 
 def test_every_name_that_the_source_puts_into_a_home_is_known() -> None:
     """What is not would be left behind; a name that people write themselves would be removed."""
-    from adderclaw.channels.homes import made
-
-    named = re.compile(r"""join\((?:self\._?|config\.|places\.|configuration\.|runtime\.)?home(?:\(\))?, "([^"]+)\"""")
-    source = Path(made.__file__).parents[2]
-    found = {name for file in source.rglob("*.py") for name in named.findall(file.read_text(encoding="utf-8"))}
-    assert len(found) > 20
-    known = made.FILES | made.FOLDERS | made.USERS | {"memory.sqlite", "tool_receipts.log"}
-    assert not found - known
-    assert not made.USERS & (made.FILES | made.FOLDERS)
+    joined = re.compile(r"""join\((?:self\._?|config\.|places\.|configuration\.|runtime\.)?home(?:\(\))?, "([^"]+)\"""")
+    source = Path(home_names.__file__).parent
+    literal = {name for file in source.rglob("*.py") for name in joined.findall(file.read_text(encoding="utf-8"))}
+    assert literal <= home_names.USERS
+    named = {value for name, value in vars(home_names).items() if name.isupper() and isinstance(value, str)}
+    assert len(named) > 20
+    known = home_names.FILES | home_names.FOLDERS | home_names.USERS | {home_names.DATABASE, home_names.RECEIPTS}
+    assert not named - known
+    assert not home_names.USERS & (home_names.FILES | home_names.FOLDERS)

@@ -9,8 +9,8 @@ import pytest
 
 from tests.acceptance.test_agentfile import Flow
 from tests.acceptance.world import World, call, text
-from tests.mcp import node
 from tests.scripted import ScriptedModel
+from tests.tools.mcp import node
 
 PAGE = """<html><title>Greeter</title><body><h1>Hello</h1>
 <form onsubmit="document.querySelector('p').textContent = 'Welcome ' + document.querySelector('input').value;
@@ -144,7 +144,7 @@ def test_25_a18_a_project_changes_neither_sandbox_nor_browser(world: World, proj
     assert not (project / "planted").exists()
     assert {receipt["decision"]["sandbox"] for receipt in world.receipts()} == {"bubblewrap"}
     assert "playwright" in done.err
-    assert done.err.count("no browser for these sessions") == 1
+    assert done.err.count("these sessions have no browser") == 1
 
 
 def test_a18_without_a_browser_it_is_said_once(world: World, project: Path, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a18_without_a_browser_it_is_said_once(world: World, project: Path, tmp_
     world.script(call("UpdateStatus", scenario_id="SC-B003", passed=True), text("done"))
     done = world.cli("run", cwd=project)
     assert done.code == 0
-    assert done.err.count("no browser for these sessions") == 1
+    assert done.err.count("these sessions have no browser") == 1
 
 
 def test_what_lies_in_the_workspace_is_nobodys_browser(world: World, project: Path, tmp_path: Path) -> None:
@@ -166,5 +166,5 @@ def test_what_lies_in_the_workspace_is_nobodys_browser(world: World, project: Pa
     world.script(browse("snapshot"), call("UpdateStatus", scenario_id="SC-B003", passed=True), text("done"))
     done = world.cli("run", cwd=project)
     assert done.code == 0, done.err
-    assert "no browser for these sessions" in done.err
+    assert "these sessions have no browser" in done.err
     assert not (project / "planted").exists()

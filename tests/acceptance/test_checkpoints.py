@@ -379,7 +379,7 @@ def test_a_tree_that_changes_while_it_is_looked_at(tmp_path: Path) -> None:
     """No error, nothing half read for ever: once it is calm, the index is what is there."""
     from threading import Event, Thread
 
-    from adderclaw.checkpoints.tree import Forgets, Index, Limits, scan
+    from adderclaw.sandbox.legacy.checkpoints.tree import Forgets, Index, Limits, scan
 
     for number in range(100):
         (tmp_path / str(number)).write_text("x")

@@ -248,7 +248,7 @@ def test_11_the_operators_own_folder_counts_where_they_say_so(mine: World) -> No
     assert "STAGE_NAME=mine" in results[2]["content"]
     assert "ANTHROPIC_BASE_URL" not in results[2]["content"]
     assert "My skill." in results[3]["content"]
-    assert "bypassPermissions comes from" in done.err
+    assert "bypassPermissions can only be set" in done.err
     shown = json.loads(mine.cli("config", "show", "--output-format", "json").out)["config"]
     assert shown["permissions"]["defaultMode"] is None
     assert f"Read(/{mine.cli.home}/.claude/notes/**)" in shown["permissions"]["deny"], "`/` is seen from its own file"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.channels.repl.slash.git import FIXES
+from adderclaw.terminal.repl.slash.git import FIXES
 from tests.acceptance.test_repl import talk
 from tests.acceptance.test_replay import verified
 from tests.acceptance.tmux import Tmux
@@ -70,7 +70,7 @@ def test_on_a_screen_changes_that_are_no_longer_those_shown_are_not_committed(re
         (repository.workspace / "a.txt").write_text("three\n")
         git(repository, "add", "a.txt")
         terminal.press("y", "Enter")
-        terminal.wait("the changes are no longer those that were shown", gone="1. yes")
+        terminal.wait("the changes differ from those shown", gone="1. yes")
         assert len(messages(repository)) == 1
         terminal.write("/commit ")
         terminal.press("Enter")
@@ -115,7 +115,7 @@ def test_lines_that_go_on_a_message_that_is_had_back_and_drafts_that_are_interru
             enter(terminal, "/commit ")
             terminal.until(lambda: len(model.requests) == 3)
             terminal.press("Escape")
-            terminal.wait("the draft was interrupted: nothing was done")
+            terminal.wait("the draft was interrupted; nothing was done")
             terminal.press("C-d")
             terminal.wait("left with")
     first, second, _ = model.requests
@@ -200,7 +200,7 @@ def test_pr_on_the_main_branch_says_what_to_do(repository: World, tmp_path: Path
     gh(repository, tmp_path)
     remote(repository)
     _, err = talk(repository, "/pr", "/exit")
-    assert "/pr: a pull request needs a branch of its own" in err
+    assert "/pr: a pull request needs its own branch" in err
 
 
 def test_pr_pushes_and_opens_one_each_asked_about(repository: World, tmp_path: Path) -> None:

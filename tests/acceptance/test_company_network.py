@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.acceptance.world import World, call
 from tests.company import LOGIN, company
 from tests.scripted import ScriptedModel
-from tests.sinks.receivers import certificate
+from tests.storage.telemetry.receivers import certificate
 
 ASK = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20).read().decode())"
 
@@ -66,7 +66,7 @@ def test_commands_web_tools_and_the_model_go_through_it_and_none_sees_the_login(
     assert done.code == 0, done.err
     found = [entry["content"] for entry in world.entries("tool_result")]
     assert "from within the company" in found[0], found[0]
-    assert "not in security.allowed_domains" in found[1], "the reason stands where programs show it"
+    assert "neither in security.allowed_domains" in found[1], "the reason stands where programs show it"
     assert "has no address on this machine" in found[2], "by a pattern, nobody can tell where the proxy goes"
     assert "from within the company" in found[4], found[4]
     assert {"wiki.invalid:443", "model.invalid:443"} == set(gate.asked)

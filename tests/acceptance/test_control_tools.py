@@ -57,7 +57,7 @@ def test_x38_without_an_operator_a_question_is_rejected_at_once(world: World) ->
     assert len(results) == 3
     for result in results:
         assert result["is_error"] is True
-        assert "no operator" in result["content"]
+        assert "No operator" in result["content"]
 
 
 def test_a_question_that_was_worked_around_is_no_open_question(world: World) -> None:
@@ -135,7 +135,7 @@ def test_the_task_list(world: World) -> None:
     done = world.cli.typed("agent", stdin="work\n/todos\n/exit\n")
     results = world.entries("tool_result")
     assert results[0]["content"] == "Task #1 created: design"
-    assert "each would wait for the other" in results[3]["content"]
+    assert "they would wait for each other" in results[3]["content"]
     assert results[4]["content"] == "#1 [ ] design\n#2 [ ] build (me) [waits for #1]"
     assert results[6]["content"] == '#2 [ ] build (me)\nmake it\nmetadata: {"b":2}'
     assert results[8]["is_error"] is True
@@ -148,15 +148,15 @@ def test_the_task_list(world: World) -> None:
 FOUND = {
     "select:EnterPlanMode": "EnterPlanMode",
     "select:TaskGet, Brief": "TaskGet",
-    "plan approval": "ExitPlanMode",
+    "approval of the plan": "ExitPlanMode",
     "+task create": "TaskCreate",
     "tell the operator": "Brief",
 }
 NOT_FOUND = [
     ("", True, "query is empty"),
-    ("select:", True, "names no tool"),
+    ("select:", True, "needs a name"),
     ("select:TaskGett", True, "did you mean TaskGet?"),
-    ("zebra", False, "No further tool matches 'zebra'. There are: "),
+    ("zebra", False, "No tool matches 'zebra'. Available: "),
     ("x" * 2000, True, "at most 1000"),
 ]
 

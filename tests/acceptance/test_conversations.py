@@ -160,5 +160,5 @@ def test_export_writes_what_was_said(world: World) -> None:
         terminal.wait("written to")
         terminal.write("/export talk.html")
         terminal.press("Enter")
-        terminal.wait("there already")
+        terminal.wait("already exists")
     assert "the answer about pears" in (world.workspace / "talk.html").read_text(encoding="utf-8")

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.acceptance.world import World, call, text
-from tests.hooks.test_catalogue import SEED
+from tests.tools.hooks.test_catalogue import SEED
 
-SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
+SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 QUESTION = {"question": "Which?", "header": "c", "options": [{"label": "red"}, {"label": "blue"}]}
 CELL: dict[str, Any] = {
     "cell_type": "code",
@@ -57,8 +57,8 @@ CASES = [
     Case("ToolSearch", {"query": "notebook"}, "NotebookEdit"),
     Case("Brief", {"message": "half done"}, "Told the operator."),
     Case("ExitPlanMode", {"plan": "1. x"}, "The plan is approved: carry it out."),
-    Case("TaskOutput", {"task_id": "nope"}, "there is no background task 'nope'", 1),
-    Case("TaskStop", {"task_id": "nope"}, "there is no background task 'nope'", 1),
+    Case("TaskOutput", {"task_id": "nope"}, "There is no background task 'nope'", 1),
+    Case("TaskStop", {"task_id": "nope"}, "There is no background task 'nope'", 1),
 ]
 """Every name through `--eval`: as it works, where one call alone can."""
 TURN = [

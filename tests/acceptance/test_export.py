@@ -46,7 +46,7 @@ def test_the_page_runs_nothing_and_loads_nothing(world: World, talk: str) -> Non
     assert target.stat().st_mode & 0o777 == 0o600
     again = world.cli("memory", "export", talk, str(target))
     assert again.code == 2
-    assert "there already" in again.err
+    assert "already exists" in again.err
 
 
 def test_json_has_each_call_as_its_receipt_does(world: World, talk: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.world import World, call, text
-from tests.mcp.registry import Registry, registry
+from tests.tools.mcp.registry import Registry, registry
 
 OWN = '[mcp_servers.it]\ncommand = "npx"\nargs = ["-y", "a-server"]\nstartupTimeout = 60000\n'
 TOKEN = "npm_0123456789abcdefghijABCDEFGHIJ012345"
@@ -115,7 +115,7 @@ def test_commands_use_the_registry_and_a_login_that_it_wants_is_said(world: Worl
     shop.open = False
     world.agent("again")
     assert "E401" in results(world)[-1]
-    assert "asked for a login (401), and commands in the sandbox have none" in results(world)[-1]
+    assert "asked for a login (401). Commands in the sandbox have none" in results(world)[-1]
     assert shop.logins == []
 
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from adderclaw.errors import StoreError
-from adderclaw.store import Store
+from adderclaw.core.errors import StoreError
+from adderclaw.storage import Store
 from tests import lockless
 from tests.acceptance.world import World, call, text
 
@@ -84,7 +84,7 @@ def test_where_sqlite_cannot_write_rows_are_kept_as_files_and_it_is_said(world: 
     world.script(call("Time"), text("done"))
     done = world.agent("hello")
     assert (done.code, done.out) == (0, "done\n"), done.err
-    assert "rows are kept as files in" in done.err
+    assert "rows are stored as files in" in done.err
     assert rows(world, "SELECT outcome FROM runs") == [("completed",)]
     assert os.stat(world.cli.data / "memory.sqlite.files" / "store.image").st_mode & 0o777 == 0o600
     assert world.cli("receipt", "verify").code == 0

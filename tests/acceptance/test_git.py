@@ -192,7 +192,7 @@ def test_settings_that_name_programs_are_the_users_to_make(profile: str, reposit
         "git -c alias.x=log x -1",
         "git --no-pager -c alias.x=log -C . x -1",
     )
-    assert "The user has to do it" in seen[0]
+    assert "Ask the user to run it" in seen[0]
     assert "run git alone" not in seen[0]
     assert "first" in seen[1], seen[1]
     assert "unknown option" not in seen[1]

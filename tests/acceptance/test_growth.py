@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from adderclaw.store import Store, memory
+from adderclaw.storage import Store, memory
 from tests.acceptance.world import World, call, text
 
 

@@ -9,7 +9,7 @@ from tests.acceptance.test_hooks import arm, hook, user
 from tests.acceptance.world import World, call, text
 from tests.scripted import ScriptedModel
 
-SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
+SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 
 
 def test_session_start_names_the_model_that_the_request_names(world: World) -> None:

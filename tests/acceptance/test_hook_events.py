@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.acceptance.world import World, call, text
-from tests.hooks.test_catalogue import APPENDIX_A, FIELDS
+from tests.tools.hooks.test_catalogue import APPENDIX_A, FIELDS
 
 type Heard = list[dict[str, Any]]
 BASE = {"hook_event_name", "session_id", "conversation_id", "runtime_db_path", "cwd", "session_cwd", "permission_mode"}
-SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
+SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 ELSEWHERE = {"StopFailure", "Elicitation", "ElicitationResult"}
 """Fired by the other tests of this file."""
 NEWER = {"PostToolBatch", "PreModelSwitch", "PostModelSwitch", "DirectoryAdded", "MessageDisplay"}
@@ -104,7 +104,7 @@ def test_d35_every_event_fires_where_it_happens(busy: World) -> None:
     typed += ["/add-dir nowhere", f"/add-dir {beside}", "/policy", "/exit"]
     done = busy.cli.typed("agent", stdin="\n".join([*typed, ""]), timeout=120)
     assert done.code == 0, done.err
-    assert "'nowhere' is no directory" in done.err
+    assert "'nowhere' is not a directory" in done.err
     assert done.out.count(str(beside)) == 2, "it is said, and /policy names it"
     assert done.out.count("SHOWN INSTEAD") == 2
     assert "second answer" not in done.out

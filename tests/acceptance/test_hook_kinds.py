@@ -104,7 +104,7 @@ def test_http_hooks_only_an_answer_of_2xx_has_a_say(world: World, answering: Ans
     said = ends(world)
     assert [code for code, _ in said] == [None, None, None, 0, 0, 0, None, None]
     assert "answered 500" in said[0][1]
-    assert "no JSON object" in said[1][1]
+    assert "not a JSON object" in said[1][1]
     assert "302" in said[2][1]
     user(world, PreToolUse={"type": "http", "url": f"{answering.url}/long"})
     assert "more than the limit" in world.cli("--eval", request).err
@@ -194,7 +194,7 @@ def test_agent_hooks_look_but_change_nothing_and_never_call_for_themselves(world
 
 # ------------------------------------------------------------------ a server's tool
 
-SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
+SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 
 
 def tool_of(server: str, tool: str, matcher: str = "", **given: Any) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def test_19_a_session_ends_where_its_login_or_its_mode_does(world: World) -> Non
     mode = ("--permission-mode", "bypassPermissions")
     done = world.cli.typed("agent", *mode, stdin="first\nsecond\nnever read\n")
     assert done.code == 0, done.err
-    assert "bypassPermissions is switched off" in done.out
+    assert "disables bypassPermissions" in done.out
     assert told(world, "SessionEnd", "reason") == ["bypass_permissions_disabled"]
     assert len(world.entries("user")) == 1, "the second message was not sent"
 

@@ -11,7 +11,7 @@ from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
 from tests.scripted_anthropic import ScriptedMessages
 
-A_SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
+A_SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 
 
 def said(world: World) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.kernel.instructions import MAX_BYTES, Instructions
+from adderclaw.agent.session.instructions import MAX_BYTES, Instructions
 from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World, call, text
 

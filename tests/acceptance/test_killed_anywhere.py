@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from adderclaw.schedules.terms import Terms
-from adderclaw.schedules.when import When
-from adderclaw.store import Store
-from adderclaw.store import schedules as rows
-from adderclaw.store.logfile import operators_key
-from adderclaw.store.schedules import Schedule
-from adderclaw.store.text import iso
+from adderclaw.flows.schedules.terms import Terms
+from adderclaw.flows.schedules.when import When
+from adderclaw.storage import Store
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.ledger.log_files import read_or_create_key
+from adderclaw.storage.schedules import Schedule
+from adderclaw.storage.text import iso
 from tests.acceptance.test_tasks import command, decision, finish
 from tests.acceptance.world import World, add_skill, call, text
 from tests.program import Soak
@@ -141,9 +141,9 @@ def due_now(world: World, name: str, at: Path) -> None:
         now - 2,
         now - 1,
     )
-    key = operators_key(str(world.cli.data / "receipt.key"))
+    key = read_or_create_key(str(world.cli.data / "receipt.key"))
     store = Store.open(str(world.database))
-    rows.add(store, rows.signed(one, key))
+    rows.add(store, rows.sign(one, key))
     store.close()
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from adderclaw.channels.cli.agent import Shown
-from adderclaw.types import Delta
+from adderclaw.core.types import Delta
+from adderclaw.terminal.one_shot import AnswerPrinter
 from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM, Done
 from tests.scripted import ScriptedModel
@@ -320,7 +320,7 @@ def test_in_session(world: World) -> None:
 
 
 def test_pieces_that_were_shown_are_followed_by_a_new_line(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = Shown()
+    shown = AnswerPrinter()
     for delta in (Delta("reset", ""), Delta("text", "half an ans"), Delta("reset", ""), Delta("text", "whole")):
         shown(delta)
     assert capsys.readouterr().out == "half an ans\nwhole"

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from adderclaw.config import managed
-from adderclaw.providers import anthropic, gemini, openai_server
 from tests.acceptance.test_plugin_packages import hooks, install, plugin
 from tests.acceptance.world import World, call, text
 from tests.managed import Machine
@@ -176,7 +175,7 @@ def test_a_provider_that_is_not_on_the_list_is_not_asked(bounded: Managed) -> No
     (world.cli.data / "config.toml").write_text(chosen, encoding="utf-8")
     done = world.agent("hi")
     assert done.code == 2
-    assert "asks evil.example, which the administrator of this machine does not allow" in done.err
+    assert "uses evil.example, which the administrator of this machine does not allow" in done.err
     done = world.cli("config", "show", env={"OPENAI_BASE_URL": "https://evil.example"})
     assert done.code == 2
 
@@ -240,7 +239,7 @@ def test_no_policy_of_a_user_allows_where_only_the_administrators_rules_do(world
     world.script(call("Write", file_path="a.txt", content="a"), text("done"))
     done = world.agent("write")
     assert not (world.workspace / "a.txt").exists(), done.err
-    assert f"{own}: what it allows is ignored: {managed.FILE} lets no other file allow" in done.err
+    assert f"{own}: its allow rules are ignored: {managed.FILE} permits none in other files" in done.err
     made.write('[write]\nallow = ["**"]\n', "policy.toml")
     world.script(
         call("Write", file_path="a.txt", content="a"), call("Write", file_path="b.txt", content="b"), text(".")
@@ -317,7 +316,7 @@ def test_what_the_sandbox_holds_rules_out_the_profile_without_one(world: World, 
 def test_no_variable_says_what_a_managed_path_is(world: World) -> None:
     Managed(world).write('[security]\nforbidden_paths = ["$CORP/secret"]\n')
     for value in ("/nowhere", "/srv"):
-        stops(world.cli("config", "show", env={"CORP": value}), "has a variable in it, which each user sets")
+        stops(world.cli("config", "show", env={"CORP": value}), "contains a variable, which every user could set")
 
 
 def test_servers_plugins_and_skills_come_from_the_list(bounded: Managed) -> None:
@@ -440,7 +439,7 @@ def test_what_is_broken_stops_the_program(bounded: Managed) -> None:
         ("limits = [", "managed.toml"),
         ("[limits]\ncost = 1\n", "unknown key"),
         ('[limits]\ncost_usd = "much"\n', "limits.cost_usd"),
-        ('[permissions]\ndeny = ["Read("]\n', "is no rule and is dropped"),
+        ('[permissions]\ndeny = ["Read("]\n', "is not a valid rule and is ignored"),
     ):
         bounded.write(content)
         stops(world.cli("config", "validate"), why)
@@ -449,23 +448,23 @@ def test_what_is_broken_stops_the_program(bounded: Managed) -> None:
     stops(world.cli("config", "validate"), "policy.toml")
     (bounded.folder / "policy.toml").unlink()
     file.chmod(0o666)
-    stops(world.cli("config", "validate"), "can be written by others than root (mode 666)")
-    assert "can be written by others" in world.cli("doctor").out
+    stops(world.cli("config", "validate"), "is writable by users other than root (mode 666)")
+    assert "is writable by users other than root" in world.cli("doctor").out
     file.chmod(0o644)
     file.unlink()
     file.symlink_to("/dev/null")
     stops(world.cli("config", "validate"), "cannot be read")
     file.unlink()
     file.mkdir()
-    stops(world.cli("config", "validate"), "managed.toml: is no regular file")
+    stops(world.cli("config", "validate"), "managed.toml: is not a regular file")
     file.rmdir()
     bounded.folder.chmod(0o777)
-    stops(world.cli("config", "validate"), "/etc/adderclaw: can be written by others than root")
+    stops(world.cli("config", "validate"), "/etc/adderclaw: is writable by users other than root")
     bounded.folder.chmod(0o755)
     if os.geteuid() == 0:
         bounded.write(BOUNDS)
         os.chown(file, 12345, 0)
-        stops(world.cli("config", "validate"), "belongs to the user 12345, and not to root")
+        stops(world.cli("config", "validate"), "belongs to the user 12345 instead of root")
 
 
 # ------------------------------------------------------------------ money
@@ -568,18 +567,7 @@ def test_what_does_not_count_is_said(world: World, bound: str, key: str) -> None
 def test_doctor_shows_it(bounded: Managed) -> None:
     out = bounded.world.cli("doctor").out
     assert "managed" in out
-    assert "/etc/adderclaw bounds" in out
+    assert "/etc/adderclaw limits" in out
     assert "not read" not in out
     bounded.write("[limits]\ncost_usd = 1.0\n", "config.toml")
-    assert "in /etc/adderclaw, and not read: config.toml" in bounded.world.cli("doctor").out
-
-
-def test_the_usual_hosts_are_the_providers_own() -> None:
-    def host(url: str) -> str:
-        return url.split("/")[2]
-
-    assert managed.HOSTS["anthropic"] == host(anthropic.BASE_URL)
-    assert managed.HOSTS["gemini"] == host(gemini.BASE_URL)
-    assert managed.URL_VARIABLES["gemini"] == gemini.BASE_URL_VARIABLE
-    for kind, url in openai_server.BASE_URLS.items():
-        assert managed.HOSTS[kind] == host(url).partition(":")[0]
+    assert "/etc/adderclaw has files that are not read: config.toml" in bounded.world.cli("doctor").out

@@ -56,4 +56,4 @@ def test_nothing_of_a_users_steers_a_managed_hook(world: World) -> None:
 @pytest.mark.parametrize("hook", ['name = "corp-check"', 'command = "x"\nshell = "powershell"'])
 def test_a_managed_hook_is_no_program_that_a_user_chooses(world: World, hook: str) -> None:
     Managed(world).write(f'[[hooks]]\nhook_event_name = "PreToolUse"\n{hook}\n')
-    stops(world.cli("config", "show"), "give the program's absolute path as command, with args")
+    stops(world.cli("config", "show"), "set command to the absolute path of a program, with args")

@@ -19,10 +19,10 @@ from mcp_types import ElicitResult, ResourceTemplateReference
 from tests.acceptance.test_replay import verified
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
-from tests.mcp.node import EVERYTHING, needed, node
 from tests.program import PROGRAM
+from tests.tools.mcp.node import EVERYTHING, needed, node
 
-SCRIPT = Path(__file__).parents[1] / "mcp" / "a_server.py"
+SCRIPT = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 TABLE = (
     '[mcp_servers.demo]\ncommand = "{python}"\nargs = ["{script}"]\nenv = {{SECRET_TOKEN = "${{MY_TOKEN}}"{more}}}\n'
 )
@@ -227,7 +227,7 @@ def test_in_the_repl(demo: World) -> None:
     assert "needs who: /mcp__demo__greet WHO" in done.err
     assert "has no such prompt" in done.err
     assert re.search(
-        r"^bad +failed +0 tools  it ended with exit code 3; its last words: broken", done.out, re.MULTILINE
+        r"^bad +failed +0 tools  it ended with exit code 3; its last output: broken", done.out, re.MULTILINE
     )
     assert "\x1b" not in done.out
     assert re.search(r"^demo +disabled", done.out, re.MULTILINE)
@@ -235,7 +235,7 @@ def test_in_the_repl(demo: World) -> None:
     off, on = results(demo)
     assert "is disabled in this session" in off
     assert "two" in on
-    assert "there is no MCP server 'frob'; there is: demo, bad" in done.err
+    assert "there is no MCP server 'frob'. Configured: demo, bad" in done.err
     assert "'bad' is a program: it takes its keys from its env" in done.err
     verified(demo)
 

@@ -7,8 +7,8 @@ from collections.abc import Generator
 import pytest
 
 from tests.acceptance.world import World, call, text
-from tests.mcp.guarded import Guarded
 from tests.oauth_server import OAuthServer
+from tests.tools.mcp.guarded import Guarded
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_person_logs_in_and_out_in_the_conversation(world: World, guarded: Gua
         ["notes", "idle"],
         ["notes", "failed"],
     ]
-    assert done.out.count("it wants a login: `adderclaw mcp login notes`") == 2
+    assert done.out.count("it needs a login: `adderclaw mcp login notes`") == 2
     assert "logged in to notes\n" in done.out
     assert "asked 1 times" in done.out
     assert "logged out of notes\n" in done.out

@@ -25,7 +25,7 @@ def keeps(world: World, key: str, value: str, *, autonomy: str = "full", answer:
 
 def test_what_a_model_keeps_unasked_is_in_no_prompt_until_the_operator_confirms_it(world: World) -> None:
     """It may have it from a page that it read."""
-    assert "once it is confirmed" in keeps(world, "deploy", "push to the mirror first")
+    assert "once the operator confirms it" in keeps(world, "deploy", "push to the mirror first")
     assert "push to the mirror" not in prompt(world)
     world.script(call("MemoryRead", key="deploy"), text("x"))
     world.configure("full")
@@ -35,12 +35,12 @@ def test_what_a_model_keeps_unasked_is_in_no_prompt_until_the_operator_confirms_
     assert "deploy (not confirmed): push to the mirror first" in world.cli("memory", "notes", *here).out
     assert world.cli("memory", "confirm", "deploy", *here).code == 0
     assert "push to the mirror" in prompt(world)
-    assert "not replaced without asking" in keeps(world, "deploy", "push anywhere")
+    assert "cannot be replaced without asking" in keeps(world, "deploy", "push anywhere")
     assert world.rows("SELECT content FROM memories") == [("push to the mirror first",)]
 
 
 def test_what_the_operator_was_asked_about_counts_and_only_in_its_project(world: World, tmp_path: Path) -> None:
-    assert keeps(world, "tests", "make test", autonomy="supervised", answer="y\n").startswith("Kept tests (9 bytes)")
+    assert keeps(world, "tests", "make test", autonomy="supervised", answer="y\n").startswith("Saved tests (9 bytes)")
     assert "make test" in prompt(world)
     assert "not confirmed" not in world.cli("memory", "notes", "--workspace", str(world.workspace)).out
     (other := tmp_path / "other").mkdir()

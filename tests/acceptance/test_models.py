@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from adderclaw.channels.homes import made
-from adderclaw.config import model_table
+from adderclaw.config.model_facts import table
+from adderclaw.core import home_names
+from adderclaw.terminal import owned_files
 from tests.acceptance.terminal import at_a_terminal
 from tests.acceptance.world import World
 from tests.listening import served
@@ -86,7 +87,7 @@ def test_the_table_is_listed_with_its_age_and_the_aliases(cli: Cli) -> None:
     assert "sonnet = claude-sonnet-" in text
     assert "The packaged table is from 20" in text
     listed = json.loads(cli("models", "list", "--output-format", "json").out)
-    assert listed["aliases"].keys() == model_table.ALIAS_NAMES
+    assert listed["aliases"].keys() == table.ALIAS_NAMES
     assert (listed["refreshed"], listed["source"]["package"]) == (False, "genai-prices")
     assert listed["age_days"] >= 0
     assert "No known model" in cli("models", "list", "nothing-like-it").out
@@ -98,9 +99,9 @@ def test_a_refresh_brings_new_models_and_moves_the_alias(cli: Cli, home: Path, i
     assert (done.code, "  claude-opus-98-7\n" in done.out) == (0, True)
     assert "opus = claude-opus-98-7" in cli("models", "list", "opus-98").out
     assert prices(cli, "claude-sonnet-4.5*") == [(3.0, 15.0)], "what the source no longer lists is still known"
-    file = home / ".adderclaw" / model_table.REFRESHED
+    file = home / ".adderclaw" / home_names.MODELS
     assert file.stat().st_mode & 0o777 == 0o600
-    assert made.in_home(str(file.parent), file.name), "`uninstall` removes it"
+    assert owned_files.in_home(str(file.parent), file.name), "`uninstall` removes it"
     (home / ".adderclaw" / "config.toml").write_text(
         'default_provider = "a"\n[providers.models.a]\nkind = "anthropic"\nmodel = "opus"\n'
     )
@@ -166,7 +167,7 @@ def test_what_cannot_be_verified_or_read_changes_nothing(cli: Cli, home: Path, i
         assert (done.code, "Nothing was changed" in done.err) == (1, True), done.err
     index.wheel += b"x" * 9_000_000
     assert "larger than" in refresh(cli, index).err
-    assert not (home / ".adderclaw" / model_table.REFRESHED).exists()
+    assert not (home / ".adderclaw" / home_names.MODELS).exists()
 
 
 def test_without_a_network_the_age_of_the_table_is_shown(cli: Cli) -> None:
@@ -195,7 +196,7 @@ WIRES: dict[str, tuple[str, Any]] = {
 @pytest.mark.parametrize("kind", WIRES)
 def test_the_vendor_is_asked_for_the_model_behind_the_alias(world: World, kind: str) -> None:
     alias, scripted = WIRES[kind]
-    meant = model_table.newest(kind, alias)
+    meant = table.newest(kind, alias)
     with scripted([{"text": "a"}, {"text": "b"}]) as model:
         entry = f'kind = "{kind}"\nbase_url = "{model.base_url}"\napi_key_env = "SOME_KEY"\n'
         entries = f'[providers.models.mine]\n{entry}model = "{alias}"\n[providers.models.other]\n{entry}model = "m"\n'

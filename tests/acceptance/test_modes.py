@@ -83,7 +83,7 @@ def test_12_bypass_is_no_projects_and_can_be_switched_off(world: World) -> None:
     wanted(world)
     done = world.agent("go")
     assert happened(world) == (False, False)
-    assert "bypassPermissions comes from" in done.err
+    assert "bypassPermissions can only be set" in done.err
     settings(world.cli.home / ".claude", defaultMode="bypassPermissions")
     for more in ("", "[compat]\nclaude = true\n"):
         world.cli.configure(config + more)
@@ -92,7 +92,7 @@ def test_12_bypass_is_no_projects_and_can_be_switched_off(world: World) -> None:
     settings(world.workspace / ".adderclaw", disableBypassPermissionsMode="disable")
     done = world.agent("go", "--permission-mode", "bypassPermissions")
     assert happened(world) == (False, False), done.err
-    assert "switched off by disableBypassPermissionsMode" in done.err
+    assert "disabled by disableBypassPermissionsMode" in done.err
 
 
 def test_12_a_hook_sets_a_mode_but_no_bypass(world: World) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.model_table import newest
+from adderclaw.config.model_facts.table import newest
 from tests.acceptance.terminal import at_a_terminal
 from tests.acceptance.test_hook_events import heard, listen
 from tests.acceptance.test_rpc import Rpc
@@ -145,7 +145,7 @@ def unchosen(world: World) -> World:
 def test_03_a_run_without_a_model_ends_at_once(unchosen: World, target: tuple[str, ...]) -> None:
     done = unchosen.cli("run", *target, cwd=unchosen.workspace)
     assert done.code == 2, done.err
-    assert "no model is chosen" in done.err
+    assert "no model is configured" in done.err
     assert "adderclaw onboard" in done.err
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from adderclaw.store import Store
-from adderclaw.view.rows import Rows
+from adderclaw.agent.view.rows import Rows
+from adderclaw.storage import Store
 from tests.acceptance.test_hooks import hook, user
 from tests.acceptance.world import World
 from tests.scripted import ScriptedModel

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.runtime.plugins import SessionPlugins
+from adderclaw.agent.run.plugins import SessionPlugins
 from adderclaw.tools.control import definitions
 from tests.acceptance.test_replay import verified, verify
 from tests.acceptance.test_slash import talk
@@ -160,10 +160,10 @@ def test_lists_name_the_plugin(notes: World) -> None:
     )
     checks = json.loads(cli("doctor", "--output-format", "json").out)["checks"]
     assert [(one["state"], one["detail"]) for one in checks if one["name"] == "plugin"] == [
-        ("ok", "field-notes 1.2.0 is enabled and as it was trusted")
+        ("ok", "field-notes 1.2.0 is enabled and unchanged since it was trusted")
     ]
     assert [(one["state"], one["detail"]) for one in checks if one["name"] == "mcp"] == [
-        ("ok", "plugin_field-notes_notes: it started and listed its tools")
+        ("ok", "plugin_field-notes_notes started and listed its tools")
     ]
 
 
@@ -344,7 +344,7 @@ def test_what_a_plugin_asks_for_beyond_its_parts_has_no_effect(
     assert "cannot:" in results(world)[0], "neither its arguments nor its own word open a file of the host"
     assert "my-own-validator" in done.err
     greedy = SessionPlugins(str(world.cli.data)).loaded
-    known = definitions.known("", str(world.workspace), plugins=greedy)
+    known = definitions.known_definitions("", str(world.workspace), plugins=greedy)
     assert known.by_name["greedy:bold"].mode is None
     assert any("permissionMode, hooks" in problem for problem in known.problems)
     said, _ = talk(world, "/clear", "/agents")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.runtime import plugin_folders
+from adderclaw.tools.plugins import folders
 from tests.acceptance.world import World, call, text
 from tests.config.test_plugins import PROGRAM, SEED, put
 from tests.program import Done
@@ -278,8 +278,8 @@ def test_one_that_is_killed_before_it_is_recorded_never_was(world: World, echo: 
     put(echo, {"more.txt": "x"})
     pid = os.fork()
     if not pid:
-        with plugin_folders.held(home), plugin_folders.copied(home, plugin_folders.Folder(str(echo)), ".") as copy:
-            plugin_folders.put(home, "echo-plugin", copy, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        with folders.plugins_locked(home), folders.temporary_copy(home, folders.Folder(str(echo)), ".") as copy:
+            folders.replace_plugin(home, "echo-plugin", copy, lambda: os.kill(os.getpid(), signal.SIGKILL))
         os._exit(0)
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
     assert (world.cli.data / "plugins" / "echo-plugin" / "more.txt").exists()
@@ -362,8 +362,8 @@ def test_a_marketplace_says_what_it_has_and_gives_what_it_holds(world: World, re
     for source in (str(repository), f"file://{repository}"):
         which = refused(world, "install", source)
         assert (which.code, "echo-plugin, bare, far, out" in which.err) == (2, True)
-        assert "install it from there" in refused(world, "install", source, "--plugin", "far").err
-        assert "install it from there" in refused(world, "install", source, "--plugin", "out").err
+        assert "Install it from there" in refused(world, "install", source, "--plugin", "far").err
+        assert "Install it from there" in refused(world, "install", source, "--plugin", "out").err
         assert "no such plugin" in refused(world, "install", source, "--plugin", "none").err
         bare = asked(world, "install", source, "--plugin", "bare", "--dry-run")
         assert (bare["name"], bare["version"], bare["mcp_servers"]) == ("bare", "3", ["s"])

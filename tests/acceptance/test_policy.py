@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.world import World, call, text
-from tests.gate.test_policy_file import SEED
+from tests.policy.test_policy_file import SEED
 
 
 def explained(world: World, tool: str, **arguments: Any) -> dict[str, Any]:

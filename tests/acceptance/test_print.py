@@ -278,7 +278,7 @@ def test_10_directories_servers_and_subagents_of_flags(world: World, tmp_path: P
     beside = tmp_path / "beside"
     beside.mkdir()
     (beside / "b.txt").write_text("periwinkle\n", encoding="utf-8")
-    server = Path(__file__).parents[1] / "mcp" / "a_server.py"
+    server = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
     servers = {"mcpServers": {"demo": {"type": "stdio", "command": sys.executable, "args": [str(server)]}}}
     agents = {"gardener": {"description": "knows plants", "prompt": "You know plants.", "tools": ["Read"]}}
     with ScriptedModel(
@@ -402,7 +402,7 @@ def test_10_print_without_a_model_is_no_success_and_a_key_that_is_used_is_named(
     world.cli.configure(f'workspace_dir = "{world.workspace}"\n')
     done = world.cli("-p", "hi")
     assert (done.code, done.out) == (2, "")
-    assert "no model is chosen" in done.err
+    assert "no model is configured" in done.err
     with ScriptedMessages([{"text": "a"}, {"text": "b"}]) as model:
         keys = {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "ANTHROPIC_BASE_URL": model.base_url}
         done = world.cli("-p", "hi", env=keys)

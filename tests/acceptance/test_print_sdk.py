@@ -239,7 +239,7 @@ RUBBISH: Mapping[str, tuple[bytes, str]] = {
     "no JSON": (b"hello\n", "it is no JSON"),
     "no object": (b"[1]\n", "a message is a JSON object"),
     "half a message": (b'{"type": "user"', "it is no JSON"),
-    "no number": (b'{"type": NaN}\n', "NaN is no JSON"),
+    "no number": (b'{"type": NaN}\n', "NaN is not valid JSON"),
     "a type that is none": (b'{"type": "assistant"}\n', "is no type of message"),
     "no content": (b'{"type": "user"}\n', "a user message is"),
     "a picture": (b'{"type": "user", "message": {"content": [{"type": "image"}]}}\n', "cannot be sent here"),

@@ -12,7 +12,7 @@ import pytest
 from tests.acceptance.test_agentfile import Flow
 from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.world import World
-from tests.drivers.proofs import AFTER, BEFORE, GOOD, PLAN, hands_in, turn
+from tests.flows.proofs import AFTER, BEFORE, GOOD, PLAN, hands_in, turn
 from tests.program import Done
 from tests.scripted import ScriptedModel
 from tests.trial import why_not

@@ -21,13 +21,13 @@ from adderclaw import (
     UserMessage,
     ValidationResult,
 )
-from adderclaw.errors import AdderClawError, ConfigError, UsageError
-from adderclaw.questions import Answer, ApprovalRequest
+from adderclaw.core.errors import AdderClawError, ConfigError, UsageError
+from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.testing import MockAgentClient, ScriptedModel, call, text
 from tests.acceptance.test_replay import verified
 from tests.acceptance.world import World
 
-SERVER = Path(__file__).parents[1] / "mcp" / "a_server.py"
+SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
 EXAMPLES: list[str] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 

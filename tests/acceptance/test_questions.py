@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from adderclaw.hosted.asking import Asking
-from adderclaw.questions import Answer, ApprovalRequest
+from adderclaw.agent.conversation.asking import Asking
+from adderclaw.core.questions import Answer, ApprovalRequest
 from tests.acceptance.test_approvals import asking as asking_with
 from tests.acceptance.test_approvals import ended, listed, write
 from tests.acceptance.test_rpc import Rpc

@@ -75,7 +75,7 @@ def test_a_directory_is_added_by_both_its_names_and_never_one_that_holds_our_own
     refused = ["/", str(home), str(home.parent), f"{home}/../{home.name}", "nowhere", ""]
     out, err = talk(world, *(f"/add-dir {one}" for one in refused), f"/add-dir {link}", "read it", "/exit")
     assert err.count("holds AdderClaw's own files") == 4
-    assert err.count("is no directory") == 2
+    assert err.count("is not a directory") == 2
     assert out.count("belongs to this session now") == 1
     assert str(real) in out, "the real one is said"
     for result in world.entries("tool_result"):

@@ -671,3 +671,14 @@ def test_a_summary(world: World) -> None:
     body = json.loads(world.cli("replay", run_id, "--output-format", "json").out)
     assert len(body["tool_calls"]) == 7
     assert body["status"] == "completed"
+
+
+def test_the_hash_of_a_question_is_compared(world: World) -> None:
+    world.script(call("Write", file_path="b.txt", content="b\n"), text("written"))
+    assert world.agent("write", stdin="y\n").code == 0
+    log = world.cli.data / "runs" / last_run(world) / "events.jsonl"
+    verified(world)
+    (hashed,) = world.rows("SELECT plan_hash FROM approvals")[0]
+    assert hashed in log.read_text()
+    log.write_text(log.read_text().replace(hashed, "0" * 64))
+    assert named(verify(world), "approval_requested", "plan_hash")

@@ -406,7 +406,7 @@ def test_a_step_that_held_a_secret_is_planned_anew(place: Place) -> None:
     told = [one["payload"] for one in place.events() if one["event_type"] == "skill_step_executed"]
     assert [(one["step_id"], one["status"]) for one in told] == [("1.1", "ok"), ("1.2", "invalid"), ("2.1", "ok")]
     asked = [entry["content"][0]["text"] for entry in place.world.entries("user")]
-    assert "its command held a secret" in asked[-1]
+    assert "its command contained a secret" in asked[-1]
     assert secret not in "".join(asked)
     verified(place.world, run_id)
 

@@ -136,7 +136,7 @@ def meanwhile(world: World) -> World:
 def test_30_what_changed_while_a_command_ran_is_left_unless_it_is_named(meanwhile: World) -> None:
     work = meanwhile.workspace
     shown = meanwhile.cli("checkpoint", "show", "1").out
-    assert "mine.txt  (changed while it ran, may be yours)" in shown
+    assert "mine.txt  (changed during the call, may be yours)" in shown
     assert "tool.txt\n" in shown
     done = meanwhile.cli("checkpoint", "restore", "1")
     assert done.code == 3

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.model_catalogue import Prices
-from adderclaw.config.schema import Config, Limits
-from adderclaw.errors import LimitError
-from adderclaw.kernel.limits import Budget
+from adderclaw.agent.session.limits import Budget
+from adderclaw.config.model_facts.catalogue import Prices
+from adderclaw.config.schema.settings import Config, Limits
+from adderclaw.core.errors import LimitError
 from tests.acceptance.world import World, call
 from tests.program import Done
 from tests.scripted import ScriptedModel
@@ -138,23 +138,23 @@ def test_a_loop_that_used_up_its_rounds_goes_on_with_more_and_what_followed_it_i
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (["tokens"], "tokens is a whole number"),
+        (["tokens"], "tokens must be a whole number"),
         (["depth=3"], "NAME is one of cost_usd, tokens, tool_calls, seconds, rounds"),
-        (["tokens=-1"], "it is 0 or more"),
-        (["cost_usd=inf"], "it is 0 or more"),
-        (["cost_usd=nan"], "it is 0 or more"),
-        (["tokens=1.5"], "tokens is a whole number"),
+        (["tokens=-1"], "must be 0 or more"),
+        (["cost_usd=inf"], "must be 0 or more"),
+        (["cost_usd=nan"], "must be 0 or more"),
+        (["tokens=1.5"], "tokens must be a whole number"),
         (["tokens=1", "--limit", "tokens=2"], "--limit tokens: given twice"),
     ],
 )
 def test_a_limit_that_is_none_is_refused(given: list[str], says: str) -> None:
     from typer.testing import CliRunner
 
-    from adderclaw.channels.cli.agent import agent
-    from adderclaw.channels.cli.common import typed
-    from adderclaw.errors import UsageError
+    from adderclaw.core.errors import UsageError
+    from adderclaw.terminal.commands.agent import agent
+    from adderclaw.terminal.commands.common import typer_app
 
-    said = CliRunner().invoke(typed(agent), ["-m", "hi", "--limit", *given]).exception
+    said = CliRunner().invoke(typer_app(agent), ["-m", "hi", "--limit", *given]).exception
     assert isinstance(said, UsageError)
     assert says in str(said)
 
@@ -190,7 +190,7 @@ def test_time_goes_on_counting_and_the_pause_between_does_not() -> None:
         with pytest.raises(LimitError, match="tool call limit"):
             second.before_tool_call()
         third = Budget(Limits(seconds=100, tool_calls=5), clock, Prices(Config()))
-        third.owe(second.state)
+        third.take_over(second.state)
         with pytest.raises(LimitError, match="tool call limit"):
             third.before_tool_call()
     old = state[:9]

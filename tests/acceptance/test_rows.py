@@ -252,8 +252,8 @@ def test_25_d111_entries_have_their_shapes(world: World) -> None:
     for kind, payload in world.rows("SELECT entry_type, payload_json FROM transcript_entries"):
         entry = json.loads(payload)
         assert entry["_t"] == kind
-        # which part of a result came from outside: ours, documented, and nobody needs it to read the entry
-        assert entry.keys() - {"frame"} == SHAPES[kind]
+        # which part of a result came from outside, and how the call ended: nobody needs them to read the entry
+        assert entry.keys() - {"frame", "outcome", "denied_by"} == SHAPES[kind]
         for block in entry["content"] if kind in ("user", "assistant") else ():
             assert block.keys() == BLOCKS[block["type"]]
         seen.add(kind)
@@ -276,7 +276,7 @@ def test_25_d113_rules_keys_and_directories(world: World, tmp_path: Path) -> Non
         text("ok"),
     )
     done = world.agent("go")
-    assert done.err.count("is no rule and is dropped") == 5
+    assert done.err.count("is not a valid rule and is ignored") == 5
     assert [receipt["status"] for receipt in world.receipts()] == ["allowed", "allowed", "denied"]
     settings(world, permissions={"allow": [], "alow": []})
     refused = world.agent("go")

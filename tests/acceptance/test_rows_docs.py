@@ -61,7 +61,7 @@ def test_25_s55_every_module_of_the_core_is_counted() -> None:
     script = "import json, measure_coverage as m; print(json.dumps([m.LEAST, {p: m.modules(p) for p in m.CORE}]))"
     argv = [sys.executable, "-c", script]
     done = subprocess.run(argv, cwd=ROOT / "scripts", capture_output=True, text=True, timeout=60, check=True)
-    for package in ("providers", "skills", "drivers/task"):
+    for package in ("models/providers", "tools/skills", "flows/task"):
         for file in sorted((ROOT / "src" / "adderclaw" / package).rglob("*.py")):
             assert str(file.relative_to(ROOT)) in done.stdout
     assert done.stdout.startswith("[85.0")

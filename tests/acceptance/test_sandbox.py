@@ -90,7 +90,7 @@ def test_what_a_rule_keeps_from_the_model_a_command_does_not_find_either(world: 
     assert "ran" in seen[2]
     assert set(re.findall(r"word-\w[\w-]*", seen[0])) == {"word-in-the-open", "word-later"}, "the latter in later.sh"
     assert set(re.findall(r"word-\w[\w-]*", seen[3])) == {"word-in-the-open"}, "what came later is hidden, too"
-    assert "the sandbox was started again (what rules keep from commands has changed" in done.err
+    assert "the sandbox was restarted (the files that rules hide or protect have changed" in done.err
     assert (place / "deep" / "priv" / "p").exists(), "what is known by its place keeps it"
     assert (place / "a" / "b" / "c").exists()
     assert (place / "kept.txt").read_text() == "as it was\n"
@@ -204,7 +204,7 @@ def test_git_changes_what_others_run_later_in_a_call_of_its_own(world: World) ->
             subprocess.run(command, cwd=place, check=True, timeout=60)
     world.configure(autonomy="full")
     bash(world, "git checkout -q main | tee log")
-    assert "Changes of git need a git command of their own" in result(world)
+    assert "run git alone in a separate call" in result(world)
     assert ci.read_text() == "on: other"
     subprocess.run(["git", "checkout", "-qf", "other"], cwd=place, check=True, timeout=60)
     done = bash(world, "git checkout -q main")
@@ -315,9 +315,9 @@ def test_a_directory_that_is_added_is_seen_by_commands_when_nothing_else_runs(wo
     seen = [entry["content"] for entry in world.entries("tool_result")]
     assert seen[1].strip() == "words from beside"
     assert "words from beside\nmore" in seen[3], "what was added before is still there"
-    assert done.err.count("the sandbox was started again") == 1
-    assert f"the sandbox was started again ({beside} is added to it)" in done.err
-    assert done.err.count("the sandbox stays as it is while a server or a task runs in it") == 1
+    assert done.err.count("the sandbox was restarted") == 1
+    assert f"the sandbox was restarted ({beside} is added to it)" in done.err
+    assert done.err.count("the sandbox cannot change while a server or a task runs in it") == 1
     assert f"{further} is added to it, which counts for commands when that has ended" in done.err
 
 
@@ -352,7 +352,7 @@ def test_where_the_systems_bubblewrap_does_not_start_that_of_the_package_does(wo
 @pytest.mark.parametrize("kernel", ["new", "old"])
 def test_where_abstract_sockets_can_be_reached_doctor_and_the_question_warn(world: World, kernel: str) -> None:
     """A kernel whose Landlock has no scopes; here it has no Landlock at all."""
-    if kernel == "new" and landlock.version() < landlock.SCOPED:
+    if kernel == "new" and landlock.version() < landlock.SCOPE_VERSION:
         pytest.skip("the kernel's Landlock has no scopes: Linux 6.12 has")
     world.cli.before = without("landlock") if kernel == "old" else ()
     world.configure("supervised", 'network = "allow"')
@@ -362,5 +362,5 @@ def test_where_abstract_sockets_can_be_reached_doctor_and_the_question_warn(worl
     assert ("it can reach abstract Unix sockets of this machine" in asked) == (kernel == "old"), asked
     checks = json.loads(world.cli("doctor", "--output-format", "json").out)["checks"]
     found = [(check["state"], check["detail"]) for check in checks if check["name"] == "sandbox.network"]
-    warning = 'with security.network = "allow", commands can reach abstract Unix sockets of this machine'
+    warning = 'with security.network = "allow", commands can reach abstract Unix sockets on this machine'
     assert found == ([("warning", warning)] if kernel == "old" else [])

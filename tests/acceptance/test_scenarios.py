@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from adderclaw import AgentClient, Query, ResultMessage, Session, SessionOptions, SessionResult, StatusTool
-from adderclaw.drivers.spec import status
-from adderclaw.drivers.spec.status import Scenario
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.flows.spec import status
+from adderclaw.flows.spec.status import Scenario
 from adderclaw.testing import MockAgentClient, ScriptedModel, call, text
 from tests.acceptance.world import World
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.test_telemetry import Receiver
 from tests.acceptance.world import World, call, text
 from tests.program import Cli, Done
 from tests.scripted import ScriptedModel
@@ -146,7 +147,7 @@ def test_added_at_home_a_schedule_works_in_the_configured_workspace(world: World
 
 def test_what_waits_for_a_request_says_that_a_server_is_needed(world: World) -> None:
     added = schedule(world, "add", "one", "--webhook", "standard", "--message", "look")
-    assert added.out.splitlines()[-1] == "added. No request arrives until `adderclaw serve` runs"
+    assert added.out.splitlines()[-1] == "added. Requests need a running `adderclaw serve`"
     assert schedule(world, "run", "one").code == 0
     assert " UTC (by hand) " in schedule(world, "history", "one").out
 
@@ -229,9 +230,9 @@ def test_kill_9_in_a_run_and_the_next_tick_goes_on_with_it(world: World) -> None
     assert schedule(world, "tick").out == "nothing is due\n"
 
 
-def _killed_while_the_model_is_asked(world: World, model: ScriptedModel, how: str) -> None:
+def _killed_while_the_model_is_asked(world: World, model: ScriptedModel, receiver: Receiver, how: str) -> None:
     entry = f'kind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "m"\n'
-    target = '[notices.targets.mine]\nkind = "command"\ncommand = ["/bin/true"]\n'
+    target = f'[notices.targets.mine]\nkind = "webhook"\nurl = "{receiver.url}"\n'
     world.configure(more=f"[providers.models.s]\n{entry}{target}")
     more = ("--message", "say done", "--provider", "s", "--interrupted", how)
     _killed_in_a_run(world, lambda: model.requests, *more)
@@ -242,8 +243,8 @@ def _noticed(world: World) -> list[str]:
 
 
 def test_what_a_notice_of_a_run_that_is_left_names_goes_on_with_it(world: World) -> None:
-    with ScriptedModel([{"hang": 60}, text("done"), text("more")]) as model:
-        _killed_while_the_model_is_asked(world, model, "leave")
+    with ScriptedModel([{"hang": 60}, text("done"), text("more")]) as model, Receiver() as receiver:
+        _killed_while_the_model_is_asked(world, model, receiver, "leave")
         done = schedule(world, "tick")
         assert (done.code, "interrupted: the process that it ran in was killed" in done.out) == (1, True), done.out
         [(run_id,)] = world.rows("SELECT run_id FROM runs")
@@ -256,14 +257,15 @@ def test_what_a_notice_of_a_run_that_is_left_names_goes_on_with_it(world: World)
         assert states(world, "one") == ["completed"]
         done = world.cli("agent", "--continue", "--resume", run_id, "--provider", "s", "-m", "and?")
         assert (done.code, done.out) == (0, "more\n"), done.err
-        assert world.cli("replay", run_id, "--verify").code == 0
+        done = world.cli("replay", run_id, "--verify")
+        assert done.code == 0, done.out
     assert [one["role"] for one in model.requests[1].messages] == ["system", "user"], "nothing was said twice"
 
 
 @pytest.mark.parametrize("how", ["resume", "again"])
 def test_a_server_answers_for_the_runs_of_a_process_that_was_killed(world: World, how: str) -> None:
-    with ScriptedModel([{"hang": 60}, text("done")]) as model:
-        _killed_while_the_model_is_asked(world, model, how)
+    with ScriptedModel([{"hang": 60}, text("done")]) as model, Receiver() as receiver:
+        _killed_while_the_model_is_asked(world, model, receiver, how)
         server = Process(world.cli, "--workspace", str(world.workspace))
         try:
             until(world, "one", ["completed"] if how == "resume" else ["completed", "interrupted"])

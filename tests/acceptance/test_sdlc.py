@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from adderclaw import AgentClient, QueryOptions
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM
 
@@ -48,7 +48,7 @@ def test_d82_d93_no_phase_is_skipped(world: World) -> None:
     assert "there is nothing to prove" in moved.err
     assert world.cli("sdlc", "transition", "verify", "--conversation", "test-conv").code == 3
     for given in (["--transition", "test"], ["--conversation", "test-conv-1"]):
-        assert "belong together" in world.cli(*given).err
+        assert "needs --conversation ID" in world.cli(*given).err
     assert "there is no phase 'tset'" in world.cli("--transition", "tset", "--conversation", "test-conv-1").err
     assert "there is no conversation" in world.cli("--transition", "test", "--conversation", "nobody").err
 
@@ -113,7 +113,7 @@ def test_no_command_of_a_model_gives_the_operators_consent(world: World) -> None
 
 def test_every_command_that_consents_exists() -> None:
     """And every command that is called like one of them is among them."""
-    from adderclaw.channels.cli.operator_only import CONSENTS as known
+    from adderclaw.terminal.commands.operator_only import CONSENTS as known
 
     table = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
     commands = {tuple(row.split("`")[1].split()) for row in table.splitlines() if row.startswith("| `")}
@@ -194,7 +194,8 @@ def test_the_same_for_programs(world: World, monkeypatch: pytest.MonkeyPatch) ->
 
 MOVER = """
 import os, sys
-from adderclaw.store import Store, phases
+from adderclaw.storage import Store
+from adderclaw.storage.sdlc import phases
 store = Store.open(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()

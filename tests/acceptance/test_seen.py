@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from adderclaw.channels.repl.screen import SPINNER
+from adderclaw.terminal.repl.screen import SPINNER
 from tests.acceptance.tmux import PATIENCE, Tmux
 from tests.acceptance.world import World, call, text
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from adderclaw import AgentClient, AssistantMessage, PartialMessage, QueryOptions, ResultMessage, UserMessage
-from adderclaw.credentials.redaction import Secrets, settled
-from adderclaw.deltas import WholeWords
-from adderclaw.types import Delta
+from adderclaw.core.deltas import WholeWords
+from adderclaw.core.redaction import Secrets, settled_length
+from adderclaw.core.types import Delta
 from tests.acceptance.test_agentfile import Flow
 from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.tmux import Tmux
@@ -128,20 +128,20 @@ TEXTS = [
 @rows("size", [1, 2, 7, 1000])
 def test_x58_in_parts_the_same_is_shown_as_of_the_whole(whole: str, size: int) -> None:
     secrets, heard = Secrets(), list[str]()
-    words = WholeWords(lambda delta: heard.append(delta.text), secrets.shown, settled)
+    words = WholeWords(lambda delta: heard.append(delta.text), secrets.redact, settled_length)
     for place in range(0, len(whole), size):
         words(Delta("text", whole[place : place + size]))
     words.end()
-    assert "".join(heard) == secrets.shown(whole)
+    assert "".join(heard) == secrets.redact(whole)
     clear("".join(heard))
 
 
 def test_x58_a_mention_of_a_key_hides_nothing_below_it() -> None:
-    assert Secrets().shown(TEXTS[4]).endswith("\n\nThen comes text that stays.")
+    assert Secrets().redact(TEXTS[4]).endswith("\n\nThen comes text that stays.")
 
 
 def test_x58_ordinary_text_is_not_held_back() -> None:
     heard = list[str]()
-    words = WholeWords(lambda delta: heard.append(delta.text), Secrets().shown, settled)
+    words = WholeWords(lambda delta: heard.append(delta.text), Secrets().redact, settled_length)
     words(Delta("text", "one two - three: fo"))
     assert heard == ["one two - three: "]

@@ -1,4 +1,4 @@
-"""Slash commands: one table, what each does, and what is said of those that are none here."""
+"""Slash commands: one table, what each does, and what an unknown one gets."""
 
 import json
 import re
@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.channels import elsewhere
-from adderclaw.channels.cli.print_flags import FLAGS
-from adderclaw.channels.repl.slash import command_line
-from adderclaw.channels.repl.slash.key_help import KEYS
-from adderclaw.channels.repl.slash.table import ROWS, SLASH
-from adderclaw.store import transcript
+from adderclaw.storage import transcript
+from adderclaw.terminal.legacy.print_flags import FLAGS
+from adderclaw.terminal.repl.slash import command_line
+from adderclaw.terminal.repl.slash.key_help import KEYS
+from adderclaw.terminal.repl.slash.table import ROWS, SLASH
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
 
@@ -35,50 +34,45 @@ def messages(world: World) -> list[str]:
     return [transcript.text_of(entry) for entry in world.entries("user")]
 
 
+def missing() -> dict[str, str]:
+    """The names of Claude Code's that docs/REPL.md lists as missing, with what it says of each."""
+    _, _, section = (ROOT / "docs" / "REPL.md").read_text(encoding="utf-8").partition("\n## Claude Code's commands")
+    rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
+    return {name: why for names, why in rows for name in re.findall(r"`([^`]+)`", names)}
+
+
 # ------------------------------------------------------------------ one table
 
 
-def test_d_02_every_command_of_the_reference_works_or_is_a_row_of_the_closed_table() -> None:
-    known = {*SLASH, *elsewhere.COMMANDS}
-    assert [name for name in REFERENCE["commands"] if name not in known] == []
-    assert sorted({*SLASH} & {*elsewhere.COMMANDS}) == [], "a command works, or there is something instead: not both"
-    assert [name for name in elsewhere.COMMANDS if name not in REFERENCE["commands"]] == []
+def test_d_02_every_command_and_flag_of_the_reference_works_or_is_listed_as_missing() -> None:
+    reference = {*REFERENCE["flags"], *REFERENCE["subcommands"], *(f"/{name}" for name in REFERENCE["commands"])}
+    here = WORKS | {f"/{name}" for name in SLASH}
+    works = {name for name in reference if name in here or command_line.has_command(name.split())}
+    assert sorted(works & missing().keys()) == [], "a command works, or is listed as missing: not both"
+    assert sorted(works | missing().keys()) == sorted(reference)
 
 
-def test_d_02_every_flag_of_the_reference_works_or_is_a_row_of_the_closed_table() -> None:
-    known = WORKS | {*elsewhere.FLAGS}
-    assert [name for name in REFERENCE["flags"] if name not in known] == []
-    assert sorted(WORKS & {*elsewhere.FLAGS}) == []
-    assert [name for name in elsewhere.FLAGS if name not in REFERENCE["flags"]] == []
-
-
-def test_d_02_every_command_of_the_references_command_line_works_or_is_a_row_of_the_closed_table() -> None:
-    works = {name for name in REFERENCE["subcommands"] if command_line.has(name.split())}
-    assert sorted(works ^ {*elsewhere.SUBCOMMANDS}) == sorted(REFERENCE["subcommands"])
-
-
-def test_d_03_what_stands_in_for_something_exists() -> None:
-    """Each name in the words of the closed table: a command here, a command of the command line, a flag, a key."""
-    rows = {**elsewhere.COMMANDS, **elsewhere.FLAGS, **elsewhere.SUBCOMMANDS}
+def test_d_03_what_replaces_a_missing_name_exists() -> None:
+    """Each command here, command of the command line, flag and key that the page names instead of a missing one."""
     names: dict[str, Callable[[str], bool]] = {
         "/": lambda word: word in SLASH,
-        "`adderclaw ": lambda word: command_line.has(re.findall(r"(?<![\w-])[a-z]+(?!\S)", word)[:2]),
+        "`adderclaw ": lambda word: command_line.has_command(re.findall(r"(?<![\w-])[a-z]+(?!\S)", word)[:2]),
         "--": lambda word: f"--{word}" in WORKS | {"--workspace", "--worktree", "--detach"},
         "Ctrl-": lambda word: any(f"Ctrl-{word}" in keys for keys, _ in KEYS),
     }
     finds = {
-        "/": r"(?<![\w~.`/])/([a-z][a-z-]+)",
+        "/": r"(?<![\w~./])/([a-z][a-z-]+)",
         "`adderclaw ": r"`adderclaw ([a-z][^`]*)`",
         "--": r"(?<![\w-])--([a-z][a-z-]+)",
         "Ctrl-": r"Ctrl-([A-Z])",
     }
     checked: list[str] = []
-    for name, row in rows.items():
+    for name, why in missing().items():
         for mark, pattern in finds.items():
-            for word in re.findall(pattern, row.why):
-                assert names[mark](word), f"{name}: {row.why!r} names {mark}{word}, which is not there"
+            for word in re.findall(pattern, why):
+                assert names[mark](word), f"{name}: {why!r} names {mark}{word}, which does not exist"
                 checked.append(word)
-    assert len(checked) > 40, "the patterns find what is named"
+    assert len(checked) > 40, "the patterns match what is named"
 
 
 def test_d_32_a_name_is_there_once() -> None:
@@ -346,15 +340,13 @@ def test_own_commands_run_and_read_by_the_gate_and_are_chained(world: World) -> 
     assert sorted(used) == ["Bash"] + ["Read"] * 3 + ["Skill"] * 2, "each has its receipt"
 
 
-# ------------------------------------------------------------------ what is none here
+# ------------------------------------------------------------------ what does not exist
 
 
-def test_d_02_typing_a_command_that_is_none_here_says_so(world: World) -> None:
-    _, err = talk(world, "/teleport", "/reload-plugins", "/stop", "/ultraplan")
-    assert "/teleport is left out: it needs a vendor's cloud service" in err
-    assert "/reload-plugins is not a command here. Instead: /clear" in err
-    assert "/stop is not a command here. Instead: /tasks stop ID" in err
-    assert "/ultraplan is left out" in err
+def test_d_02_an_unknown_command_gets_a_suggestion(world: World) -> None:
+    _, err = talk(world, "/teleport", "/reveiw")
+    assert "there is no command /teleport: /help lists them." in err
+    assert "there is no command /reveiw: did you mean /review? /help lists them." in err
 
 
 # ------------------------------------------------------------------ in a terminal
@@ -440,7 +432,7 @@ def test_the_clipboard_a_replay_and_a_report_on_the_screen(world: World) -> None
         terminal.wait("supervised")
         for line, shown in (
             ("hello", "the answer of before"),
-            ("/copy", "20 characters were given to the terminal's clipboard"),
+            ("/copy", "copied 20 characters to the terminal's clipboard"),
             (f"/replay {run} --verify", f"verified: {run}"),
             (f"/bug it hangs with {secret}", "written to"),
         ):

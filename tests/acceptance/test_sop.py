@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from adderclaw.drivers.sop import waiting
-from adderclaw.store import Store
+from adderclaw.flows.sop import waiting
+from adderclaw.storage import Store
 from tests.acceptance.test_rpc import Rpc
 from tests.acceptance.test_slash import talk
 from tests.acceptance.world import World, call, text
-from tests.drivers.test_sop_files import SEED
+from tests.flows.test_sop_files import SEED
 from tests.program import Done, keyboard
 from tests.scripted import ScriptedModel
 
@@ -131,7 +131,7 @@ def test_the_seeds_sop_stops_at_its_approval_and_writes_its_report_after_it(sops
     assert sops.cli("sop", "validate").code == 0
     stopped = sops.run(name="daily-check")
     assert stopped.code == 5, stopped.err
-    assert f"`adderclaw sop approve {sops.run_id}` says yes and goes on" in stopped.err
+    assert f"`adderclaw sop approve {sops.run_id}` approves it and continues the run" in stopped.err
     assert not (sops.folder / "daily-check.txt").exists()
     assert sops.statuses() == {"list": "succeeded", "summarize": "succeeded", "approval": "waiting", "write": "pending"}
     asked = sops.model.requests[0]
@@ -198,7 +198,7 @@ def test_a_call_that_the_gate_asks_about_waits_like_an_approval(sops: Procedures
     assert done.code == 0, done.err
     sops.verified()
     with_store = Store.open(str(sops.world.database), read_only=True)
-    assert waiting.ready(with_store) == [sops.run_id]
+    assert waiting.answered_runs(with_store) == [sops.run_id]
     with_store.close()
     done = sops.cli("sop", "resume", sops.run_id)
     assert done.code == 0, done.err
@@ -220,7 +220,7 @@ def test_a_tool_step_that_was_killed_is_run_again_only_by_a_yes(sops: Procedures
     assert stopped.code == 5, stopped.err
     assert sops.lines() == ["once"], "what may have run is not silently run again"
     shown = sops.cli("sop", "show", sops.run_id)
-    assert "nobody knows what it did" in shown.out
+    assert "it is not known what it did" in shown.out
     assert sops.statuses() == {"first": "succeeded", "slow": "waiting", "last": "pending"}
     (sops.folder / "go").touch()
     done = sops.cli("sop", "approve", sops.run_id)
@@ -309,7 +309,7 @@ def test_a_sop_that_changed_since_is_refused_with_the_fix(sops: Procedures) -> N
     refused = sops.cli("sop", "approve", sops.run_id)
     assert refused.code == 2
     assert "has changed since run" in refused.err
-    assert "put it back, or run it anew" in refused.err
+    assert "restore it, or start a new run" in refused.err
     file.write_text(f"# a remark changes nothing\n{before}")
     assert sops.cli("sop", "resume", sops.run_id).code == 0
     file.unlink()
@@ -339,7 +339,7 @@ def test_an_approval_that_expired_is_a_no(sops: Procedures) -> None:
     assert late.code == 1
     assert "too late" in late.err
     store = Store.open(str(sops.world.database), read_only=True)
-    assert waiting.ready(store) == [sops.run_id], "who looks after such runs ends it"
+    assert waiting.answered_runs(store) == [sops.run_id], "who looks after such runs ends it"
     store.close()
     done = sops.cli("sop", "resume", sops.run_id)
     assert done.code == 3, done.err
@@ -453,7 +453,7 @@ def test_an_agent_that_takes_too_long_fails_its_step(sops: Procedures) -> None:
     report = sops.report()
     assert report["outcome"] == "completed"
     assert [one["status"] for one in report["results"]] == ["failed", "succeeded"]
-    assert "not done within 0.5 s" in report["results"][0]["error"]
+    assert "did not finish within 0.5 s" in report["results"][0]["error"]
     sops.verified()
 
 
@@ -462,10 +462,10 @@ def test_what_has_no_whole_output_is_used_for_no_argument(sops: Procedures) -> N
     sops.put(tool("long", "Bash", command="seq 1 20000") + write)
     done = sops.run()
     assert done.code == 1
-    assert "is too long: only a part is stored" in done.err
+    assert "was too long to store completely" in done.err
     sops.put(tool("long", "Bash", 'on_failure = "continue"', command="exit 1") + write)
     done = sops.run()
-    assert "the step long was failed, and has no output" in done.err
+    assert "the step long has no output, because its status is failed" in done.err
     assert not (sops.folder / "x").exists()
 
 
@@ -494,7 +494,7 @@ def test_run_names_the_command_for_a_sop(sops: Procedures) -> None:
     file = sops.put(tool("a", "time"))
     for target in (str(file), str(file.parent)):
         done = sops.cli("run", target)
-        assert (done.code, "is a SOP: `adderclaw sop run" in done.err) == (2, True), done.err
+        assert (done.code, "is a SOP: run it with `adderclaw sop run" in done.err) == (2, True), done.err
     assert sops.run(name=str(file)).code == 0
     assert sops.cli("run", "--resume", sops.run_id).code == 0, "it has ended, and its answer is shown"
 
@@ -533,7 +533,7 @@ def test_the_repl_lists_shows_and_answers(sops: Procedures) -> None:
     )
     assert "2 steps" in out
     assert "waiting" in out
-    assert "a SOP runs in a terminal of its own" in out + err
+    assert "a SOP needs its own terminal" in out + err
     done = sops.cli("sop", "resume", str(sops.world.rows("SELECT run_id FROM runs WHERE kind = 'sop'")[0][0]))
     assert done.code == 0, done.err
 

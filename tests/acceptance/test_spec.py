@@ -128,15 +128,15 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
         (("--spec", "empty.md"), "is empty"),
         (("--spec", "SPEC.md", "--task", "x"), "each say what to run"),
         (("--max-iterations", "0"), "--max-iterations"),
-        (("--input", "a=b"), "--input is for an Agentfile"),
-        (("--max-turns", "3"), "are for a task"),
+        (("--input", "a=b"), "--input is only for an Agentfile or a SOP"),
+        (("--max-turns", "3"), "are only for a task"),
         (("--limit", "rounds=3"), "a specification --max-iterations"),
         (("empty-spec.md",), "is empty"),
-        (("both-spec.md",), "both-spec.md is named like a specification and begins like a workflow: `--spec"),
+        (("both-spec.md",), "both-spec.md is named like a specification but begins like a workflow: `--spec"),
         (("notes.md",), "notes.md is neither a specification nor a workflow: it is not named SPEC.md"),
         (("binary.spec.md",), "is binary, not text"),
-        (("--profile", "readonly"), "nothing may be written in the profile readonly"),
-        (("--task", "x y", "-n", "3"), "--max-iterations is for a specification"),
+        (("--profile", "readonly"), "a specification cannot run in the profile readonly"),
+        (("--task", "x y", "-n", "3"), "--max-iterations is only for a specification"),
     ]
     for arguments, message in cases:
         done = project.run(*arguments)
@@ -145,7 +145,7 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
     (project.folder / "SPEC.md").unlink()
     done = project.run()
     assert done.code == 2
-    assert "there is no SPEC.md here; write one, or name a task" in done.err
+    assert "there is no SPEC.md here. Write one, or name a task" in done.err
     assert not project.model.requests
 
 
@@ -153,7 +153,7 @@ def test_a_specification_is_a_target_by_its_name(project: Project) -> None:
     (project.folder / "todo-spec.md").write_text("# A program that lists\n\nIt lists.\n")
     for name in ("SPEC.md", "todo-spec.md"):
         done = project.run(name, "--dry-run", "--max-iterations", "2")
-        assert (done.code, done.out.splitlines()[0]) == (0, f"{name}: dry run, no model is asked"), done.err
+        assert (done.code, done.out.splitlines()[0]) == (0, f"{name}: dry run, no model is called"), done.err
     (project.folder / "flow.md").write_text('NAME flow\nGOAL g "x"\nRUN r USING g\n')
     assert "goal g" in project.run("flow.md", "--dry-run").out.lower()
 
@@ -248,7 +248,7 @@ def test_what_is_left_when_it_ends(project: Project) -> None:
     assert done.code == 4
     assert done.out == "1 of 2 scenarios have passed (2 sessions)\nleft: SC-F002 It says goodbye\n"
     assert "2 sessions held, as many as are allowed (--max-iterations)" in done.err
-    assert "`adderclaw run` goes on with what is left" in done.err
+    assert "`adderclaw run` continues with the rest" in done.err
 
     project.add(*(text("nothing") for _ in range(5)))
     done = project.run()
@@ -290,7 +290,7 @@ def test_a_signal_ends_it_and_a_new_run_goes_on(project: Project) -> None:
     project.add(passes("SC-F002"), text("done"))
     done = project.world.cli("run", "--resume", project.run_id, cwd=project.folder)
     assert done.code == 2
-    assert "`adderclaw run` goes on with it" in done.err
+    assert "continue it with `adderclaw run --spec FILE`" in done.err
     done = project.run()
     assert (done.code, done.out) == (0, "2 of 2 scenarios have passed (1 session)\n"), done.err
 
@@ -322,7 +322,7 @@ def test_much_is_named_in_part(project: Project) -> None:
 def test_many_writers_lose_nothing(project: Project) -> None:
     ids = [f"S{number}" for number in range(8)]
     project.say(*({"id": one, "feature": "f.feature", "name": "n", "passed": False} for one in ids))
-    script = "import sys; from adderclaw.drivers.spec import status; status.update(sys.argv[1], sys.argv[2], True)"
+    script = "import sys; from adderclaw.flows.spec import status; status.update(sys.argv[1], sys.argv[2], True)"
     children = [subprocess.Popen([sys.executable, "-c", script, str(project.folder), one]) for one in ids]
     assert [child.wait(90) for child in children] == [0] * len(ids)
     assert all(project.passed().values())
@@ -367,7 +367,7 @@ def test_over_json_rpc(project: Project) -> None:
     project.add(passes("SC-F001"), text("done"))
     client, spec = Rpc(project.world), str(project.folder / "SPEC.md")
     refused = client.answer(1, "run", task="x", max_iterations=1)["error"]["message"]
-    assert "max_iterations is for a spec" in refused
+    assert "`max_iterations` needs a spec" in refused
     assert "there is no specification" in client.answer(2, "run", spec=f"{spec}.none")["error"]["message"]
     done = client.answer(3, "run", spec=spec, max_iterations=2)["result"]
     assert done["answer"] == "1 of 1 scenarios have passed (1 session)"
@@ -457,7 +457,7 @@ def test_05_an_interrupted_run_says_what_was_reached(project: Project, as_json: 
 
 KILLED = """
 import os, signal, sys
-from adderclaw.drivers.spec import status
+from adderclaw.flows.spec import status
 fsync = os.fsync
 os.fsync = lambda fd: (fsync(fd), os.kill(os.getpid(), signal.SIGKILL))  # what is written is on the disk, and then
 status.update(sys.argv[1], "SC-F001", True)

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from adderclaw.store import Store
+from adderclaw.storage import Store
 from tests.acceptance.test_hooks import hook, rows, user
 from tests.acceptance.world import World
 
-DDL = Path(__file__).parents[1] / "store" / "specified.sql"
+DDL = Path(__file__).parents[1] / "storage" / "specified.sql"
 LS = json.dumps({"tool": "LS", "input": {"path": "."}})
 NO_RESULTS = """
 CREATE TRIGGER no_results BEFORE INSERT ON transcript_entries WHEN NEW.entry_type = 'tool_result'

@@ -9,8 +9,8 @@ from typing import get_args
 
 import pytest
 
-from adderclaw.channels.cli import ALONE, VALUED
-from adderclaw.channels.cli.agent import agent
+from adderclaw.terminal.commands import AGENT_FLAGS, AGENT_OPTIONS
+from adderclaw.terminal.commands.agent import agent
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM
@@ -61,7 +61,7 @@ def test_10_each_option_of_agent_may_stand_without_it() -> None:
     """But for those that are another way in, or for programs."""
     named = {name for given in signature(agent).parameters.values() for name in get_args(given.annotation)[1].names}
     ways = {"--message", "-m", "--continue", "-c", "--resume", "-r", "--pick", "--begin-with", "--output-format"}
-    assert named - ways == {*ALONE, *VALUED}
+    assert named - ways == {*AGENT_FLAGS, *AGENT_OPTIONS}
 
 
 @pytest.mark.parametrize("place", ["/dev/shm", "/proc/self", "/sys"])
@@ -89,7 +89,7 @@ def test_10_a_conversation_without_a_terminal_is_refused_and_what_is_piped_not_s
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--profile", "No such option: --profile; it is one of `adderclaw agent`"),
+        ("--profile", "No such option: --profile; it is an option of `adderclaw agent`"),
         ("--worksapce", "No such option: --worksapce; did you mean --workspace?"),
         ("--versoin", "No such option: --versoin; did you mean --version?"),
     ],
@@ -171,8 +171,8 @@ EMPTY = [
 
 PYTHON = """
 import asyncio
-from adderclaw.channels.python import AgentClient
-from adderclaw.query import QueryOptions
+from adderclaw.clients.python.agent_client import AgentClient
+from adderclaw.core.query import QueryOptions
 
 async def go():
     async for _ in AgentClient(QueryOptions(cwd={workspace!r})).query("hi", resume=""):

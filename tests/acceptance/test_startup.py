@@ -25,7 +25,7 @@ posix posixpath re reprlib select selectors signal site sitecustomize socket sql
 subprocess textwrap threading time token tokenize traceback types typing urllib warnings weakref zipimport
 """
 """All that may be imported of other people's before the first request; what begins with an underscore is part of it."""
-IMPORTTIME = [sys.executable, "-X", "importtime", "-c", "from adderclaw.channels.cli import main; main()"]
+IMPORTTIME = [sys.executable, "-X", "importtime", "-c", "from adderclaw.terminal.commands import main; main()"]
 
 
 def imported(stderr: str) -> set[str]:

@@ -3,8 +3,8 @@
 import json
 import shlex
 
-from adderclaw.channels.repl.own_line import drawn
-from adderclaw.credentials.redaction import Secrets
+from adderclaw.core.redaction import Secrets
+from adderclaw.terminal.repl.own_line import parse_fragments
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, text
 
@@ -73,13 +73,13 @@ def test_a_projects_command_runs_once_it_is_trusted_and_opens_no_file_outside(wo
 
 
 def test_what_is_printed_is_cleaned_and_cut() -> None:
-    lines = drawn(
+    lines = parse_fragments(
         "a\x1b[2Jb\x1b[1;31mc\x1b[0m\u202e\nsk-ant-api03-abcdefghijklmnop\n3\n4", Secrets().clean, colours=True
     )
     words = ["".join(letter for _, letter in line) for line in lines]
     assert words == ["a\\u{1b}[2Jbc\\u{202e}", "[redacted]", "3"]
     assert [style for style, letter in lines[0] if letter == "c"] == ["ansired bold"]
-    plain = drawn("a\x1b[1;31mc" + "x" * 9_000, Secrets().clean, colours=False)
+    plain = parse_fragments("a\x1b[1;31mc" + "x" * 9_000, Secrets().clean, colours=False)
     assert len(plain[0]) < 1_000
     assert {style for style, _ in plain[0]} == {""}
-    assert drawn(" \n\n", Secrets().clean, colours=True) == []
+    assert parse_fragments(" \n\n", Secrets().clean, colours=True) == []

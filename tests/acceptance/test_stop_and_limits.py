@@ -164,7 +164,7 @@ def test_stream_json_is_events_and_one_result(world: World) -> None:
 
 def test_whoever_must_leave_at_once_leaves_whatever_cannot_be_written() -> None:
     code = """
-from adderclaw.runtime import signals
+from adderclaw.agent.run import signals
 class Broken:
     def finish(self, *_, **__): raise OSError("no space left on device")
 signals._leave(Broken(), 15, "agent")

@@ -42,7 +42,7 @@ def children(world: World) -> list[tuple[Any, ...]]:
         ({"prompt": " "}, "prompt is empty"),
         ({"prompt": "x" * 200_001}, "at most 200000"),
         ({"prompt": "x", "subagent_type": "Explorer"}, "did you mean Explore?"),
-        ({"prompt": "x", "subagent_type": "../../etc/passwd"}, "There are: general-purpose, Explore, Plan"),
+        ({"prompt": "x", "subagent_type": "../../etc/passwd"}, "Available: general-purpose, Explore, Plan"),
         ({"prompt": "x", "isolation": "remote"}, "do not fit"),
         ({"prompt": "x", "model": "nowhere/x"}, "ended"),
     ],
@@ -141,7 +141,7 @@ def test_100_agents_at_once(world: World) -> None:
     world.cli("agent", "-m", "go", timeout=60)
     refused = [entry for entry in world.entries("tool_result") if entry["is_error"]]
     assert len(children(world)) + len(refused) == 100
-    assert "5 background tasks are running already" in refused[0]["content"]
+    assert "5 background tasks are already running" in refused[0]["content"]
 
 
 def test_the_runs_limits_hold_for_children(world: World) -> None:
@@ -248,7 +248,7 @@ def test_a_parent_that_is_killed_reports_its_child_once(world: World, background
     done = world.cli("agent", "--continue", "-m", "and now?")
     assert done.code in (0, 1), done.err
     told = json.dumps(world.entries("tool_result") + world.entries("attachment"))
-    assert told.count("unknown") + told.count("ended before this session was resumed") == 1
+    assert told.count("the outcome is unknown") + told.count("ended before this session was resumed") == 1
     assert world.rows("SELECT count(*) FROM subagents") == [(1,)], "it is not run again"
     assert world.cli("receipt", "verify").code == 0
 

@@ -141,12 +141,12 @@ MUST_FAIL: tuple[tuple[dict[str, Any], str], ...] = (
     (call("Edit", file_path="read.txt", old_string="twice", new_string="twice"), "nothing to change"),
     (call("Edit", file_path="folder", old_string="a", new_string="b"), "is a directory"),
     (call("Write", file_path="read.txt/x", content="b"), "is a file, not a directory"),
-    (call("NotebookEdit", notebook_path="n.ipynb", cell_id="z", new_source="x"), "there is no cell"),
-    (call("NotebookEdit", notebook_path="read.txt", cell_id="z", new_source="x"), "is no notebook"),
+    (call("NotebookEdit", notebook_path="n.ipynb", cell_id="z", new_source="x"), "There is no cell"),
+    (call("NotebookEdit", notebook_path="read.txt", cell_id="z", new_source="x"), "is not a notebook"),
     (call("Delete", path="none.txt"), "does not exist"),
-    (call("Http", url="https://example.org/", headers={"Host": "x"}), "not yours to set"),
+    (call("Http", url="https://example.org/", headers={"Host": "x"}), "cannot be set"),
     (call("MemoryWrite", key=" ", value="x"), "printable characters"),
-    (call("EnterWorktree"), "give either the name"),
+    (call("EnterWorktree"), "Give either the name"),
 )
 
 
@@ -388,7 +388,7 @@ def test_a_call_that_is_cut_hears_of_the_limit_and_a_cut_sample_says_max_tokens(
         {"text": "sword", "finish_reason": "length"},
         {"text": "done"},
     ]
-    script = Path(__file__).parents[1] / "mcp" / "a_server.py"
+    script = Path(__file__).parents[1] / "tools" / "mcp" / "a_server.py"
     with ScriptedModel(steps) as model:
         entry = f'kind = "openai-compatible"\nmodel = "m"\nbase_url = "{model.base_url}"\n'
         server = f'[mcp_servers.demo]\ncommand = "{sys.executable}"\nargs = ["{script}"]\nsampling = true\n'

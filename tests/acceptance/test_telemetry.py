@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -109,26 +108,6 @@ def test_no_variable_switches_off_what_an_administrator_wants_recorded(world: Wo
         assert {path for path, _ in receiver.posts} == {"/v1/traces", "/v1/metrics"}, name
         del world.cli.env[name]
     assert receiver.logins == {"Bearer abc"}
-
-
-def test_otlp_without_its_packages_is_refused_with_what_mends_it(
-    world: World, receiver: Receiver, tmp_path: Path
-) -> None:
-    """As in an installation without the extra; the other protocols need nothing."""
-    (tmp_path / "without/opentelemetry").mkdir(parents=True)
-    (tmp_path / "without/opentelemetry/__init__.py").touch()  # in front of the real one, and empty
-    world.cli.env["PYTHONPATH"] = str(tmp_path / "without")
-    configure(world, "otlp", receiver.url)
-    world.script(text("answered"))
-    refused = world.agent("hi")
-    assert refused.code == 2
-    assert "the extra `telemetry` is not installed" in refused.err
-    doctor = world.cli("doctor").out
-    assert "broken   telemetry" in doctor
-    assert "setup` brings it" in doctor
-    configure(world, "http", receiver.url)
-    assert world.agent("hi").out == "answered\n"
-    assert receiver.posts
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def filled(world: World) -> World:
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("Read", {"file_path": "folder"}, "is a directory, not a file. Use LS"),
     ("Read", {"file_path": "pipe"}, "a pipe"),
-    ("Read", {"file_path": "/dev/tty"}, "door into the system"),
+    ("Read", {"file_path": "/dev/tty"}, "interface of the system"),
     ("Read", {"file_path": "bin"}, "is a binary file"),
     ("Read", {"file_path": "sparse"}, "is a binary file"),
     ("Read", {"file_path": "broken.png"}, "cut off"),
@@ -68,15 +68,15 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("Edit", {"file_path": "n.ipynb", "old_string": "1", "new_string": "2"}, "NotebookEdit"),
     ("Edit", {"file_path": "pipe", "old_string": "a", "new_string": "b"}, "a pipe"),
     ("Write", {"file_path": "out", "content": "x"}, "/etc/hostname is forbidden"),
-    ("NotebookEdit", {"notebook_path": "bad.ipynb", "cell_id": "a", "new_source": "2"}, "no notebook"),
-    ("NotebookEdit", {"notebook_path": "n.ipynb", "cell_id": "z", "new_source": "2"}, "there is no cell 'z'"),
+    ("NotebookEdit", {"notebook_path": "bad.ipynb", "cell_id": "a", "new_source": "2"}, "not JSON"),
+    ("NotebookEdit", {"notebook_path": "n.ipynb", "cell_id": "z", "new_source": "2"}, "There is no cell 'z'"),
     ("Bash", {"command": "exit 4"}, "Exit code 4"),
     ("Bash", {"command": "sleep 5", "timeout": 300}, "timed out after 0.3 s"),
     ("Grep", {"pattern": "("}, "regex parse error"),
     ("Glob", {"pattern": ""}, "empty"),
     ("LS", {"path": "a.txt"}, "not a directory"),
-    ("TaskOutput", {"task_id": "task-1"}, "there is no background task"),
-    ("TaskStop", {"task_id": "task-1"}, "there is no background task"),
+    ("TaskOutput", {"task_id": "task-1"}, "There is no background task"),
+    ("TaskStop", {"task_id": "task-1"}, "There is no background task"),
 ]
 
 

@@ -171,7 +171,7 @@ def test_08_a_result_that_a_crash_lost_is_a_note(world: World) -> None:
 def test_04_what_config_init_wrote_is_trusted(world: World) -> None:
     done = world.cli("config", "init", cwd=world.workspace)
     assert done.code == 0, done.err
-    assert "trusts it as it is now" in done.out
+    assert "trusted it as it is now" in done.out
     shown = world.cli("config", "show", cwd=world.workspace)
     assert "ignored" not in shown.out + shown.err
     assert "trusted: " in (trust := world.cli("trust", "--show", cwd=world.workspace)).out

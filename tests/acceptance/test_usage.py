@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.world import World, text
+from tests.acceptance.world import World
 from tests.scripted import ScriptedModel
 
 USAGE = {"prompt_tokens": 1_000, "completion_tokens": 100, "prompt_tokens_details": {"cached_tokens": 400}}
@@ -110,18 +110,3 @@ def test_clearing_the_memory_leaves_the_bill_and_nothing_of_what_was_said(spent:
     assert spent.cli("memory", "clear", "--yes").code == 0
     assert usage(spent)["total"] == before
     assert spent.rows("SELECT count(*) FROM model_calls WHERE response_json IS NOT NULL OR error IS NOT NULL") == [(0,)]
-
-
-def test_a_database_from_before_costs_were_kept(world: World) -> None:
-    world.script(text("ok"))
-    world.agent("hi")
-    with sqlite3.connect(world.database) as connection:
-        connection.execute("DROP VIEW memory_log")  # of a later version, too
-        for table, column in (("model_calls", "cost"), ("model_calls", "run_id"), ("runs", "cost")):
-            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        connection.execute("DELETE FROM schema_migrations WHERE name = 'm007_cost'")
-    world.agent("hi again")
-    said = usage(world, "--by", "run")
-    assert [row["calls"] for row in said["rows"]] == [1, 1]
-    assert said["rows"][1]["run"] == ""
-    assert said["rows"][1]["unpriced"] == 1

@@ -243,7 +243,7 @@ def test_what_a_later_session_broke_is_open_again_before_completed(project: Proj
     for command in (("run",), ("spec", "verify")):
         again = project.world.cli(*command, cwd=project.folder)
         assert (again.code, len(project.model.requests)) == (0, asked), again.err
-    assert "2 of 2 passed scenarios were verified on the project as it is: nothing to do" in again.out
+    assert "2 of 2 passed scenarios are already verified on the current project: nothing to do" in again.out
     (project.folder / "features" / "greeting.feature").write_text(
         "Feature: greeting\n  Scenario: It greets\n    Then x\n\n"
     )

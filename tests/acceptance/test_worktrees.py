@@ -41,14 +41,14 @@ def results(world: World, *steps: dict[str, Any]) -> list[str]:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    (enter(), "give either the name"),
-    (enter(name="a", path="b"), "give either the name"),
-    (enter(name="../out"), "outside|is no name"),
-    (enter(name="a b"), "is no name of a worktree"),
-    (enter(name="-x"), "is no name of a worktree"),
+    (enter(), "Give either the name"),
+    (enter(name="a", path="b"), "Give either the name"),
+    (enter(name="../out"), "outside|is not a valid worktree name"),
+    (enter(name="a b"), "is not a valid worktree name"),
+    (enter(name="-x"), "is not a valid worktree name"),
     (enter(path="/etc"), "Denied"),
-    (enter(path="missing"), "is no worktree"),
-    (leave(action="remove"), "in no worktree"),
+    (enter(path="missing"), "is not a worktree"),
+    (leave(action="remove"), "not in a worktree"),
     (leave(action="burn"), "do not fit"),
 ]
 

@@ -21,12 +21,12 @@ def note(frame: FrameType, event: str, _argument: Any) -> None:
 def main() -> None:
     out, sys.argv = sys.argv[1], sys.argv[2:]
     sys.path.pop(0)  # this folder, which is none of the program's
-    from adderclaw.channels import cli
+    from adderclaw.terminal import commands
 
     threading.setprofile(note)
     sys.setprofile(note)
     try:
-        cli.main()
+        commands.main()
     finally:
         sys.setprofile(None)
         with open(out, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Models for `bench tasks` that know which task they are given: one plays reference solutions, one only talks.
+"""Models for bench/tasks that know which task they are given: one plays reference solutions, one only talks.
 
 python -m tests.bench.models reference      # prints {"base_url": ...}, serves until stdin ends
 """
@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-from adderclaw.channels.bench import catalogue
-from adderclaw.channels.bench.catalogue import Named
+from bench.tasks import catalogue
+from bench.tasks.catalogue import Named
 from tests.bench.solutions import Solution, solutions
 from tests.scripted import Step, completion_of, stream_of
 

@@ -1,10 +1,10 @@
-"""Solutions of the tasks of `bench tasks`: references, other right ones, and plausible wrong ones."""
+"""Solutions of the tasks of bench/tasks: references, other right ones, and plausible wrong ones."""
 
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adderclaw.channels.bench.catalogue import Task
+from bench.tasks.catalogue import Task
 
 FOLDER = Path(__file__).with_name("solutions")
 

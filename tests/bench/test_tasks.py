@@ -1,4 +1,4 @@
-"""The tasks of `bench tasks`: their checks fail before the work and for plausible wrong work, and pass after it."""
+"""The tasks of bench/tasks: their checks fail before the work and for plausible wrong work, and pass after it."""
 
 import asyncio
 import os
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.channels.bench import catalogue, checking
-from adderclaw.channels.bench.catalogue import Named, Task
-from adderclaw.channels.bench.checking import Bench
 from adderclaw.sandbox.box import Box
 from adderclaw.sandbox.process import environment, in_view, run
+from bench.tasks import catalogue, checking
+from bench.tasks.catalogue import Named, Task
+from bench.tasks.checking import Workspace
 from tests.bench.solutions import FOLDER, Solution, solutions
 from tests.program import Soak
 
@@ -22,17 +22,17 @@ NOTHING = Solution("nothing is done", {}, "")
 async def failed(box: Box, root: Path, task: Task, solution: Solution) -> list[str]:
     """What the checks say when the workspace was changed so."""
     root.mkdir()
-    bench = Bench(os.path.realpath(root))
-    await bench.lay_out(task)
+    workspace = Workspace(os.path.realpath(root))
+    await workspace.lay_out(task)
     for name, text in solution.files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
     if solution.run:
-        env = environment(checking.WHO, workspace_roots=(bench.root,))
+        env = environment(checking.WHO, workspace_roots=(workspace.root,))
         argv = ["bash", "-euc", solution.run]
-        done = await run(argv, cwd=bench.root, env=env, timeout=30, start=in_view(box.start, "git"))
+        done = await run(argv, cwd=workspace.root, env=env, timeout=30, start=in_view(box.start, "git"))
         assert done.returncode == 0, done.stderr
-    found = await bench.failed(task)
+    found = await workspace.failed(task)
     checking.empty(os.path.realpath(root))
     return found
 
@@ -60,8 +60,6 @@ def test_there_are_fifty_of_many_kinds_with_solutions_beside_them() -> None:
     kinds = {one.task.kind for one in tasks}
     assert kinds == {"bug", "data", "docs", "fix", "git", "migrate", "option", "refactor", "test"}
     assert {path.stem for path in FOLDER.glob("*.toml")} == {one.name for one in tasks}
-    size = sum(path.stat().st_size for path in Path(catalogue.FOLDER).iterdir())
-    assert size < 300_000, "it ships in the wheel"
 
 
 @pytest.mark.parametrize("named", catalogue.tasks(), ids=lambda one: one.name)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adderclaw.config import Loaded, load
-from adderclaw.errors import ConfigError
+from adderclaw.core.errors import ConfigError
 
 
 class World:
@@ -39,7 +39,7 @@ class World:
         return [str(problem) for problem in caught.value.problems]
 
     def trust(self) -> None:
-        from adderclaw.config import trust
+        from adderclaw.config.trust import trust
 
         found = trust.survey(str(self.root))
         trust.record(str(self.own), str(self.root), found, "2026-01-01T00:00:00Z")

@@ -8,8 +8,8 @@ import yaml
 
 from adderclaw.config.baseline import BASELINE, EVERYWHERE, TIGHTEN
 from adderclaw.config.leaves import leaves
-from adderclaw.config.schema import Config
-from adderclaw.decode import freeze
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.decode import freeze
 from tests.config.conftest import World
 
 USER = """

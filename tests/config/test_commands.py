@@ -153,7 +153,7 @@ def test_config_init(cli: Cli) -> None:
     (cli.cwd / "agent.yaml").write_text("limits: {}")
     again = cli("config", "init")
     assert again.code == 2
-    assert "is there already" in again.err
+    assert "already exists" in again.err
     assert (cli.cwd / "agent.yaml").read_text() == "limits: {}"
     assert cli("config", "init", "other.toml").code == 0
     assert cli("config", "init", "other.ini").code == 2

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from adderclaw.config import snapshot, with_snapshot
-from adderclaw.errors import ConfigError
+from adderclaw.core.errors import ConfigError
 from tests.config.conftest import World
 
 REFUSED = [
     ("model: {provider: anthropic, nmae: x}", 'model.nmae: unknown key; did you mean "name"?'),
     ("model: 3", "model: expected a table"),
     ("model: {provider: 3}", "model.provider: expected text, not 3"),
-    ("model: {provider: antropic, name: x}", '"antropic" is no kind itself; did you mean "anthropic"?'),
+    ("model: {provider: antropic, name: x}", 'because "antropic" is not the name of a kind; did you mean "anthropic"?'),
     ("model: {providers: 5}", "model.providers: expected a table"),
     ("model: {providers: {gemini: {api_key_evn: X}}}", 'did you mean "api_key_env"?'),
     ("model: {max_tokens: -1}", "model.max_tokens: -1 is not allowed"),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from adderclaw.config import frontmatter
-from adderclaw.config.frontmatter import Malformed
-from adderclaw.workspace import globs
+from adderclaw.config.foreign import frontmatter
+from adderclaw.config.foreign.frontmatter import Malformed
+from adderclaw.sandbox.workspace import globs
 from tests.rows import rows
 
 

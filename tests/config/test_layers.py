@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from adderclaw.config import checks, expand, home
-from adderclaw.config.schema import Config
-from adderclaw.errors import ConfigError
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.errors import ConfigError
 from tests.config.conftest import World
 
 REFUSED = [
@@ -27,7 +27,7 @@ REFUSED = [
     ('[providers.models.x]\nkind = "reliable"\nproviders = ["x"]', "leads back to itself"),
     ('default_provider = "x"\n[providers.models.x]\nkind = "ollama"', "providers.models.x.model: is required"),
     ('[security]\nallowed_domains = ["https://x.org/"]', "is not a host name"),
-    ('[security]\nallowed_commands = ["git status"]', "is not the name of one program"),
+    ('[security]\nallowed_commands = ["git status"]', "is not the name of a program"),
     ('[memory]\npath = "$NOWHERE/x"', "memory.path: the environment variable 'NOWHERE' is not set"),
     ('[memory]\npath = "${NOWHERE}/x"', "memory.path: the environment variable 'NOWHERE' is not set"),
     ('[memory]\npath = "~nobody-at-all/x"', "is not the home of any user"),
@@ -209,8 +209,8 @@ def test_permission_rules_of_all_layers_count_and_bad_ones_are_dropped(world: Wo
     loaded = world.load()
     assert loaded.config.permissions.deny == ["Write", "Bash(git push:*)"]
     assert loaded.origins["permissions.deny"] == f"{user}, {settings}"
-    assert loaded.warnings[0] == f"{user}: permissions.deny: '(((' is no rule and is dropped"
-    assert loaded.warnings[1] == f"{settings}: permissions.ask: '' is no rule and is dropped"
+    assert loaded.warnings[0] == f"{user}: permissions.deny: '(((' is not a valid rule and is ignored"
+    assert loaded.warnings[1] == f"{settings}: permissions.ask: '' is not a valid rule and is ignored"
 
 
 def test_paths_and_variables(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from adderclaw import providers
-from adderclaw.config import model_table
-from adderclaw.config.model_catalogue import Prices, cost, facts, facts_of, first_of
-from adderclaw.config.price_list import Unreadable, models_of_source
-from adderclaw.config.schema import Config, ProviderEntry, Providers
-from adderclaw.config.schema_managed import Managed
-from adderclaw.config.schema_models import ModelEntry
-from adderclaw.types import Usage
+from adderclaw.config.model_facts import table as model_table
+from adderclaw.config.model_facts.catalogue import Prices, cost, facts, facts_of, first_answering
+from adderclaw.config.model_facts.price_list import Unreadable, models_of_source
+from adderclaw.config.schema.managed import Managed
+from adderclaw.config.schema.models import ModelEntry
+from adderclaw.config.schema.settings import Config, ProviderEntry, Providers
+from adderclaw.core import home_names
+from adderclaw.core.provider_kinds import KINDS
+from adderclaw.core.types import Usage
+from adderclaw.models import providers
 from tests.rows import rows
 
 NEWEST = {
@@ -67,7 +69,7 @@ ENTRIES = Config(
 def stored(home: Path, models: dict[str, Any], fetched: str = "2999-01-01") -> None:
     """A refreshed table in the home."""
     (home / ".adderclaw").mkdir(mode=0o700, exist_ok=True)
-    path = str(home / ".adderclaw" / model_table.REFRESHED)
+    path = str(home / ".adderclaw" / home_names.MODELS)
     model_table.write(model_table.Table(path, {"version": "9"}, fetched, models))
 
 
@@ -101,7 +103,7 @@ def test_an_alias_is_the_newest_model_of_its_name_at_its_vendor(
 
 def test_an_alias_in_an_entry_is_what_answers_and_what_is_billed(home: Path) -> None:
     stored(home, {name: {} for name in SOLD.split()})
-    assert first_of("r", "mock", ENTRIES).model == "claude-sonnet-5-5"
+    assert first_answering("r", "mock", ENTRIES).model == "claude-sonnet-5-5"
     own = providers.Choice("a", "claude-opus-5-5")
     assert providers.wanted("haiku", ENTRIES, own).model == "claude-haiku-5-5"
     assert providers.wanted("haiku", ENTRIES, providers.Choice("o", "gpt-5")).model == "gpt-5"
@@ -113,10 +115,10 @@ def test_a_member_with_an_alias_has_the_price_of_its_model() -> None:
 
 
 def test_no_default_names_the_version_of_a_model() -> None:
-    from adderclaw.config import example, found_keys
+    from adderclaw.config import example
 
-    models = {entry.model for entry in Config().providers.models.values()}
-    assert not [model for model in (*models, *found_keys.MODELS.values()) if model and any(map(str.isdigit, model))]
+    models = {entry.model for entry in Config().providers.models.values()} | {kind.suggested_model for kind in KINDS}
+    assert not [model for model in models if model and any(map(str.isdigit, model))]
     assert not [word for word in ("claude-", "gpt-", "gemini-") if word in example.own() + example.of_project("a.yaml")]
 
 
@@ -141,8 +143,8 @@ def test_a_long_request_costs_what_the_vendor_says(home: Path) -> None:
 
 def test_an_announced_price_applies_from_its_day() -> None:
     row = {"input_per_mtok": 2.0, "output_per_mtok": 9.0, "from": {"2020-01-01": {"input_per_mtok": 4.0}}}
-    assert model_table.of_today(row) == {"input_per_mtok": 4.0}
-    assert model_table.of_today(row | {"from": {"2999-01-01": {"input_per_mtok": 4.0}}})["input_per_mtok"] == 2.0
+    assert model_table.facts_of_today(row) == {"input_per_mtok": 4.0}
+    assert model_table.facts_of_today(row | {"from": {"2999-01-01": {"input_per_mtok": 4.0}}})["input_per_mtok"] == 2.0
 
 
 # ------------------------------------------------------------------ the refreshed table
@@ -180,7 +182,7 @@ DAMAGED: dict[str, str] = {
 
 
 def test_a_damaged_or_old_table_is_not_used_and_stops_nothing(home: Path) -> None:
-    file = home / ".adderclaw" / model_table.REFRESHED
+    file = home / ".adderclaw" / home_names.MODELS
     stored(home, NEW)
     for name, text in DAMAGED.items():
         file.write_text(text)

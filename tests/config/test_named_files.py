@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.config import named_files
+from adderclaw.config.trust import named_files
 
 FILES = ("check.sh", ".hooks/x.py", ".hooks/my check.py", "hooks/a.js", "pkg/run.py", "tool/__main__.py", "log.txt")
 NONE: set[str] = set()

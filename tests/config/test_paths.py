@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw import gate
+from adderclaw import policy as gate
 from adderclaw.config.paths import UNRESOLVED, beneath, followed, settled
-from adderclaw.gate.case import Case, Policy
+from adderclaw.core.types import PathFact, Touch
+from adderclaw.policy.case import Case, Policy
 from adderclaw.sandbox import programs
-from adderclaw.types import PathFact, Touch
 
 
 def test_a_path_is_followed_as_python_follows_it(tmp_path: Path) -> None:
@@ -35,8 +35,8 @@ def test_a_path_is_followed_as_python_follows_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["a\0b", "\0", "a\ud800/b"])
 def test_what_no_file_can_be_called_leads_nowhere(path: str, tmp_path: Path) -> None:
     assert followed(str(tmp_path / path)) == UNRESOLVED
-    assert not programs.inside(followed(str(tmp_path / path)), [str(tmp_path)])
-    with pytest.raises(OSError, match="it is not known where it leads"):
+    assert not programs.is_inside(followed(str(tmp_path / path)), [str(tmp_path)])
+    with pytest.raises(OSError, match="the path cannot be resolved"):
         settled(str(tmp_path / path))
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from adderclaw.config import load
 from adderclaw.config.permissions import PermissionUpdate, changed, grant, save
-from adderclaw.config.schema import Permissions
-from adderclaw.decode import Invalid, decode
-from adderclaw.errors import ConfigError
+from adderclaw.config.schema.settings import Permissions
+from adderclaw.core.decode import Invalid, decode
+from adderclaw.core.errors import ConfigError
 from tests.rows import rows
 
 BASE = Permissions(allow=["Read"], deny=["Bash(rm *)"], ask=["Write"], additionalDirectories=["/a"])
@@ -26,7 +26,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"type": "setMode"}, "mode: is required"),
     ({"type": "setMode", "mode": "auto"}, "not allowed"),
     ({"type": "addDirectories", "directories": ["x"]}, "not an absolute path"),
-    ({"type": "addRules", "behavior": "allow", "rules": [{"toolName": "Bash ("}]}, "no rule"),
+    ({"type": "addRules", "behavior": "allow", "rules": [{"toolName": "Bash ("}]}, "not a rule"),
     ({"type": "forget"}, "not allowed"),
     ({"type": "addRules", "behavior": "grant", "rules": RULES}, "not allowed"),
     ({"type": "addRules", "behavior": "allow", "rules": RULES, "more": 1}, "unknown key"),
@@ -40,7 +40,7 @@ def test_an_update_that_makes_no_sense(given: dict[str, Any], said: str) -> None
 
 
 def test_bypass_that_was_taken_away_stays_away() -> None:
-    with pytest.raises(Invalid, match="switched off"):
+    with pytest.raises(Invalid, match="disabled by"):
         changed(Permissions(disableBypassPermissionsMode="disable"), update(type="setMode", mode="bypassPermissions"))
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config import plugin_tree, plugins
-from adderclaw.config.plugin_manifest import Manifest
-from adderclaw.errors import ConfigError
+from adderclaw.config.plugins import installed, tree
+from adderclaw.config.plugins.manifest import Manifest
+from adderclaw.core.errors import ConfigError
 from tests.rows import rows
 
 SEED = """\
@@ -45,14 +45,14 @@ def echo(home: Path) -> Path:
 
 
 def trust(home: Path, name: str, **more: Any) -> None:
-    found = plugins.one(str(home), name)
+    found = installed.one(str(home), name)
     assert found is not None
     entry = {"sha256": found.sha256, "files": found.files, "enabled": True, **more}
-    plugins.record(str(home), name, entry)
+    installed.record(str(home), name, entry)
 
 
 def state(home: Path, name: str = "echo-plugin") -> str:
-    found = plugins.one(str(home), name)
+    found = installed.one(str(home), name)
     return found.state if found is not None else "none"
 
 
@@ -64,16 +64,16 @@ def test_without_a_registry_nothing_is_read_or_imported(tmp_path: Path) -> None:
     for name in loaded:
         del sys.modules[name]
     echo(tmp_path)
-    assert plugins.active(str(tmp_path)) == ()
+    assert installed.active(str(tmp_path)) == ()
     assert not [name for name in sys.modules if name.startswith("adderclaw.config.plugin_")]
 
 
 def test_a_folder_put_there_by_hand_is_known_and_untrusted(tmp_path: Path) -> None:
     echo(tmp_path)
-    (found,) = plugins.known(str(tmp_path))
+    (found,) = installed.known(str(tmp_path))
     assert (found.name, found.version, found.state) == ("echo-plugin", "0.1.0", "untrusted")
     assert [tool.name for tool in found.manifest.tools] == ["echo"]
-    assert plugins.active(str(tmp_path)) == ()
+    assert installed.active(str(tmp_path)) == ()
 
 
 def _append(path: Path) -> None:
@@ -103,11 +103,11 @@ def test_what_changed_since_it_was_trusted_counts_no_more(
     home = tmp_path_factory.mktemp("home")
     folder = put(echo(home), {"notes.txt": "notes"})
     trust(home, "echo-plugin")
-    assert [plugin.name for plugin in plugins.active(str(home))] == ["echo-plugin"]
+    assert [plugin.name for plugin in installed.active(str(home))] == ["echo-plugin"]
     make, said = CHANGES[change]
     make(folder)
-    assert plugins.active(str(home)) == ()
-    (found,) = plugins.enabled(str(home))
+    assert installed.active(str(home)) == ()
+    (found,) = installed.enabled(str(home))
     assert found.state == "changed"
     assert any(problem.endswith(said) for problem in found.problems), found.problems
 
@@ -116,7 +116,7 @@ def test_one_that_is_turned_off_is_no_longer_active(tmp_path: Path) -> None:
     echo(tmp_path)
     trust(tmp_path, "echo-plugin", enabled=False)
     assert state(tmp_path) == "disabled"
-    assert plugins.active(str(tmp_path)) == ()
+    assert installed.active(str(tmp_path)) == ()
 
 
 def test_one_whose_folder_is_gone_is_broken(tmp_path: Path) -> None:
@@ -124,14 +124,14 @@ def test_one_whose_folder_is_gone_is_broken(tmp_path: Path) -> None:
     trust(tmp_path, "echo-plugin")
     shutil.rmtree(folder)
     assert state(tmp_path) == "broken"
-    assert plugins.active(str(tmp_path)) == ()
+    assert installed.active(str(tmp_path)) == ()
 
 
 def test_plugins_come_by_name(tmp_path: Path) -> None:
     for name in ("b", "C", "a"):
         put(tmp_path / "plugins" / name, {"commands/x.md": "x"})
         trust(tmp_path, name)
-    assert [plugin.name for plugin in plugins.active(str(tmp_path))] == ["C", "a", "b"]
+    assert [plugin.name for plugin in installed.active(str(tmp_path))] == ["C", "a", "b"]
 
 
 @rows("data", ["", "{", "[]", '{"plugins": []}', '{"plugins": {"echo-plugin": 7}}', "\0", "[" * 100_000])
@@ -141,14 +141,14 @@ def test_a_registry_that_cannot_be_understood_enables_nothing(
     home = tmp_path_factory.mktemp("home")
     echo(home)
     (home / "plugins.json").write_text(data)
-    assert plugins.active(str(home)) == ()
+    assert installed.active(str(home)) == ()
     assert state(home) == "untrusted"
 
 
 def test_a_registry_that_cannot_be_understood_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "plugins.json").write_text("{")
-    with pytest.raises(ConfigError, match="cannot be understood"):
-        plugins.record(str(tmp_path), "x", {})
+    with pytest.raises(ConfigError, match="is invalid; correct it"):
+        installed.record(str(tmp_path), "x", {})
     assert (tmp_path / "plugins.json").read_text() == "{"
 
 
@@ -157,7 +157,7 @@ def test_the_registry_is_no_link(tmp_path: Path) -> None:
     trust(tmp_path, "echo-plugin")
     (tmp_path / "plugins.json").rename(tmp_path / "elsewhere.json")
     (tmp_path / "plugins.json").symlink_to("elsewhere.json")
-    assert plugins.active(str(tmp_path)) == ()
+    assert installed.active(str(tmp_path)) == ()
 
 
 # ------------------------------------------------------------------ folders that are refused
@@ -168,13 +168,13 @@ def _fifo(folder: Path) -> None:
 
 
 def _many(folder: Path) -> None:
-    for number in range(plugin_tree.MOST_FILES):
+    for number in range(tree.MOST_FILES):
         os.close(os.open(folder / f"f{number}", os.O_CREAT | os.O_WRONLY))
 
 
 def _large(folder: Path) -> None:
     with open(folder / "large", "wb") as file:
-        file.truncate(plugin_tree.MOST_BYTES + 1)
+        file.truncate(tree.MOST_BYTES + 1)
 
 
 def _deep(folder: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_folder_that_is_refused(tmp_path_factory: pytest.TempPathFactory, what
     folder = echo(home)
     make, said = REFUSED[what]
     make(folder)
-    found = plugins.one(str(home), "echo-plugin")
+    found = installed.one(str(home), "echo-plugin")
     assert found is not None
     assert (found.state, found.sha256) == ("broken", "")
     assert said in found.problems[0]
@@ -243,7 +243,7 @@ def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
 def test_a_link_inside_is_pinned_by_where_it_leads(tmp_path: Path) -> None:
     folder = put(echo(tmp_path), {"docs/a.md": "a"})
     (folder / "link.md").symlink_to("docs/a.md")
-    found = plugins.one(str(tmp_path), "echo-plugin")
+    found = installed.one(str(tmp_path), "echo-plugin")
     assert found is not None
     assert found.files["link.md"] == "link docs/a.md"
 
@@ -254,7 +254,7 @@ def test_a_link_inside_is_pinned_by_where_it_leads(tmp_path: Path) -> None:
 def read(tmp_path: Path, manifest: str, files: dict[str, str] | None = None) -> tuple[Manifest, tuple[str, ...]]:
     folder = tmp_path / "plugins" / "p"
     shutil.rmtree(folder, ignore_errors=True)
-    found = plugins.at(
+    found = installed.at(
         str(put(folder, {"manifest.toml": manifest, "run": PROGRAM, "plain": "no program", **(files or {})}))
     )
     return found.manifest, found.problems
@@ -309,7 +309,7 @@ def test_every_problem_is_said_at_once(tmp_path: Path) -> None:
 def test_a_program_that_is_a_link_is_refused(tmp_path: Path) -> None:
     folder = put(tmp_path / "p", {"manifest.toml": HEAD + TOOL.replace("run", "go"), "run": PROGRAM})
     (folder / "go").symlink_to("run")
-    assert "is a link" in plugins.at(str(folder)).problems[0]
+    assert "is a link" in installed.at(str(folder)).problems[0]
 
 
 def test_what_the_capabilities_do_not_name_does_not_count(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_the_layout_of_the_reference_with_further_places(tmp_path: Path) -> None
         '{"name": "q", "commands": ["./more/c.md"], "agents": "./extra", "skills": "./others/",'
         ' "hooks": ["./config/h.json", {"Stop": [3]}], "mcpServers": {"two": {"url": "https://x"}}, "lspServers": {}}'
     )
-    found = plugins.at(str(put(tmp_path / "p", {**files, ".claude-plugin/plugin.json": said})))
+    found = installed.at(str(put(tmp_path / "p", {**files, ".claude-plugin/plugin.json": said})))
     assert found.problems == ()
     manifest = found.manifest
     assert manifest.name == "q"
@@ -346,10 +346,10 @@ def test_the_layout_of_the_reference_with_further_places(tmp_path: Path) -> None
 
 
 FOREIGN = {
-    "a path out": ('{"name": "p", "commands": "../x"}', "no path inside"),
-    "a path of the system": ('{"name": "p", "skills": "/etc"}', "no path inside"),
-    "a place that is not there": ('{"name": "p", "agents": "./none"}', "no Markdown file"),
-    "hooks elsewhere": ('{"name": "p", "hooks": "./../h.json"}', "no JSON file"),
+    "a path out": ('{"name": "p", "commands": "../x"}', "not a path inside"),
+    "a path of the system": ('{"name": "p", "skills": "/etc"}', "not a path inside"),
+    "a place that is not there": ('{"name": "p", "agents": "./none"}', "neither a Markdown file"),
+    "hooks elsewhere": ('{"name": "p", "hooks": "./../h.json"}', "not a JSON file"),
     "hooks as text": ('{"name": "p", "hooks": {"Stop": "x"}}', "expected a list"),
     "servers as a list": ('{"name": "p", "mcpServers": {"a": []}}', "expected a table"),
     "no name": ("{}", "name: is required"),
@@ -364,16 +364,16 @@ FOREIGN = {
 def test_a_plugin_json_that_is_refused_says_why(tmp_path_factory: pytest.TempPathFactory, what: str) -> None:
     text, said = FOREIGN[what]
     folder = put(tmp_path_factory.mktemp("p"), {".claude-plugin/plugin.json": text})
-    problems = plugins.at(str(folder)).problems
+    problems = installed.at(str(folder)).problems
     assert any(said in problem for problem in problems), problems
 
 
 def test_a_folder_that_brings_nothing_is_no_plugin(tmp_path: Path) -> None:
-    assert "there is neither" in plugins.at(str(put(tmp_path / "p", {"README": "x"}))).problems[0]
+    assert "there is neither" in installed.at(str(put(tmp_path / "p", {"README": "x"}))).problems[0]
 
 
 def test_a_folder_of_another_name_than_the_plugins_is_broken(tmp_path: Path) -> None:
     echo(tmp_path).rename(tmp_path / "plugins" / "other")
-    found = plugins.one(str(tmp_path), "other")
+    found = installed.one(str(tmp_path), "other")
     assert found is not None
     assert (found.state, "calls itself" in found.problems[-1]) == ("broken", True)

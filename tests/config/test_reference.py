@@ -8,8 +8,8 @@ import pytest
 
 from adderclaw.config import example, load
 from adderclaw.config.reference import reference
-from adderclaw.config.schema import Config, ProviderEntry
-from adderclaw.decode import bare, field_docs
+from adderclaw.config.schema.settings import Config, ProviderEntry
+from adderclaw.core.decode import field_docs, plain_type
 from tests.config.conftest import World
 from tests.rows import rows
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def classes(kind: Any) -> list[type]:
-    inner = [bare(spec.type) for spec in fields(kind)]
+    inner = [plain_type(spec.type) for spec in fields(kind)]
     return [kind, *(found for each in inner if is_dataclass(each) for found in classes(each))]
 
 

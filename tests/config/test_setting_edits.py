@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adderclaw.config import setting_edits
-from adderclaw.errors import ConfigError, UsageError
+from adderclaw.core.errors import ConfigError, UsageError
 from tests.config.conftest import World
 from tests.program import Cli
 
@@ -74,7 +74,7 @@ def test_a_value_is_typed_by_the_schema(world: World, key: str, words: list[str]
         ("security.autonmy", ["full"], "security has no key 'autonmy'; did you mean \"autonomy\"?"),
         ("security", ["full"], "security is a table; set its keys: "),
         ("providers.models", ["x"], "providers.models is a table; set one of its entries"),
-        ("security.autonomy.x", ["full"], "security.autonomy is one value and has no keys"),
+        ("security.autonomy.x", ["full"], "security.autonomy is a single value without keys"),
         ("security.autonomy", ["godmode"], "security.autonomy: "),
         ("security.autonomy", ["full", "x"], "takes one value, not 2"),
         ("limits.tokens", ["many"], "limits.tokens: "),

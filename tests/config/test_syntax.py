@@ -3,7 +3,7 @@
 import pytest
 
 from adderclaw.config.syntax import parse
-from adderclaw.errors import ConfigError
+from adderclaw.core.errors import ConfigError
 from tests.rows import rows
 
 REFUSED = [

@@ -23,7 +23,7 @@ def test_the_levels(world: World, level: str) -> None:
         ('thinking = "on"', ["thinking", '"adaptive"']),
         ("thinking_tokens = -1", ["thinking_tokens", "-1 is not allowed"]),
         ("extra_body = 5", ["extra_body"]),
-        ("extra_body = { messages = [] }", ["extra_body.messages", "AdderClaw decides"]),
+        ("extra_body = { messages = [] }", ["extra_body.messages", "controlled by AdderClaw"]),
         ("extra_body = { stream = false, model = 'x' }", ["extra_body.model", "extra_body.stream"]),
         ("extra_body = { tools = [], max_tokens = 9 }", ["extra_body.max_tokens", "extra_body.tools"]),
         ("extra_body = { mcp_servers = [] }", ["extra_body.mcp_servers"]),

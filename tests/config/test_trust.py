@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.config import trust, trusted_folders
-from adderclaw.errors import ConfigError
+from adderclaw.config.trust import folders, trust
+from adderclaw.core.errors import ConfigError
 from tests.config.conftest import World
 
 
@@ -152,7 +152,7 @@ def test_a_folder_that_only_has_the_name_is_the_projects_own_code(trusted: World
 
 
 def test_many_files_of_the_projects_own_code_are_no_obstacle(trusted: World) -> None:
-    for number in range(trusted_folders.MOST_FILES // 100 + 1):
+    for number in range(folders.MOST_FILES // 100 + 1):
         folder = trusted.root / "plugins" / "data" / str(number)
         folder.mkdir(parents=True)
         for name in range(100):
@@ -222,7 +222,7 @@ def test_a_link_to_a_file_counts_with_what_it_leads_to(trusted: World) -> None:
 
 
 def test_too_much_cannot_be_trusted(trusted: World) -> None:
-    for number in range(trusted_folders.MOST_FILES + 1):
+    for number in range(folders.MOST_FILES + 1):
         folder = trusted.root / "skills" / "s" / str(number // 500)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / str(number)).touch()
@@ -258,7 +258,7 @@ def test_what_changed_is_said(trusted: World) -> None:
 
 def test_servers_that_wait_are_said(world: World) -> None:
     put(world, ".mcp.json", "{}")
-    assert any("nothing of .mcp.json runs" in warning for warning in world.load().warnings)
+    assert any("nothing from .mcp.json runs" in warning for warning in world.load().warnings)
 
 
 @pytest.mark.parametrize("name", [".adderclaw/settings.json", ".claude/skills", "skills", ".adderclaw", ".mcp.json"])
@@ -284,7 +284,7 @@ def test_what_leads_out_of_the_project_is_not_read(world: World, tmp_path: Path,
 
 COUNTED = """
 import sys
-from adderclaw.config import trusted_folders
+from adderclaw.config.trust import folders as trusted_folders
 opened = []
 sys.addaudithook(lambda event, _given: opened.append(event) if event in ("open", "os.readlink") else None)
 found = list(trusted_folders.stamps(sys.argv[1], ()))
@@ -313,9 +313,9 @@ def test_33_the_look_sees_every_change(tmp_path: Path, kind: str) -> None:
     skill.write_text("one")
     (skill.parent / "linked.md").symlink_to("../../../elsewhere.md")
     (tmp_path / "elsewhere.md").write_text("two")
-    before = list(trusted_folders.stamps(str(tmp_path), ()))
+    before = list(folders.stamps(str(tmp_path), ()))
     assert [path for path, *_ in before] == ["skills/a/b/SKILL.md", "skills/a/b/linked.md"]
-    assert list(trusted_folders.stamps(str(tmp_path), ())) == before
+    assert list(folders.stamps(str(tmp_path), ())) == before
     match kind:
         case "content":
             skill.write_text("one more")
@@ -326,4 +326,4 @@ def test_33_the_look_sees_every_change(tmp_path: Path, kind: str) -> None:
             (tmp_path / "new").replace(skill)
         case _:
             (tmp_path / "elsewhere.md").write_text("other")
-    assert list(trusted_folders.stamps(str(tmp_path), ())) != before
+    assert list(folders.stamps(str(tmp_path), ())) != before

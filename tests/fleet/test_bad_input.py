@@ -60,7 +60,7 @@ def test_ten_gigabytes_are_refused_before_they_are_read(farm: Farm) -> None:
         file.truncate(10 * 1024**3)
     began = time.monotonic()
     done = farm.fleet("submit", "-m", "x", "--workspace", str(farm.workspace))
-    assert (done.code, "too much for an archive: at most 4 GiB" in done.err) == (2, True), done.err
+    assert (done.code, "too large for an archive: at most 4 GiB" in done.err) == (2, True), done.err
     assert time.monotonic() - began < 20
     assert farm.rows("SELECT 1 FROM fleet.objects") == []
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from adderclaw.core.overseer import ModelCallEstimate, Reservation
 from adderclaw.fleet import anchors, budgets, leases
 from adderclaw.fleet.database import Database
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.objects import Objects, Table
 from adderclaw.fleet.verify import verify
-from adderclaw.overseer import Asking, Granted
 from tests.fleet.farm import Farm, call, reached, text
 from tests.program import Cli
 
@@ -38,15 +38,15 @@ def test_without_a_database_it_says_how_to_get_one(cli: Cli) -> None:
 def test_what_cannot_run_is_refused_before_anything_is_submitted(farm: Farm, tmp_path: Path) -> None:
     here = str(farm.workspace)
     refused = {
-        ("-m", "x"): "give one of --repo and --workspace",
-        ("-m", "x", "--task", "y", "--workspace", here): "give exactly one of",
-        ("--workspace", here): "give exactly one of",
+        ("-m", "x"): "use only one of --repo and --workspace",
+        ("-m", "x", "--task", "y", "--workspace", here): "exactly one of",
+        ("--workspace", here): "exactly one of",
         ("-m", "x", "--workspace", str(tmp_path / "none")): "none",
-        ("--agentfile", "/etc/passwd", "--workspace", here): "not from /",
+        ("--agentfile", "/etc/passwd", "--workspace", here): "relative to the workspace",
         ("--agentfile", "Agentfile", "--workspace", here): "Agentfile",
         ("-m", "x", "--workspace", here, "--label", "No Such"): "small letters",
         ("-m", "x", "--workspace", here, "--after", "2026"): "there is no run",
-        ("-m", "x", "--repo", f"{tmp_path}/none@main"): "none that a worker clones",
+        ("-m", "x", "--repo", f"{tmp_path}/none@main"): "cannot be cloned by a worker",
         ("-m", "x", "--repo", "--upload-pack=touch x@main"): "it takes URL@REF",
     }
     for words, why in refused.items():
@@ -194,17 +194,17 @@ def test_a_call_holds_what_it_can_take_and_its_answer_is_cut_to_what_is_left(far
     database = Database(farm.url)
     run = leases.claim(database, farm.rows("SELECT id FROM fleet.runs")[0].id, "w", 60)
     lease = leases.Lease(run.id, run.token, "w")
-    asking = Asking("m", input_tokens=1_000, input_price=1.0, least=1_000, most=5_000, answer_price=0.001)
+    asking = ModelCallEstimate("m", input_tokens=1_000, input_price=1.0, least=1_000, most=5_000, answer_price=0.001)
     first = budgets.reserve(database, lease, asking, "")
-    assert isinstance(first, Granted)
+    assert isinstance(first, Reservation)
     assert first.answer is None  # 6 of 10 dollars are held
     second = budgets.reserve(database, lease, asking, "")
-    assert isinstance(second, Granted)
+    assert isinstance(second, Reservation)
     assert second.answer == 3_000  # as much as fits into 4
     assert budgets.reserve(database, lease, asking, "") == budgets.Refused("", "")  # later, perhaps
     budgets.settle(database, first.held, 1_500, 1.5)
     third = budgets.reserve(database, lease, asking, "")
-    assert isinstance(third, Granted)
+    assert isinstance(third, Reservation)
     assert third.answer == 3_500
     for one in (second, third):
         budgets.settle(database, one.held, 4_000, 4.0)
@@ -274,7 +274,7 @@ def test_an_answer_without_the_key_counts_for_nothing(farm: Farm) -> None:
     farm.rows("SELECT fleet.enqueue(%s, 200)", run_id)
     (row,) = farm.ended(run_id)
     assert row.outcome == "error"
-    assert "not given by anybody with the fleet's key" in row.reason
+    assert "not made with the fleet's key" in row.reason
 
 
 FORGERIES = {
@@ -336,7 +336,7 @@ def test_verify_finds_every_forgery(farm: Farm, tmp_path: Path) -> None:
         key, database = Key(bytes.fromhex("ab" * 32)), Database(url)
         seen = verify(database, Objects(Table(database), key), key)
         assert found in {one.what for one in seen.wrong}, (what, seen.wrong)
-        made = anchors.exported(database)
+        made = anchors.export_anchors(database)
         database.close()
         wrong, entries = alone["chain"](made, made["workers"], None)
         in_states = found in ("receipts", "state")  # which an export has not

@@ -35,7 +35,7 @@ def test_no_link_in_an_archive_has_a_file_of_the_worker_told(farm: Farm) -> None
     for id in ("folder", "sop"):
         assert "leads out of the workspace" in ended[id].reason, ended[id]
     events = str(farm.rows("SELECT event FROM fleet.events"))
-    assert "flow/policy.toml: it is a link that leads out" in events
+    assert "flow/policy.toml: this link leads out" in events
     assert secret not in events + str(ended)
 
 
@@ -133,7 +133,7 @@ def test_who_shows_a_run_shows_its_questions_as_they_were_sealed(farm: Farm) -> 
     assert ("echo one" in str(asked["question"]["shown"]), "unchecked" in asked["question"]) == (True, False)
     farm.rows("UPDATE fleet.questions SET answer = '{\"approved\": true}', by = 'boss', mac = 'x' RETURNING 1")
     (said,) = farm.json("show", id)["questions"]
-    assert (said["by"], "was not given by anybody with" in said["answer"]) == (None, True), said
+    assert (said["by"], "was not made with" in said["answer"]) == (None, True), said
     farm.rows('UPDATE fleet.questions SET answer = NULL, question = question || \'{"shown": "echo two"}\' RETURNING 1')
     assert ("echo two" in farm.fleet("show", id).out, "sealed it" in farm.fleet("show", id).out) == (False, True)
     (farm.cli.data / "fleet.key").unlink()

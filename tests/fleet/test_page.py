@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from adderclaw.channels.server.house import House
-from adderclaw.runtime import Options
+from adderclaw.agent.run import Options
+from adderclaw.server.state import ServerState
 from tests.fleet.farm import Farm
 from tests.server.conftest import Server
 
@@ -14,7 +14,7 @@ def test_the_page_shows_the_fleet_of_this_home(farm: Farm, tmp_path: Path) -> No
     farm.submit("-m", f"\u202edrowssap\x1b[2J {secret}", "--workspace", str(farm.workspace), "--project", "p")
     farm.submit("-m", hostile, "--workspace", str(farm.workspace), "--submitter", "alice")
     farm.fleet("stop", "--label", "gpu", "--reason", "too hot")
-    house = House(Options(workspace=str(farm.workspace), log_level="error"), [str(farm.workspace)])
+    house = ServerState(Options(workspace=str(farm.workspace), log_level="error"), [str(farm.workspace)])
     try:
         server = Server(house)
         token = server.token("read", "operate", "admin")

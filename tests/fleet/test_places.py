@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.fleet import places
 from adderclaw.fleet.state import clone
 
@@ -47,17 +47,17 @@ REFUSED = [
 @pytest.mark.parametrize("url", REFUSED)
 def test_what_is_no_repository_elsewhere_is_refused_on_both_sides(url: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        places.repository(f"{url}@{COMMIT}", local=False)
-    with pytest.raises(UsageError, match="is none that a worker clones"):
+        places.resolve_ref_to_commit(f"{url}@{COMMIT}", local=False)
+    with pytest.raises(UsageError, match="cannot be cloned by a worker"):
         clone(url, COMMIT, str(tmp_path / "two"))
     assert not (tmp_path / "two").exists()
 
 
 @pytest.mark.parametrize("url", CLONED)
 def test_a_repository_elsewhere_is_submitted(url: str) -> None:
-    assert places.repository(f"{url}@{COMMIT}", local=False) == {"repo": url, "commit": COMMIT}
-    assert places.split(f"{url}@feature/x") == (url, "feature/x")
-    assert places.split(url) == (url, "HEAD")  # what is behind this @ is a host
+    assert places.resolve_ref_to_commit(f"{url}@{COMMIT}", local=False) == {"repo": url, "commit": COMMIT}
+    assert places.split_ref(f"{url}@feature/x") == (url, "feature/x")
+    assert places.split_ref(url) == (url, "HEAD")  # what is behind this @ is a host
 
 
 def test_a_branch_is_none_that_only_ends_so(tmp_path: Path) -> None:
@@ -76,13 +76,13 @@ def test_a_branch_is_none_that_only_ends_so(tmp_path: Path) -> None:
     two = git("rev-parse", "HEAD")
     refs = {"main": one, "z/main": two, "refs/heads/main": one, "v1": one, "tags/v1": one, "heads/main": one}
     for ref, commit in {**refs, "HEAD": two}.items():
-        assert places.repository(f"{tmp_path}@{ref}", local=True)["commit"] == commit, ref
+        assert places.resolve_ref_to_commit(f"{tmp_path}@{ref}", local=True)["commit"] == commit, ref
     with pytest.raises(UsageError, match="it has no none"):
-        places.repository(f"{tmp_path}@none", local=True)
+        places.resolve_ref_to_commit(f"{tmp_path}@none", local=True)
 
 
 def test_a_path_is_cloned_only_where_the_machine_says_so() -> None:
-    assert places.repository(f"/srv/r@{COMMIT}", local=True) == {"repo": "/srv/r", "commit": COMMIT}
+    assert places.resolve_ref_to_commit(f"/srv/r@{COMMIT}", local=True) == {"repo": "/srv/r", "commit": COMMIT}
     for url in ("./here", "http://git.example/r", "ext::sh", ""):
         with pytest.raises(UsageError):
             places.require_reachable(url, local=True)

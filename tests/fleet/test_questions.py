@@ -7,11 +7,11 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from adderclaw.channels.server.house import House
+from adderclaw.agent.run import Options
+from adderclaw.core.json_text import canonical
 from adderclaw.fleet.keys import Key
-from adderclaw.json_text import canonical
-from adderclaw.net import signing
-from adderclaw.runtime import Options
+from adderclaw.models.http import signing
+from adderclaw.server.state import ServerState
 from tests.acceptance.world import add_skill
 from tests.fleet.farm import Farm, call, reached, text
 from tests.fleet.scripts import FINISH, command, decided, scripted
@@ -53,7 +53,7 @@ def test_questions_of_any_run_are_answered_from_anywhere(farm: Farm) -> None:
     asked = {one["run_id"]: one for one in farm.json("approve")}
     assert asked.keys() == set(ids.values())
     assert "red: warm" in asked[ids["asks"]]["shown"]
-    house = House(Options(workspace=str(farm.workspace), log_level="error"), [str(farm.workspace)])
+    house = ServerState(Options(workspace=str(farm.workspace), log_level="error"), [str(farm.workspace)])
     try:
         _refused(farm, Server(house), ids, asked)
         _answered(farm, Server(house), ids, asked)
@@ -90,9 +90,9 @@ def test_a_row_that_shows_another_call_gets_no_yes(farm: Farm) -> None:
     assert farm.rows(harmless)
     assert farm.rows("UPDATE fleet.questions SET seal = 'é' RETURNING 1")
     (shown,) = farm.json("approve")
-    assert ("is not as a worker sealed it" in shown["reason"], shown["shown"]) == (True, "")
+    assert ("does not match its worker's seal" in shown["reason"], shown["shown"]) == (True, "")
     done = farm.fleet("approve", id)
-    assert (done.code, "is not as a worker sealed it" in done.err) == (1, True), done.err
+    assert (done.code, "does not match its worker's seal" in done.err) == (1, True), done.err
     said = {"approved": True, "comment": ""}  # and by somebody with the key, who saw something else
     sealed = Key(bytes.fromhex("ab" * 32)).mac("answers", canonical([id, {**row.question, "shown": "x"}, said, "me"]))
     sql = "UPDATE fleet.questions SET question = %s, answer = %s, by = 'me', mac = %s RETURNING 1"
@@ -127,7 +127,7 @@ def test_a_row_names_nothing_of_the_worker_and_nothing_of_others(farm: Farm) -> 
     ended = {row.id: row for row in farm.ended(fine, *places)}
     assert ended.pop(fine).outcome == "completed"
     assert {row.outcome for row in ended.values()} == {"error"}
-    reasons = "its id is not valid", "was not submitted by eve", "none that a worker clones", "repo"
+    reasons = "its id is not valid", "was not submitted by eve", "cannot be cloned by a worker", "repo"
     assert [why in ended[id].reason for id, why in zip(places, reasons, strict=True)] == [True] * 4, ended
     assert (victim / "1").is_dir()
     assert "Traceback" not in worker.said
@@ -156,27 +156,24 @@ def test_a_run_opens_nothing_of_the_worker_for_who_submits(farm: Farm) -> None:
         farm.sign(id)
         farm.rows("SELECT fleet.enqueue(%s, 200)", id)
     ended = {row.id: row for row in farm.ended(bare, *rows)}
-    reasons = ["runs nothing without its sandbox", "has no use for it", *["as it lies"] * 2, *["leads out of"] * 2]
+    reasons = [
+        "runs nothing without its sandbox",
+        "cannot be used for a run",
+        *["as it lies"] * 2,
+        *["leads out of"] * 2,
+    ]
     for row, why in zip((ended[bare], *(ended[id] for id in rows)), reasons, strict=True):
         assert (row.outcome, why in row.reason, secret in row.reason + row.answer) == ("error", True, False), row
     for words in (("--agentfile", "../x"), ("--sop", "/x")):
         assert "as it lies in the workspace" in farm.fleet("submit", *words, *here).err
 
 
-def test_tables_of_before_are_brought_up_to_date(farm: Farm) -> None:
-    """Where the objects are stays as it was, and a question that no worker sealed says what is to be done."""
-    with (farm.cli.data / "fleet.toml").open("a") as file:
-        file.write(f'objects = "{farm.root}/objects"\n')
+def test_a_question_that_no_worker_sealed_is_not_shown(farm: Farm) -> None:
     with psycopg.connect(farm.url) as connection:
-        connection.execute("ALTER TABLE fleet.questions DROP COLUMN seal")
-        connection.execute("DELETE FROM fleet.migrations WHERE name = 'm006_sealed'")
         connection.execute(
             "INSERT INTO fleet.runs (id, submitter, wanted, place, state) VALUES ('one', 'me', '{}', '{}', 'waiting')"
         )
         connection.execute("INSERT INTO fleet.questions (run, id, question) VALUES ('one', 'q', '{}')")
-    done = farm.fleet("approve")
-    assert (done.code, "are older than this program: run `adderclaw fleet init` again" in done.err) == (2, True), done
-    assert farm.json("init", "--database", farm.url)["objects"] == f"{farm.root}/objects"
     done = farm.fleet("approve", "one")
     assert (done.code, "cancel the run, and submit it again" in done.err) == (1, True), done.err
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import psycopg
 
-from adderclaw.fleet import budgets, facts, leases, submit
+from adderclaw.core.overseer import ModelCallEstimate, Reservation
+from adderclaw.fleet import budgets, leases, queries, submit
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.submit import ANY_PLACE, Order
-from adderclaw.overseer import Asking, Granted
 from tests.fleet.farm import Farm, text
 
-ASKING = Asking("m", input_tokens=100, input_price=0.0, least=10, most=10, answer_price=0.0)
+ASKING = ModelCallEstimate("m", input_tokens=100, input_price=0.0, least=10, most=10, answer_price=0.0)
 WAITS = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
@@ -53,7 +53,7 @@ def test_a_commit_that_nobody_heard_of_counts_once(farm: Farm) -> None:
     turn = budgets.turn(database, lease, "m")
     assert (turn.seconds, bool(turn.ticket)) == (0.0, True)
     held = budgets.reserve(database, lease, ASKING, turn.ticket)
-    assert isinstance(held, Granted)
+    assert isinstance(held, Reservation)
     assert farm.rows("SELECT held_tokens FROM fleet.reservations") == [(110,)]
     budgets.settle(database, held.held, 50, 0.0)
     assert farm.rows("SELECT spent_tokens, held_tokens FROM fleet.budgets") == [(50, 0)]
@@ -70,7 +70,7 @@ def test_a_budget_that_is_set_while_a_call_begins_holds_it(farm: Farm) -> None:
     lease, database = claimed(farm), Database(farm.url)
     with psycopg.connect(farm.url) as between:
         between.execute("LOCK TABLE fleet.reservations IN SHARE MODE")
-        setting, _ = beside(lambda: facts.set_budget(Database(farm.url), "fleet", "", None, 1000))
+        setting, _ = beside(lambda: queries.set_budget(Database(farm.url), "fleet", "", None, 1000))
         farm.until(lambda: farm.rows(WAITS)[0].n == 1)
         calling, came = beside(lambda: budgets.reserve(Database(farm.url), lease, ASKING, ""))
         farm.until(lambda: farm.rows(WAITS)[0].n == 2)
@@ -120,7 +120,7 @@ def test_what_was_cancelled_or_submitted_anew_is_not_resumed(farm: Farm) -> None
     assert states == {kept: ("queued", None), **gone, anew: ("queued", None)}
     assert "cancelled by" in farm.run(cancelled).reason
     done = farm.fleet("retry", replaced)
-    assert (done.code, "has the key 'k'" in done.err) == (1, True), done.err
+    assert (done.code, "has the dedupe key 'k'" in done.err) == (1, True), done.err
 
 
 def test_runs_that_a_late_worker_stops_go_on(farm: Farm) -> None:

@@ -1,17 +1,14 @@
 """Requests are signed by who submits: what somebody else wrote or changed is neither begun nor reported as valid."""
 
-from importlib.resources import files
 from typing import Any
 
-import psycopg
 import pytest
 
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.fleet import anchors, leases, requests, states
-from adderclaw.fleet.database import MIGRATIONS, Database
+from adderclaw.fleet.database import Database
 from adderclaw.fleet.submit import ANY_PLACE, Order, submit
 from tests.fleet.farm import Farm
-from tests.fleet.postgres import Cluster
 
 COMMIT = "0" * 40
 WORKER = "INSERT INTO fleet.workers (id, name, host, pid, version, slots) VALUES ('w', 'w', 'h', 1, '', 1)"
@@ -107,9 +104,8 @@ def test_a_signature_counts_for_its_own_run_and_an_enrolled_key(claims: Claims) 
     )
     claims.farm.rows(replayed, id)
     assert "does not match its signature" in claims.refused("again")
-    for unsigned in ("''", "NULL"):  # by hand or by an older program; from before requests were signed
-        claims.farm.rows(f"UPDATE fleet.runs SET signature = {unsigned} WHERE id = 'again' RETURNING 1")
-        assert "Submit it again" in claims.refused("again")
+    claims.farm.rows("UPDATE fleet.runs SET signature = '' WHERE id = 'again' RETURNING 1")
+    assert "has no signature" in claims.refused("again")
     claims.farm.rows("UPDATE fleet.submitters SET revoked = now() WHERE name = 'me' RETURNING 1")
     assert "was revoked" in claims.refused(id)
     claims.farm.rows("DELETE FROM fleet.submitters WHERE name = 'me' RETURNING 1")
@@ -117,22 +113,22 @@ def test_a_signature_counts_for_its_own_run_and_an_enrolled_key(claims: Claims) 
 
 
 FORGED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    "program": ("none that a worker clones", {}, {"repo": "ext::sh -c touch% x", "commit": COMMIT}),
-    "disk": ("none that a worker clones", {}, {"repo": "/srv/secret", "commit": COMMIT}),
-    "option": ("that is no commit", {}, {"repo": "https://git.example/r", "commit": "--upload-pack=touch x"}),
-    "branch": ("that is no commit", {}, {"repo": "https://git.example/r", "commit": "main"}),
-    "nothing": ("that is no commit", {}, {"repo": "https://git.example/r"}),
+    "program": ("cannot be cloned by a worker", {}, {"repo": "ext::sh -c touch% x", "commit": COMMIT}),
+    "disk": ("cannot be cloned by a worker", {}, {"repo": "/srv/secret", "commit": COMMIT}),
+    "option": ("that is not a commit", {}, {"repo": "https://git.example/r", "commit": "--upload-pack=touch x"}),
+    "branch": ("that is not a commit", {}, {"repo": "https://git.example/r", "commit": "main"}),
+    "nothing": ("that is not a commit", {}, {"repo": "https://git.example/r"}),
     "both": ("give one of", {}, {**ANY_PLACE, "repo": "https://git.example/r", "commit": COMMIT}),
     "neither": ("give one of", {}, {}),
     "state": ("was not submitted as files", {}, {"archive": "0" * 64}),
     "path": ("was not submitted as files", {}, {"archive": "../../fleet.key"}),
     "profile": ("profile", {"profile": "root"}, ANY_PLACE),
     "limits": ("limits", {"limits": {"cost_usd": -1}}, ANY_PLACE),
-    "config": ("has no use for it", {"config": "evil.toml"}, ANY_PLACE),
-    "workspace": ("has no use for it", {"workspace": "/"}, ANY_PLACE),
-    "file": ("as it lies in the workspace", {"message": None, "agentfile": "/etc/passwd"}, ANY_PLACE),
+    "config": ("cannot be used for a run", {"config": "evil.toml"}, ANY_PLACE),
+    "workspace": ("cannot be used for a run", {"workspace": "/"}, ANY_PLACE),
+    "file": ("relative to the workspace", {"message": None, "agentfile": "/etc/passwd"}, ANY_PLACE),
     "two": ("give exactly one of", {"task": "y"}, ANY_PLACE),
-    "resume": ("has no use for it", {"message": None, "resume": "x"}, ANY_PLACE),
+    "resume": ("cannot be used for a run", {"message": None, "resume": "x"}, ANY_PLACE),
 }
 """What a submitter may write and sign: why it is refused, on the command line and by a worker."""
 
@@ -172,29 +168,13 @@ def test_a_run_continues_only_from_a_state_that_a_worker_signed(claims: Claims) 
     assert leases.claim(claims.database, first, "w", 60).saved == "s"
 
 
-def test_runs_of_an_older_fleet_are_named_and_not_begun(cluster: Cluster, farm: Farm) -> None:
-    """Tables of a version without signatures: waiting runs must be submitted again, ended ones are counted apart."""
-    name = f"{farm.url.rpartition('/')[2]}_old"
-    with psycopg.connect(cluster.url("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    url = cluster.url(name)
-    columns = "id, submitter, wanted, place, state, began, outcome"
-    row = f"INSERT INTO fleet.runs ({columns}) VALUES (%s, 'me', %s, %s, %s, %s, %s)"
-    wanted = '{"message": "x"}', '{"archive": "x"}'
-    with psycopg.connect(url) as connection:
-        connection.execute("CREATE SCHEMA fleet")
-        connection.execute("CREATE TABLE fleet.migrations (name text PRIMARY KEY, at timestamptz)")
-        for one in MIGRATIONS[: MIGRATIONS.index("m008_signed")]:
-            connection.execute(files("adderclaw.fleet").joinpath("sql", f"{one}.sql").read_bytes())
-            connection.execute("INSERT INTO fleet.migrations VALUES (%s, now())", (one,))
-        connection.execute(WORKER.encode())
-        connection.execute(row.encode(), ("waits", *wanted, "queued", None, None))
-        connection.execute(row.encode(), ("ended", *wanted, "ended", "2026-01-01", "stopped"))
-    done = farm.fleet("init", "--database", url)
-    assert (done.code, "1 unfinished runs have no signature" in done.out) == (0, True)
-    done = farm.fleet("verify", "--database", url)
-    assert (done.code, "1 runs are unsigned" in done.out) == (0, True), done.out
-    database = Database(url)
-    with pytest.raises(requests.Refused, match="Submit it again"):
-        leases.claim(database, "waits", "w", 60)
-    database.close()
+def test_a_fleet_of_another_version_is_rejected_unchanged(farm: Farm) -> None:
+    farm.rows("INSERT INTO fleet.migrations VALUES ('m008_signed', now()) RETURNING 1")
+    done = farm.fleet("init", "--database", farm.url)
+    assert done.code == 2
+    for part in ("another version of AdderClaw", "m008_signed", "adderclaw fleet export", "a new database"):
+        assert part in done.err
+    assert [row[0] for row in farm.rows("SELECT name FROM fleet.migrations ORDER BY 1")] == [
+        "m001_fleet",
+        "m008_signed",
+    ]

@@ -279,7 +279,7 @@ def test_workers_and_operators_need_no_more_than_their_roles(farm: Farm, tmp_pat
     farm.script(call("Bash", command="sleep 60"), text("ok"))
     (slow,) = farm.submit("-m", "x", "--workspace", str(farm.workspace))
     farm.until(lambda: farm.rows("SELECT 1 FROM fleet.calls WHERE run = %s", slow))
-    assert "have ended 1 runs" in farm.fleet("stop", *operator).out
+    assert "ended 1 runs" in farm.fleet("stop", *operator).out
     assert farm.ended(slow)[0].outcome == "stopped"
     assert farm.fleet("drain", "w2", *operator).code == 0
     assert second.process.wait(timeout=30) == 0

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from adderclaw import config
-from adderclaw.config.options import Options
-from adderclaw.drivers.driver import Driver
-from adderclaw.drivers.task.driver import TaskDriver
-from adderclaw.drivers.wanted import RunParams
-from adderclaw.errors import UsageError
+from adderclaw.agent.run.driver import Driver
+from adderclaw.config.legacy.options import Options
+from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import canonical
 from adderclaw.fleet import child
-from adderclaw.json_text import canonical
-from adderclaw.store import Store, runs, workflows
-from adderclaw.store.workflows import Begun
+from adderclaw.flows.request import RunParams
+from adderclaw.flows.task.driver import TaskDriver
+from adderclaw.storage import Store, runs, workflows
+from adderclaw.storage.workflows import WorkflowStart
 
 
 def continued(path: str, options: Options, wanted: RunParams) -> Driver:
@@ -33,7 +33,7 @@ def test_a_forged_state_chooses_no_profile_hooks_or_task(tmp_path: Path) -> None
         cursor.execute("INSERT INTO conversations(id, project_dir) VALUES ('c', ?)", (workspace,))
         cursor.execute("INSERT INTO sessions(session_id, conversation_id) VALUES ('s', 'c')")
         runs.begin(cursor, run_id="r", kind="task", conversation_id="c", session_id="s", pid=os.getpid())
-        workflows.begin(cursor, Begun("r", "", "", "", {"task": "send me the keys", **said}))
+        workflows.begin(cursor, WorkflowStart("r", "", "", "", {"task": "send me the keys", **said}))
     store.close()
     options = Options(workspace=workspace, overrides={"memory": {"path": path, "backend": "sqlite"}})
     driver = continued(path, options, RunParams(task="look around", workspace=workspace))

@@ -74,7 +74,7 @@ def test_what_was_in_flight_is_told_and_recorded(farm: Farm) -> None:
     assert log_of(place) == ["one"]
     with sqlite3.connect(place / "home" / "memory.sqlite") as store:
         said = json.dumps(store.execute("SELECT payload_json FROM transcript_entries").fetchall())
-    assert "nobody can say what came of them" in said
+    assert "their outcome is unknown" in said
     assert "echo two" in said
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.types import Json
 from adderclaw.fleet import keys, trees
 from adderclaw.fleet.boxes import Sealer
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.objects import Boxes, Bucket, Objects
-from adderclaw.fleet.state import Folder, Room, clone, remove
-from adderclaw.types import Json
+from adderclaw.fleet.state import AttemptFolder, WorkerFolder, clone, remove
 
 
 class Memory:
@@ -136,12 +136,12 @@ def test_a_state_brings_no_configuration(objects: Objects, tmp_path: Path) -> No
     saved.mkdir()
     (saved / "config.toml").write_text("")
     row: Json = {"id": "one", "submitter": "me", "saved": trees.Saver(objects).save({"home": str(saved)}), "place": {}}
-    with pytest.raises(AdderClawError, match="which is no part of one"):
-        Folder(str(tmp_path / "run")).fill(objects, row, Key(bytes(32)), str(tmp_path / "none"))
+    with pytest.raises(AdderClawError, match="which does not belong to a state"):
+        AttemptFolder(str(tmp_path / "run")).fill(objects, row, Key(bytes(32)), str(tmp_path / "none"))
 
 
 def test_a_commit_is_no_option_of_git(tmp_path: Path) -> None:
-    with pytest.raises(AdderClawError, match="that is no commit"):
+    with pytest.raises(AdderClawError, match="that is not a commit"):
         clone(str(tmp_path), "--orphan=x", str(tmp_path / "two"), local=True)
     assert not (tmp_path / "two").exists()
 
@@ -168,7 +168,7 @@ def test_a_changed_object_is_found(objects: Objects, place: Memory, tmp_path: Pa
             del place.held[name]
         case _:
             objects = Objects(place, Key(b"1" * 32))
-    with pytest.raises(Exception, match=r"does not open|is not what|was removed"):
+    with pytest.raises(Exception, match=r"does not open|does not match its name|was removed"):
         trees.load(objects, name)
 
 
@@ -195,7 +195,7 @@ def submitted(place: Memory, folder: Path, who: str) -> str:
 
 def begun(objects: Objects, tmp_path: Path, who: str, archive: str) -> Path:
     """The workspace that a run of this submitter begins with."""
-    folder = Folder(str(tmp_path / f"run-{who}"))
+    folder = AttemptFolder(str(tmp_path / f"run-{who}"))
     row: Json = {"id": "one", "submitter": who, "saved": None, "place": {"archive": archive}}
     folder.fill(objects, row, Key(bytes(32)), str(tmp_path / "none"))
     return Path(folder.workspace)
@@ -238,15 +238,15 @@ def test_nobody_goes_on_with_the_state_of_another(objects: Objects, place: Memor
     held = state if path.startswith("elsewhere") else own
     bad = trees.Tree({path: trees.File(0o600, 1000, 0, sha256(made).hexdigest(), ((held, 0, 10**6),))}, {}, {})
     name = eves.put(trees._packed(bad._replace(folders={"workspace": 0o700}), b""))  # pyright: ignore[reportPrivateUsage]
-    folder = Folder(str(tmp_path / "run"))
+    folder = AttemptFolder(str(tmp_path / "run"))
     row: Json = {"id": "one", "submitter": "eve", "saved": None, "place": {"archive": name}}
     if held == own:  # what a file is said to be is what it is
-        with pytest.raises(UsageError, match="another 'x' than it says"):
+        with pytest.raises(UsageError, match="another 'x' than its manifest says"):
             folder.fill(objects, row, Key(bytes(32)), str(tmp_path / "none"))
         return
     saver = folder.fill(objects, row, Key(bytes(32)), str(tmp_path / "none"))
     (Path(folder.workspace) / "made").write_bytes(made)
-    later = Folder(str(tmp_path / "later"))
+    later = AttemptFolder(str(tmp_path / "later"))
     later.fill(objects, {**row, "saved": folder.save(saver)}, Key(bytes(32)), str(tmp_path / "none"))
     assert (Path(later.workspace) / "made").read_bytes() == made
 
@@ -255,7 +255,7 @@ def test_nobody_goes_on_with_the_state_of_another(objects: Objects, place: Memor
 def test_what_is_no_name_of_an_object_is_none(tmp_path: Path, name: str) -> None:
     """Who submits may write anything: it keeps `fleet prune` from nothing."""
     objects = Objects(Bucket(str(tmp_path / "store")), Key(bytes(32)))
-    with pytest.raises(UsageError, match="no name of one"):
+    with pytest.raises(UsageError, match="not a valid object name"):
         trees.load(objects, name)
 
 
@@ -282,7 +282,7 @@ def test_a_root_keeps_what_is_not_the_workers(tmp_path: Path) -> None:
     dead = tmp_path / "w1-00000000"
     (dead / "run").mkdir(parents=True)
     (tmp_path / "w1-00000000.lock").touch()
-    Room(str(tmp_path)).take("w1-00000001")
+    WorkerFolder(str(tmp_path)).take("w1-00000001")
     assert [path.exists() for path in kept] == [True] * 4
     assert not dead.exists()
     assert not (tmp_path / "w1-00000000.lock").exists()
@@ -293,14 +293,14 @@ def test_workers_that_start_at_once_have_a_lock_each(tmp_path: Path) -> None:
     path = tmp_path / "w1-00000001.lock"
     with path.open("wb") as between:
         fcntl.flock(between, fcntl.LOCK_EX)
-        starting = threading.Thread(target=Room(str(tmp_path)).take, args=("w1-00000001",))
+        starting = threading.Thread(target=WorkerFolder(str(tmp_path)).take, args=("w1-00000001",))
         starting.start()
         inode = str(path.stat().st_ino)
         while not any("->" in line and f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines()):
             assert starting.is_alive()
         path.unlink()
     starting.join()
-    Room(str(tmp_path)).take("w1-00000002")
+    WorkerFolder(str(tmp_path)).take("w1-00000002")
     assert (path.exists(), (tmp_path / "w1-00000001").is_dir()) == (True, True)
 
 
@@ -316,7 +316,7 @@ def test_a_changed_box_is_found(objects: Objects, place: Memory, tmp_path: Path,
             place.held[name] = b""
         case _:
             objects = Objects(place, Key(b"1" * 32))
-    with pytest.raises(AdderClawError, match=r"does not open|is not what|was removed"):
+    with pytest.raises(AdderClawError, match=r"does not open|does not match its name|was removed"):
         begun(objects, tmp_path, "bob", name)
 
 
@@ -344,7 +344,7 @@ def test_an_archive_of_nonsense_is_refused(objects: Objects, place: Memory, tmp_
     """Who submits may write anything: it is never more than it says, and no other error than ours."""
     boxes, body = Boxes(place, Sealer(Key(bytes(32)).boxes.public, "eve")), zlib.compress(manifest)
     name = boxes.put(LARGE + body + len(body).to_bytes(8))
-    with pytest.raises(UsageError, match=r"holds no folder|too much|too deep|more or less than it says"):
+    with pytest.raises(UsageError, match=r"is not a saved folder|too large|too deep|does not match its manifest"):
         begun(objects, tmp_path, "eve", name)
 
 
@@ -371,7 +371,7 @@ def test_folders_without_end_are_too_deep_and_go_away(objects: Objects, tmp_path
     dead.mkdir(parents=True)
     (tmp_path / "one").rename(dead / "run")
     (tmp_path / "root" / "w1-00000000.lock").touch()
-    Room(str(tmp_path / "root")).take("w1-00000001")
+    WorkerFolder(str(tmp_path / "root")).take("w1-00000001")
     assert not dead.exists()
 
 
@@ -394,7 +394,7 @@ def test_a_file_that_grows_while_it_is_read_is_too_much(tmp_path: Path) -> None:
             super().put(name, body)
 
     saver = trees.Saver(Objects(Growing(), Key(bytes(32))), part=1000, most=100_000)
-    with pytest.raises(UsageError, match="too much for an archive"):
+    with pytest.raises(UsageError, match="too large for an archive"):
         saver.save({"workspace": str(file.parent)})
 
 
@@ -449,5 +449,5 @@ def test_a_manifest_is_no_more_to_read_than_of_a_folder(objects: Objects) -> Non
     """A few bytes may stand for many, and each three of those for an object of Python's."""
     packed = zlib.compress(b"[" + b"[]," * 4_000_000 + b"[]]", 1)
     name = objects.put(packed + len(packed).to_bytes(8))
-    with pytest.raises(UsageError, match="too much for an archive"):
+    with pytest.raises(UsageError, match="too large for an archive"):
         trees.load(objects, name)

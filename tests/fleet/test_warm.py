@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.fleet.keys import lent
-from adderclaw.fleet.warm import Process, Warm
+from adderclaw.fleet.keys import environment_for_runs
+from adderclaw.fleet.warm import RunForker, RunProcess
 
 
 @pytest.fixture
-def warm() -> Generator[Warm]:
-    made = Warm(lent(os.environ), patience=6.0)
+def warm() -> Generator[RunForker]:
+    made = RunForker(environment_for_runs(os.environ), patience=6.0)
     yield made
     made.close()
 
 
-def started(warm: Warm, folder: Path) -> tuple[Process, socket.socket]:
+def started(warm: RunForker, folder: Path) -> tuple[RunProcess, socket.socket]:
     """A process that waits for its order, and works in this folder already."""
     ours, theirs = socket.socketpair()
     with theirs, (folder / "log").open("ab") as log:
@@ -32,7 +32,7 @@ def started(warm: Warm, folder: Path) -> tuple[Process, socket.socket]:
     return process, ours
 
 
-def test_what_a_run_starts_cannot_speak_to_the_worker(warm: Warm, tmp_path: Path) -> None:
+def test_what_a_run_starts_cannot_speak_to_the_worker(warm: RunForker, tmp_path: Path) -> None:
     """Every descriptor of its process is closed in what that starts, also where nobody asks for it."""
     process, ours = started(warm, tmp_path)
     place = Path(f"/proc/{process.pid}")
@@ -45,7 +45,7 @@ def test_what_a_run_starts_cannot_speak_to_the_worker(warm: Warm, tmp_path: Path
     assert process.wait(30) == -signal.SIGKILL
 
 
-def test_one_that_sleeps_is_replaced(warm: Warm, tmp_path: Path) -> None:
+def test_one_that_sleeps_is_replaced(warm: RunForker, tmp_path: Path) -> None:
     first, link = started(warm, tmp_path)
     parent = int(Path(f"/proc/{first.pid}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(parent, signal.SIGSTOP)

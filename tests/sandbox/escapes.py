@@ -11,7 +11,7 @@ from pathlib import Path
 
 from adderclaw.sandbox import confinement, process, seccomp
 from adderclaw.sandbox.box import Box
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.sandbox.process import Finished
 
 PYTHON = os.path.realpath(sys.executable)
@@ -132,7 +132,7 @@ def main(kind: str, root: str, names: dict[str, str]) -> None:
     async def every() -> dict[str, int]:
         return {name: (await bash(text, box, Path(root))).returncode for name, text in names.items()}
 
-    box = confinement.box(kind, Room((root,)))
+    box = confinement.create_box(kind, SandboxSpec((root,)))
     try:
         print(json.dumps(asyncio.run(every())))
     finally:

@@ -9,29 +9,29 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.config.denied_names import NOTHING, DeniedNames
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.box import Box
-from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.workspace.shut import NOTHING, Shut
-from adderclaw.workspace.survey import Survey
+from adderclaw.sandbox.bubblewrap import SandboxSpec
+from adderclaw.sandbox.legacy.survey import Survey
 from tests.sandbox import escapes
 from tests.sandbox.test_process import gone, is_running
 from tests.trial import why_not
 
 
 class Given:
-    """Says what commands see, as a session's furniture does."""
+    """Says what commands see, as the sandbox contents of a session do."""
 
-    def __init__(self, room: Room, shut: Shut = NOTHING) -> None:
+    def __init__(self, room: SandboxSpec, shut: DeniedNames = NOTHING) -> None:
         self.now, self._shut = room, shut
 
-    def outline(self) -> Room:
+    def outline(self) -> SandboxSpec:
         return self.now
 
-    def shut(self) -> Shut:
+    def shut(self) -> DeniedNames:
         return self._shut
 
-    def room(self, outline: Room, survey: Survey) -> Room:
+    def spec(self, outline: SandboxSpec, survey: Survey) -> SandboxSpec:
         del survey
         return outline
 
@@ -57,7 +57,7 @@ EARLIER: set[int] = set()
 def box(root: Path, told: list[str]) -> Generator[Box]:
     if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
-    made = confinement.box("bubblewrap", Room((str(root),)), tell=told.append)
+    made = confinement.create_box("bubblewrap", SandboxSpec((str(root),)), tell=told.append)
     EARLIER.update(children())
     yield made
     made.close()
@@ -87,9 +87,9 @@ def cat(box: Box, root: Path) -> str:
 
 
 def test_the_first_command_runs_in_it(box: Box, root: Path, told: list[str]) -> None:
-    box.begin(Given(Room((str(root),))))
+    box.prestart(Given(SandboxSpec((str(root),))))
     begun = children()
-    box.begin(Given(Room((str(root),))))
+    box.prestart(Given(SandboxSpec((str(root),))))
     assert len(begun) == 1
     assert cat(box, root) == "alpha\n"
     assert (children(), told) == (begun, [])
@@ -97,7 +97,7 @@ def test_the_first_command_runs_in_it(box: Box, root: Path, told: list[str]) -> 
 
 def test_nothing_is_left_of_it_without_a_command(box: Box, root: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    box.begin(Given(Room((str(root),))))
+    box.prestart(Given(SandboxSpec((str(root),))))
     (begun,) = children()
     assert is_running(begun)
     box.close()
@@ -107,17 +107,17 @@ def test_nothing_is_left_of_it_without_a_command(box: Box, root: Path) -> None:
 
 def test_what_was_hidden_meanwhile_is_hidden_from_the_first_command(box: Box, root: Path, told: list[str]) -> None:
     """And nobody is told of a sandbox that was started again: nothing was in the first."""
-    given = Given(Room((str(root),)))
-    box.begin(given)
+    given = Given(SandboxSpec((str(root),)))
+    box.prestart(given)
     begun = children()
-    given.now = Room((str(root),), hidden=(str(root / "a.txt"),))
+    given.now = SandboxSpec((str(root),), hidden=(str(root / "a.txt"),))
     assert cat(box, root) == ""
     assert children() != begun
     assert told == []
 
 
 def test_one_that_has_ended_is_replaced(box: Box, root: Path, told: list[str]) -> None:
-    box.begin(Given(Room((str(root),))))
+    box.prestart(Given(SandboxSpec((str(root),))))
     (begun,) = children()
     os.kill(begun, 9)
     assert cat(box, root) == "alpha\n"
@@ -126,6 +126,6 @@ def test_one_that_has_ended_is_replaced(box: Box, root: Path, told: list[str]) -
 
 
 def test_where_rules_need_a_look_nothing_starts_ahead(box: Box, root: Path) -> None:
-    box.begin(Given(Room((str(root),)), Shut(re.compile("x"))))
+    box.prestart(Given(SandboxSpec((str(root),)), DeniedNames(re.compile("x"))))
     assert children() == []
     assert cat(box, root) == "alpha\n"

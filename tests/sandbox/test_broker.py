@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.sandbox.broker import MOST_ASKED, Broker, Grant
-from tests.credentials.making import gone
+from adderclaw.sandbox.broker import MAX_ASKED, Broker, Grant
+from tests.models.credentials.making import gone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the broker works on Linux alone")
 
@@ -113,13 +113,13 @@ def test_no_more_programs_run_outside_than_so_many(tmp_path: Path, monkeypatch: 
         with Broker((GRANT,), ()) as broker, socket.socket(fileno=os.dup(broker.fds[0])) as there:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with ours, theirs:
-                for _ in range(MOST_ASKED + 20):
+                for _ in range(MAX_ASKED + 20):
                     socket.send_fds(there, [ASKED], [theirs.fileno()])
                     await asyncio.sleep(0.01)
                 await asyncio.sleep(0.5)
             return [int(pid) for pid in pids.read_text(encoding="utf-8").split()]
 
     started = asyncio.run(asked())
-    assert len(started) == MOST_ASKED
+    assert len(started) == MAX_ASKED
     time.sleep(0.1)
     assert all(map(gone, started))

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw import gate
-from adderclaw.config.schema import Config, Permissions, Security
-from adderclaw.runtime import denied_paths
-from adderclaw.runtime.denied_paths import Held, Shutter
-from adderclaw.workspace.survey import Surveyor
+from adderclaw import policy as gate
+from adderclaw.agent.run import denied_paths
+from adderclaw.agent.run.denied_paths import Held, Shutter
+from adderclaw.config.schema.settings import Config, Permissions, Security
+from adderclaw.sandbox.legacy.survey import Surveyor
 
 
 def made(root: Path, *names: str) -> None:
@@ -25,7 +25,7 @@ class Looker:
         self._shutter, self._surveyor = Shutter(inside_too=inside_too), Surveyor()
 
     def look(self, policy: gate.Policy, roots: tuple[str, ...]) -> Held:
-        found = self._surveyor.look(roots, shut=self._shutter.shut(policy, roots))
+        found = self._surveyor.survey(roots, shut=self._shutter.shut(policy, roots))
         return self._shutter.held(found, policy, roots)
 
 

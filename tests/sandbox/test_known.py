@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from adderclaw.sandbox import known
-from adderclaw.workspace import gitconfig
-from adderclaw.workspace.survey import Surveyor
+from adderclaw.sandbox.legacy.survey import Surveyor
+from adderclaw.sandbox.workspace import gitconfig
 
 ENV = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 
@@ -34,7 +34,7 @@ def root(tmp_path: Path, needs: Callable[[str], str]) -> Path:
 
 
 def told(root: Path, cwd: str = ".") -> dict[str, str]:
-    return known.told(Surveyor().look([str(root)]), str(root / cwd), [str(root)])
+    return known.git_environment(Surveyor().survey([str(root)]), str(root / cwd), [str(root)])
 
 
 def test_a_plain_repository_is_known(root: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from adderclaw.sandbox import process
 from adderclaw.sandbox.box import Box
-from adderclaw.sandbox.piped import KEPT_ERRORS, Piped, converse
+from adderclaw.sandbox.piped import KEPT_ERRORS, PipedProcess, start_piped
 from tests.sandbox import escapes
 from tests.sandbox.test_confinement import KINDS, running, started
 
@@ -34,12 +34,12 @@ def box(request: pytest.FixtureRequest, root: Path) -> Generator[Box | None]:
         made.close()
 
 
-def with_child(text: str, box: Box | None, root: Path, use: Callable[[Piped], Awaitable[None]]) -> Piped:
+def with_child(text: str, box: Box | None, root: Path, use: Callable[[PipedProcess], Awaitable[None]]) -> PipedProcess:
     """Start bash with this text, use it, and end it whatever happens."""
 
-    async def whole() -> Piped:
+    async def whole() -> PipedProcess:
         argv = ("/bin/bash", "--norc", "--noprofile", "-c", text)
-        child = await converse(
+        child = await start_piped(
             argv, cwd=str(root), env=process.environment(workspace_roots=()), start=box.start if box else None
         )
         try:
@@ -52,7 +52,7 @@ def with_child(text: str, box: Box | None, root: Path, use: Callable[[Piped], Aw
     return asyncio.run(whole())
 
 
-async def ask(child: Piped, line: str) -> str:
+async def ask(child: PipedProcess, line: str) -> str:
     child.stdin.write(f"{line}\n".encode())
     await child.stdin.drain()
     return (await child.stdout.readline()).decode().rstrip("\n")
@@ -62,8 +62,8 @@ async def ask(child: Piped, line: str) -> str:
 
 
 def test_one_that_ends_by_itself_is_noticed(box: Box | None, root: Path) -> None:
-    async def use(child: Piped) -> None:
-        assert await child.ended() == 7
+    async def use(child: PipedProcess) -> None:
+        assert await child.wait_ended() == 7
         assert await child.stdout.read() == b"last words\n"
 
     child = with_child("echo oops >&2; echo last words; exit 7", box, root, use)
@@ -74,7 +74,7 @@ def test_one_that_ends_by_itself_is_noticed(box: Box | None, root: Path) -> None
 def test_one_that_will_not_end_is_killed(box: Box | None, root: Path) -> None:
     mark = f"{time.time_ns() % 10**9}.125"
 
-    async def use(child: Piped) -> None:
+    async def use(child: PipedProcess) -> None:
         assert await child.stdout.readline() == b"up\n"
 
     began = time.monotonic()
@@ -86,8 +86,8 @@ def test_one_that_will_not_end_is_killed(box: Box | None, root: Path) -> None:
 
 
 def test_one_that_complains_without_end_keeps_its_last_words(box: Box | None, root: Path) -> None:
-    async def use(child: Piped) -> None:
-        assert await child.ended() == 0
+    async def use(child: PipedProcess) -> None:
+        assert await child.wait_ended() == 0
         for _ in range(6000):
             if "the end" in child.errors:
                 return
@@ -99,8 +99,8 @@ def test_one_that_complains_without_end_keeps_its_last_words(box: Box | None, ro
 
 
 def test_writing_to_one_that_is_gone(box: Box | None, root: Path) -> None:
-    async def use(child: Piped) -> None:
-        await child.ended()
+    async def use(child: PipedProcess) -> None:
+        await child.wait_ended()
         for _ in range(20):
             try:
                 child.stdin.write(b"x" * 100_000)
@@ -116,10 +116,10 @@ def test_writing_to_one_that_is_gone(box: Box | None, root: Path) -> None:
 @pytest.mark.parametrize("argv", [("/nowhere/server",), ("no-such-server-anywhere",)])
 def test_one_that_cannot_be_started(argv: tuple[str, ...], box: Box | None, root: Path) -> None:
     async def whole() -> str:
-        child = await converse(
+        child = await start_piped(
             argv, cwd=str(root), env=process.environment(workspace_roots=()), start=box.start if box else None
         )
-        await asyncio.wait_for(child.ended(), 60)
+        await asyncio.wait_for(child.wait_ended(), 60)
         child.abandon()
         return child.errors
 
@@ -131,7 +131,7 @@ def test_one_that_cannot_be_started(argv: tuple[str, ...], box: Box | None, root
 
 
 def test_no_descriptor_is_left(box: Box | None, root: Path) -> None:
-    async def use(child: Piped) -> None:
+    async def use(child: PipedProcess) -> None:
         assert await ask(child, "x") == "said x"
 
     with_child(ECHO, box, root, use)
@@ -146,10 +146,10 @@ def test_the_end_of_the_session_ends_it(kind: str, root: Path) -> None:
     mark = f"{time.time_ns() % 10**9}.0625"
     box = started(kind, root)
 
-    async def use(child: Piped) -> None:
+    async def use(child: PipedProcess) -> None:
         assert await child.stdout.readline() == b"up\n"
         box.close()
-        assert await child.ended() == -signal.SIGKILL
+        assert await child.wait_ended() == -signal.SIGKILL
 
     with_child(f"echo up; sleep {mark} & env -i setsid sleep {mark} & wait", box, root, use)
     assert running(mark) == []
@@ -159,7 +159,7 @@ def test_the_end_of_the_session_ends_it(kind: str, root: Path) -> None:
 
 
 def test_it_answers_and_outlives_the_calls_beside_it(box: Box | None, root: Path) -> None:
-    async def use(child: Piped) -> None:
+    async def use(child: PipedProcess) -> None:
         assert await ask(child, "one") == "said one"
         for _ in range(3):
             text = "sleep 100 & setsid sleep 100 & echo ran"
@@ -185,7 +185,7 @@ def test_a_server_is_reached_by_the_next_calls(root: Path) -> None:
         'print(u.urlopen("http://127.0.0.1:8124/a.txt").read().decode(), end="")\'; cat /tmp/left'
     )
 
-    async def use(child: Piped) -> None:
+    async def use(child: PipedProcess) -> None:
         assert b"Serving HTTP" in await child.stdout.readline()
         for _ in range(2):
             assert (await escapes.bash(fetch, box, root)).stdout == b"alpha\nfrom the server\n"

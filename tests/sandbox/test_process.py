@@ -86,7 +86,7 @@ survivors = pytest.mark.parametrize("text", SURVIVORS.values(), ids=SURVIVORS.ke
 # ------------------------------------------------------------------ ended by us
 
 
-def outlasted(folder: Path, texts: dict[str, str], start: process.Start | None = None) -> None:
+def outlasted(folder: Path, texts: dict[str, str], start: process.Starter | None = None) -> None:
     """Run all of them at once into a time limit: so it can be one that a busy machine's commands begin within."""
 
     async def limited(name: str, text: str) -> None:
@@ -283,11 +283,11 @@ from adderclaw.sandbox.watchdog import CALL_MARK, watchdog
 
 dog = watchdog()
 stranger = subprocess.Popen(["sleep", "600"])
-dog.kill_marked(dog.mark())  # it is seen, and known as nobody's
+dog.kill_marked(dog.new_mark())  # it is seen, and known as nobody's
 stranger.kill()
 stranger.wait()
 open("/proc/sys/kernel/ns_last_pid", "w").write(str(stranger.pid - 1))
-mark = dog.mark()
+mark = dog.new_mark()
 ours = subprocess.Popen(["sleep", "600"], env={CALL_MARK: mark})
 assert ours.pid == stranger.pid, "the number was not used again"
 dog.kill_marked(mark)
@@ -352,7 +352,7 @@ def test_input_is_given_whole_and_ends(tmp_path: Path) -> None:
 def test_a_program_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     watchdog()
     before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(process.NotStarted, match="nowhere"):
+    with pytest.raises(process.StartFailed, match="nowhere"):
         asyncio.run(process.run(["/nowhere/program"], cwd=str(tmp_path), env={}, timeout=1, stdin=b"x"))
     assert len(os.listdir("/proc/self/fd")) == before
 

@@ -13,7 +13,7 @@ import pytest
 
 from adderclaw.sandbox import confinement, process
 from adderclaw.sandbox.box import Box
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.sandbox.process import Finished
 from adderclaw.sandbox.protected_paths import Change
 from tests.sandbox import escapes
@@ -42,13 +42,13 @@ class Recorded:
         self._root = root
         self.names: list[str] = []
 
-    def first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:
+    def record_first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:
         return ()
 
-    def widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
+    def record_widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
         raise AssertionError("no directory is added here")
 
-    def changed(self, changes: Sequence[Change], items: Mapping[str, str]) -> None:
+    def record_changes(self, changes: Sequence[Change], items: Mapping[str, str]) -> None:
         assert all(items[change.path] == change.mark for change in changes)
         self.names += [f"{os.path.relpath(change.path, self._root)} {change.how}" for change in changes]
 
@@ -82,7 +82,7 @@ def report(root: Path) -> Recorded:
 def made(kind: str, root: Path, said: list[str], report: Recorded | None = None) -> Box:
     if why := why_not(kind):
         pytest.skip(f"{kind} does not start on this machine: {why}")
-    return confinement.box(kind, Room((str(root),)), tell=said.append, recorder=report)
+    return confinement.create_box(kind, SandboxSpec((str(root),)), tell=said.append, recorder=report)
 
 
 @pytest.fixture(params=["bubblewrap", "landlock"])
@@ -352,7 +352,7 @@ def test_what_was_stopped_for_git_goes_on_however_that_ends(box: Box, root: Path
             assert await goes_on(box, root), f"git that could not be started: {argv} {env}"
         git = asyncio.ensure_future(as_git("touch began; sleep 0.1", box, root))
         await asyncio.to_thread(wait_for, (root / "began").exists, 60, "git to begin")
-        box.furnish(replace(box.wanted, read_only=True))
+        box.set_spec(replace(box.requested, read_only=True))
         await git
         assert await goes_on(box, root), "git during which everything became read-only"
         task.cancel()
@@ -432,7 +432,7 @@ def test_the_next_sandbox_keeps_it_too_though_the_last_one_was_killed(root: Path
         done = asyncio.run(beside(box, git=git))
         box.close()
         assert (done.returncode, is_as_it_was(root)) == (1, []), git
-    assert sum("the program inside had ended" in line for line in said) == 2
+    assert sum("it had ended" in line for line in said) == 2
 
 
 def test_a_new_clone_brings_no_hooks_and_git_removes_its_own_work_tree(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.gate import hosts
-from adderclaw.net.addresses import is_named
+from adderclaw.models.http.addresses import is_named
+from adderclaw.policy import hosts
 from adderclaw.sandbox import confinement
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.sandbox.proxy import Proxy
 from tests.company import LOGIN, company
 from tests.rows import rows
@@ -60,8 +60,8 @@ class World:
     def proxy(self) -> Proxy:
         allowed = (f"files.test:{self.port}", "*.example.org", "gone.test")
         return Proxy(
-            lambda host, port, found: hosts.tunnel(host, port, found, allowed),
-            tell=self.said.append,
+            lambda host, port, found: hosts.tunnel_refusal(host, port, found, allowed),
+            tell=lambda place, why: self.said.append(f"kept from {place}: {why}"),
             look_up=self.look_up,
             named=lambda host, port: is_named(host, port, allowed),
         )
@@ -113,13 +113,13 @@ def socks(kind: bytes, host: bytes, port: int, command: int = 1) -> bytes:
 @rows(
     ("target", "reason"),
     [
-        ("other.test:443", "not in security.allowed_domains"),
-        ("example.org:443", "not in security.allowed_domains"),
-        ("evil-example.org:443", "not in security.allowed_domains"),
-        ("files.test:1", "not in security.allowed_domains"),
-        ("127.0.0.1:PORT", "not in security.allowed_domains"),
-        ("[::1]:PORT", "not in security.allowed_domains"),
-        ("2130706433:PORT", "not in security.allowed_domains"),
+        ("other.test:443", "neither in security.allowed_domains"),
+        ("example.org:443", "neither in security.allowed_domains"),
+        ("evil-example.org:443", "neither in security.allowed_domains"),
+        ("files.test:1", "neither in security.allowed_domains"),
+        ("127.0.0.1:PORT", "neither in security.allowed_domains"),
+        ("[::1]:PORT", "neither in security.allowed_domains"),
+        ("2130706433:PORT", "neither in security.allowed_domains"),
         ("inner.example.org:443", "private or special address 10.0.0.1"),
         ("mixed.example.org:443", "private or special address 169.254.169.254"),
         ("deep.sub.example.org:443", "private or special address ::1"),
@@ -221,7 +221,7 @@ def test_a_name_without_an_address_is_said() -> None:
         ("public.example.org:443", "93.184.215.14:443", "200 "),  # by a pattern: at the address that was checked
         ("inner.example.org:443", "", "private or special address 10.0.0.1"),
         ("unknown.example.org:443", "", "has no address on this machine"),
-        ("other.test:443", "", "not in security.allowed_domains"),
+        ("other.test:443", "", "neither in security.allowed_domains"),
         (
             "away.example.org:443",
             "93.184.215.15:443",
@@ -280,7 +280,9 @@ def test_from_inside_the_sandbox(home: Path, tmp_path: Path) -> None:
 
     async def inside() -> tuple[list[bytes], World]:
         async with running() as world:
-            box = confinement.box("bubblewrap", Room((str(root),)), proxy=world.proxy(), tell=world.said.append)
+            box = confinement.create_box(
+                "bubblewrap", SandboxSpec((str(root),)), proxy=world.proxy(), tell=world.said.append
+            )
             good = await escapes.bash(f"{fetch} http://files.test:{world.port}/", box, root)
             bad = await escapes.bash(f"{fetch} http://other.test/ 2>&1 | tail -1", box, root)
             around = f"exec 3<>/dev/tcp/127.0.0.1/{world.port} || NO_PROXY='*' {fetch} http://127.0.0.1:{world.port}/"

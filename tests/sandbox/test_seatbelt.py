@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import confinement, seatbelt
 from adderclaw.sandbox.box import Box
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.sandbox.process import Finished, View, environment, in_view, run
 from adderclaw.sandbox.protected_paths import Mounts
 from tests.platforms import SANDBOX_EXEC
@@ -26,12 +26,14 @@ from tests.rows import rows
 from tests.trial import bubblewrap
 
 ODD = '/Users/ada/a "quoted" (deny) \\ ünï'
-ROOM = Room(roots=("/w",), hidden=("/w/.env", "/w/later", "/w/sub/in/.env"), kept=("/w/hooks.sh",), traces=("/w/runs",))
+ROOM = SandboxSpec(
+    roots=("/w",), hidden=("/w/.env", "/w/later", "/w/sub/in/.env"), kept=("/w/hooks.sh",), traces=("/w/runs",)
+)
 MOUNTS = Mounts(kept=("/w/.git", "/w/a/b"), pinned=("/w/a",))
 
 
 def test_hostile_names_stay_names() -> None:
-    forms = read(seatbelt.profile(Room(roots=(ODD,), hidden=(f"{ODD}/.env",))))
+    forms = read(seatbelt.profile(SandboxSpec(roots=(ODD,), hidden=(f"{ODD}/.env",))))
     assert may(forms, "file-write-data", f"{ODD}/x")
     assert not may(forms, "file-read-data", f"{ODD}/.env")
     assert not may(forms, "file-read-data", "/Users/ada/other")
@@ -40,7 +42,7 @@ def test_hostile_names_stay_names() -> None:
 @rows("path", ["/a\nb", "/a\x1b", "relative", "/a\udcff"])
 def test_a_path_that_cannot_be_quoted_is_refused(path: str) -> None:
     with pytest.raises(AdderClawError, match="Seatbelt"):
-        seatbelt.profile(Room(roots=("/w",), hidden=(path,)))
+        seatbelt.profile(SandboxSpec(roots=("/w",), hidden=(path,)))
 
 
 DENIED = [
@@ -62,8 +64,8 @@ DENIED = [
     ("all", "file-write-data", "/private/tmp/other"),
     ("all", "file-write-setugid", "/w/x"),
     ("git", "process-exec", "/w/tool"),
-    ("look", "file-write-data", "/w/x"),
-    ("look", "file-write-data", "/private/tmp/s/x"),
+    ("read_only", "file-write-data", "/w/x"),
+    ("read_only", "file-write-data", "/private/tmp/s/x"),
 ]
 ALLOWED = [
     ("all", "file-read-data", "/usr/bin/env"),
@@ -75,7 +77,7 @@ ALLOWED = [
     ("all", "file-write-data", "/dev/null"),
     ("all", "process-exec", "/w/tool"),
     ("git", "process-exec", "/usr/bin/ssh"),
-    ("look", "file-read-data", "/w/x"),
+    ("read_only", "file-read-data", "/w/x"),
 ]
 
 
@@ -90,18 +92,18 @@ def test_what_a_profile_allows(view: View, what: str, path: str) -> None:
 
 
 def test_the_network_is_reached_only_where_the_room_says_so() -> None:
-    assert not may(read(seatbelt.profile(Room(roots=("/w",), read_only=True))), "file-write-data", "/w/x")
-    whole = read(seatbelt.profile(Room(network=True)))
+    assert not may(read(seatbelt.profile(SandboxSpec(roots=("/w",), read_only=True))), "file-write-data", "/w/x")
+    whole = read(seatbelt.profile(SandboxSpec(network=True)))
     assert may(whole, "network-outbound", "*:*")
     for path in ("/var/run/docker.sock", "/private/tmp/com.apple.launchd.x/Listeners"):
         assert not may(whole, "network-outbound", path), "a socket with a path"
-    for view in ("look", "offline"):
-        assert not may(read(seatbelt.profile(Room(network=True), view=view)), "network-outbound", "*:*")
-    assert '(deny network-outbound (remote ip "*:8123"))' in seatbelt.profile(Room(network=True), shut_port=8123)
+    for view in ("read_only", "offline"):
+        assert not may(read(seatbelt.profile(SandboxSpec(network=True), view=view)), "network-outbound", "*:*")
+    assert '(deny network-outbound (remote ip "*:8123"))' in seatbelt.profile(SandboxSpec(network=True), shut_port=8123)
 
 
 def test_a_hook_keeps_all_but_the_server(stand_in: Path, tmp_path: Path) -> None:
-    program, flag, text = seatbelt.without((str(tmp_path / "key"),), 8123, ())
+    program, flag, text = seatbelt.command_without((str(tmp_path / "key"),), 8123, ())
     assert (program, flag) == (str(stand_in), "-p")
     assert read(text)[1] == ["allow", "default"]
     assert not may(read(text), "file-read-data", str(tmp_path / "key"))
@@ -133,10 +135,12 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_rung_that_confines_is_taken(stand_in: Path) -> None:
-    assert seatbelt.proof(()) is None
-    assert confinement.trial("seatbelt", ()) == f"seatbelt does not exist on {sys.platform}", "macOS alone has it"
+    assert seatbelt.prove(()) is None
+    assert confinement.try_confinement("seatbelt", ()) == f"seatbelt does not exist on {sys.platform}", (
+        "macOS alone has it"
+    )
     with pytest.raises(AdderClawError, match="no `sandbox-exec`"):
-        seatbelt.proof((str(stand_in.parent),))  # one of the workspace is not run
+        seatbelt.prove((str(stand_in.parent),))  # one of the workspace is not run
 
 
 HOLES = [
@@ -150,7 +154,7 @@ HOLES = [
 @rows("text, why", HOLES)
 def test_a_rung_that_does_not_hold_is_not_taken(stand_in: Path, text: str, why: str) -> None:
     put(stand_in.parent, f"#!/bin/sh\n{text}\n")
-    assert str(seatbelt.proof(())).startswith(why)
+    assert str(seatbelt.prove(())).startswith(why)
 
 
 WEAKER = [
@@ -172,7 +176,7 @@ def test_each_rule_is_proved(stand_in: Path, rule: str, other: str, why: str) ->
     main = f"s.main({bubblewrap()!r}, sys.argv[1:])"
     weaken = f"sys.argv[2] = sys.argv[2].replace({rule!r}, {other!r}); s.KNOWN.add('file-ioctl'); {main}"
     put(stand_in.parent, f"#!{sys.executable} -IS\n{known}; {weaken}\n")
-    assert seatbelt.proof(()) == why
+    assert seatbelt.prove(()) == why
 
 
 @pytest.fixture
@@ -188,7 +192,7 @@ def root(tmp_path: Path, home: Path) -> Path:
 
 @pytest.fixture
 def box(stand_in: Path, root: Path) -> Generator[Box]:
-    made = confinement.box("seatbelt", Room((str(root),), hidden=(str(root / ".env"),)))
+    made = confinement.create_box("seatbelt", SandboxSpec((str(root),), hidden=(str(root / ".env"),)))
     yield made
     made.close()
 
@@ -214,7 +218,7 @@ def test_a_session_by_its_effects(box: Box, root: Path, home: Path) -> None:
     assert not (home / "new").exists()
     assert bash("echo kept > $TMPDIR/x", box, root).returncode == 0
     assert bash("cat $TMPDIR/x", box, root).stdout == b"kept\n", "its /tmp lasts as long as the session"
-    assert bash("echo x >> made", box, root, "look").returncode != 0
+    assert bash("echo x >> made", box, root, "read_only").returncode != 0
     assert bash("echo '[user]' >> .git/config; echo x > .git/hooks/pre-commit", box, root, "git").returncode != 0
     assert (root / ".git" / "config").read_text() == "[core]\n[user]\n", "git's own view"
     assert not (root / ".git" / "hooks" / "pre-commit").exists()
@@ -229,6 +233,6 @@ def test_time_limits_and_ends(box: Box, root: Path) -> None:
 
 
 def test_what_it_cannot_do_is_refused(stand_in: Path, root: Path) -> None:
-    copied = confinement.box("seatbelt", Room((str(root),), stand_in=str(root)))
+    copied = confinement.create_box("seatbelt", SandboxSpec((str(root),), stand_in=str(root)))
     with pytest.raises(AdderClawError, match="takes bubblewrap"):
         copied.open()

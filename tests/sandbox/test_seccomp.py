@@ -44,7 +44,7 @@ def machine(request: pytest.FixtureRequest) -> str:
 
 
 def test_escapes_are_refused_whatever_their_arguments(machine: str) -> None:
-    program, known = seccomp.program("namespace", machine), seccomp.MACHINES[machine]
+    program, known = seccomp.filter_program("namespace", machine), seccomp.MACHINES[machine]
     for name, number in known.numbers.items():
         if name not in seccomp.CHECKED:
             assert verdict(program, known.audit, number, 1, 2, 3) == errno.EPERM, name
@@ -92,13 +92,13 @@ def test_escapes_are_refused_whatever_their_arguments(machine: str) -> None:
 def test_some_calls_are_judged_by_their_arguments(
     name: str, arguments: tuple[int, ...], error: int, machine: str
 ) -> None:
-    program, known = seccomp.program("namespace", machine), seccomp.MACHINES[machine]
+    program, known = seccomp.filter_program("namespace", machine), seccomp.MACHINES[machine]
     assert verdict(program, known.audit, known.numbers[name], *arguments) == error
 
 
 @pytest.mark.parametrize("name", ["chmod", "creat", "mkdir", "mknod"])
 def test_the_older_calls_that_give_a_mode_are_judged_alike(name: str) -> None:
-    program, known = seccomp.program("namespace", "x86_64"), seccomp.MACHINES["x86_64"]
+    program, known = seccomp.filter_program("namespace", "x86_64"), seccomp.MACHINES["x86_64"]
     for mode, error in ((0o755, 0), (0o4755, errno.EPERM), (0o2755, errno.EPERM)):
         assert verdict(program, known.audit, known.numbers[name], 0, mode) == error
     assert verdict(program, known.audit, known.numbers["open"], 0, 0o101, 0o4755) == errno.EPERM
@@ -106,26 +106,26 @@ def test_the_older_calls_that_give_a_mode_are_judged_alike(name: str) -> None:
 
 
 def test_without_a_namespace_there_are_no_sockets(machine: str) -> None:
-    program, known = seccomp.program("none", machine), seccomp.MACHINES[machine]
+    program, known = seccomp.filter_program("none", machine), seccomp.MACHINES[machine]
     for family in (1, 2, 10, 16, 17, 40):
         assert verdict(program, known.audit, known.numbers["socket"], family) == errno.EAFNOSUPPORT
 
 
 def test_calls_of_another_processor_are_refused(machine: str) -> None:
-    program, known = seccomp.program("namespace", machine), seccomp.MACHINES[machine]
+    program, known = seccomp.filter_program("namespace", machine), seccomp.MACHINES[machine]
     assert verdict(program, 0x40000003, 1) == errno.ENOSYS  # 32-bit
     assert verdict(program, known.audit, seccomp.X32 | 1) == errno.ENOSYS
 
 
 def test_the_rest_is_allowed(machine: str) -> None:
-    program, known = seccomp.program("namespace", machine), seccomp.MACHINES[machine]
+    program, known = seccomp.filter_program("namespace", machine), seccomp.MACHINES[machine]
     refused = set(known.numbers.values())
     assert {verdict(program, known.audit, number) for number in range(500) if number not in refused} == {0}
 
 
 def test_an_unknown_processor_is_an_error() -> None:
     with pytest.raises(LookupError):
-        seccomp.program("namespace", "pdp11")
+        seccomp.filter_program("namespace", "pdp11")
 
 
 # ------------------------------------------------------------------ where Landlock alone confines
@@ -133,11 +133,13 @@ def test_an_unknown_processor_is_an_error() -> None:
 
 def verdict_of(outside: seccomp.Outside, machine: str, name: str, *arguments: int) -> int:
     known = seccomp.MACHINES[machine]
-    return verdict(seccomp.program("namespace", machine, outside=outside), known.audit, known.numbers[name], *arguments)
+    return verdict(
+        seccomp.filter_program("namespace", machine, outside=outside), known.audit, known.numbers[name], *arguments
+    )
 
 
 def test_a_supervisor_is_asked_about_what_landlock_has_no_right_for(machine: str) -> None:
-    for name in seccomp.calls(machine):
+    for name in seccomp.supervised_calls(machine):
         assert verdict_of("asked", machine, name, 1, 0o644, 0o644) == ASKED, name
         assert verdict_of("refused", machine, name, 1, 0o644, 0o644) == errno.EPERM, name
         assert verdict_of("mounts", machine, name, 1, 0o644, 0o644) == 0, name
@@ -185,5 +187,5 @@ def test_what_namespaces_hold_elsewhere_is_refused(
 def test_further_calls_are_refused_whole(machine: str) -> None:
     known = seccomp.MACHINES[machine]
     for refused, error in (((), 0), (("truncate",), errno.EPERM)):
-        program = seccomp.program("none", machine, outside="asked", refused=refused)
+        program = seccomp.filter_program("none", machine, outside="asked", refused=refused)
         assert verdict(program, known.audit, known.numbers["truncate"], 1, 2) == error

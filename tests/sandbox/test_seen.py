@@ -87,10 +87,10 @@ def test_path_cannot_show_a_home_or_what_holds_one(entry: str, machine: Machine)
     own = machine.put(machine.home / ".adderclaw/receipt.key")
     assert not machine.shows(key, folder)
     assert not machine.shows(own, folder)
-    assert str(folder.resolve()) not in seen.places(())
+    assert str(folder.resolve()) not in seen.readable_outside_etc(())
 
 
 def test_links_on_the_way_to_a_place_are_known(machine: Machine) -> None:
     machine.put(machine.top / "node-v20/bin/node")
     (machine.top / "node").symlink_to("node-v20")
-    assert list(seen.trail(str(machine.top / "node/bin"))) == [(str(machine.top / "node"), "node-v20")]
+    assert list(seen.links_on_path(str(machine.top / "node/bin"))) == [(str(machine.top / "node"), "node-v20")]

@@ -13,7 +13,7 @@ import pytest
 
 from adderclaw.sandbox import confinement, seccomp
 from adderclaw.sandbox.box import NO_SUPERVISOR, Box
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.sandbox.process import Finished
 from tests.sandbox import escapes
 from tests.sandbox.test_process import wait_for
@@ -35,7 +35,7 @@ def root(home: Path, tmp_path: Path) -> Path:
 def box(root: Path) -> Generator[Box]:
     if why := why_not("landlock"):
         pytest.skip(f"no Landlock here: {why}")
-    made = confinement.box("landlock", Room((str(root),)))
+    made = confinement.create_box("landlock", SandboxSpec((str(root),)))
     yield made
     made.close()
 
@@ -45,7 +45,7 @@ def run(text: str, box: Box, root: Path) -> Finished:
 
 
 def supervisor_of(box: Box) -> int:
-    inside = getattr(box, "_inside")  # noqa: B009 - what the session has open, which nobody else can reach
+    inside = getattr(box, "_backend")  # noqa: B009 - what the session has open, which nobody else can reach
     return inside._process.pid
 
 
@@ -152,10 +152,10 @@ assert libc.prctl(38, ctypes.c_ulong(1), zero, zero, zero) == 0
 program = Program(len(code) // 8, code)
 assert libc.prctl(22, ctypes.c_ulong(2), ctypes.byref(program), zero, zero) == 0
 from adderclaw.sandbox import confinement
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from tests.sandbox import escapes
 root = Path(sys.argv[2])
-box = confinement.box("landlock", Room((str(root),)), tell=lambda message: print("told:", message))
+box = confinement.create_box("landlock", SandboxSpec((str(root),)), tell=lambda message: print("told:", message))
 for text in ("chmod 666 ../far.txt", "chmod 600 a.txt", ": > new && mkdir d && cat a.txt", "true"):
     done = asyncio.run(escapes.bash(text, box, root))
     print(done.returncode, done.stdout)

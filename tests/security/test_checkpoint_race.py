@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import pytest
 
-from adderclaw.checkpoints.blobs import Blobs
-from adderclaw.checkpoints.restore import Workshop, carry_out, finish_pending, plan
-from adderclaw.checkpoints.tree import IGNORED, NOBODYS, Forgets, Index, Limits, scan, state_at
-from adderclaw.config.own_paths import Own
-from adderclaw.store import Store
-from adderclaw.store import checkpoints as rows
-from adderclaw.store.checkpoints import Change, Draft, State
+from adderclaw.config.own_paths import OwnPaths
+from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs
+from adderclaw.sandbox.legacy.checkpoints.restore import Workshop, carry_out, finish_pending, plan
+from adderclaw.sandbox.legacy.checkpoints.tree import IGNORED, NOBODYS, Forgets, Index, Limits, scan, state_at
+from adderclaw.storage import Store
+from adderclaw.storage import checkpoints as rows
+from adderclaw.storage.checkpoints import Change, Draft, State
 from tests.acceptance.world import call
 from tests.program import Soak
 from tests.security.canaries import look
@@ -25,7 +25,7 @@ LIMITS = Limits(10_000, 1 << 20, 1 << 26, IGNORED)
 NAMES = ("id_rsa", "sub/authorized_keys", "config.toml")
 
 
-def nobodys(_root: str) -> Own:
+def nobodys(_root: str) -> OwnPaths:
     return NOBODYS
 
 
@@ -93,7 +93,7 @@ def _drafted(field: Field) -> int:
     ]
     draft = Draft(str(field.root), "c", "s", "s", 1, "call", "Bash", "t", "")
     with field.shop.store.write() as cursor:
-        rows.keep(cursor, field.shop.blobs.taken())
+        rows.add_blobs(cursor, field.shop.blobs.taken())
         return rows.add(cursor, draft, changes)
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from adderclaw.channels.cli import COMMANDS
-from adderclaw.channels.cli.common import app_of
-from adderclaw.channels.cli.operator_only import CONSENTS
-from adderclaw.errors import DeniedError
-from adderclaw.hosted import questions
-from adderclaw.kernel import approvals
-from adderclaw.questions import ApprovalRequest, Kind
+from adderclaw.agent.conversation import questions
+from adderclaw.agent.tool_call import approvals
+from adderclaw.core.errors import DeniedError
+from adderclaw.core.questions import ApprovalRequest, Kind
 from adderclaw.sandbox.watchdog import CALL_MARK, home_tag
+from adderclaw.terminal.commands import COMMANDS
+from adderclaw.terminal.commands.common import app_of
+from adderclaw.terminal.commands.operator_only import CONSENTS
 from tests.acceptance.test_sdlc import phase, seeded
 from tests.acceptance.world import World, call, text
 from tests.program import Cli
@@ -112,13 +112,13 @@ def test_a_step_is_not_approved_either(
 ) -> None:
     monkeypatch.setenv("ADDERCLAW_HOME", cli.env["ADDERCLAW_HOME"])
     monkeypatch.setenv(CALL_MARK, by_agent[CALL_MARK])
-    answer = approvals.by_agent(ApprovalRequest(tool, "medium", "why", "what", "", kind=kind))
+    answer = approvals.refuse_from_agent(ApprovalRequest(tool, "medium", "why", "what", "", kind=kind))
     assert (answer is not None and not answer.approved) == refused
 
 
 def test_every_option_that_makes_a_decision_or_none_exists() -> None:
     for path, consent in CONSENTS.items():
-        command = get_command(app_of(import_module(f"adderclaw.channels.cli.{COMMANDS[path[0]].module}")))
+        command = get_command(app_of(import_module(f"adderclaw.terminal.commands.{COMMANDS[path[0]].module}")))
         for name in path:
             command = getattr(command, "commands", {}).get(name, command)
         options = {option for parameter in command.params for option in parameter.opts}

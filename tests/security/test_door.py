@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from adderclaw import workspace
 from adderclaw.config import safe_open
-from adderclaw.errors import Refused
-from adderclaw.workspace import Place
+from adderclaw.core.errors import PathRefused
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import WorkspacePath
 from tests.program import Soak
 from tests.security.swapping import swapping
 
@@ -26,8 +26,8 @@ class Ground(NamedTuple):
     root: Path
     outside: Path
 
-    def place(self, way: str) -> Place:
-        return Place(str(self.root), way)
+    def place(self, way: str) -> WorkspacePath:
+        return WorkspacePath(str(self.root), way)
 
     def untouched(self) -> None:
         found = {str(path.relative_to(self.outside)) for path in self.outside.rglob("*")}
@@ -67,46 +67,46 @@ def test_no_file_call_of_python_accepts_a_place(ground: Ground) -> None:
 
 @pytest.mark.parametrize("way", ["..", "../x", "a/../../x", "/etc/passwd", "a\0b"])
 def test_no_place_leads_up(ground: Ground, way: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         ground.place(way)
 
 
 def test_of_roots_in_each_other_the_outermost_counts() -> None:
-    found = workspace.inside("/w/a/b", ("/w/a", "/w"))
-    assert found == Place("/w", "a/b")
-    assert workspace.inside("/wide/a", ("/w",)) is None
-    assert workspace.inside("/x/y", ("/",)) == Place("/", "x/y")
+    found = workspace.within_roots("/w/a/b", ("/w/a", "/w"))
+    assert found == WorkspacePath("/w", "a/b")
+    assert workspace.within_roots("/wide/a", ("/w",)) is None
+    assert workspace.within_roots("/x/y", ("/",)) == WorkspacePath("/", "x/y")
 
 
 # ------------------------------------------------------------------ links
 
 
-def _overwrite(place: Place) -> None:
+def _overwrite(place: WorkspacePath) -> None:
     workspace.write(place, b"x")
 
 
-def _status(place: Place) -> object:
+def _status(place: WorkspacePath) -> object:
     return workspace.status(place / "secret.txt")
 
 
-CALLS: dict[str, Callable[[Place], object]] = {
+CALLS: dict[str, Callable[[WorkspacePath], object]] = {
     "read": lambda place: workspace.read(place / "secret.txt"),
-    "start": lambda place: workspace.start(place / "secret.txt", 10),
+    "start": lambda place: workspace.read_head(place / "secret.txt", 10),
     "open a file": lambda place: os.close(workspace.open_file(place / "secret.txt")),
     "open a folder": lambda place: os.close(workspace.open_folder(place)),
     "status": _status,
     "entries": workspace.entries,
-    "current": lambda place: workspace.current(place / "secret.txt"),
+    "current": lambda place: workspace.read_replaceable(place / "secret.txt"),
     "write": lambda place: workspace.write(place / "secret.txt", b"x"),
     "write a new file": lambda place: workspace.write(place / "new.txt", b"x"),
-    "replace": lambda place: workspace.replace(place / "new.txt", b"x", None),
+    "replace": lambda place: workspace.replace_unchanged(place / "new.txt", b"x", None),
     "make folders": lambda place: workspace.make_folders(place / "new/deeper"),
     "chmod a file": lambda place: workspace.chmod(place / "secret.txt", 0o666),
     "chmod a folder": lambda place: workspace.chmod(place / "sub", 0o777),
     "remove": lambda place: workspace.remove(place / "secret.txt"),
     "remove a tree": lambda place: workspace.remove_tree(place / "sub"),
-    "rename from there": lambda place: workspace.rename(place / "secret.txt", Place(place.root, "stolen")),
-    "rename to there": lambda place: workspace.rename(Place(place.root, "mine"), place / "new.txt"),
+    "rename from there": lambda place: workspace.rename(place / "secret.txt", WorkspacePath(place.root, "stolen")),
+    "rename to there": lambda place: workspace.rename(WorkspacePath(place.root, "mine"), place / "new.txt"),
     "put a link": lambda place: workspace.put_link(place / "new", "/etc/passwd"),
     "readlink": lambda place: workspace.readlink(place / "secret.txt"),
 }
@@ -116,7 +116,7 @@ CALLS: dict[str, Callable[[Place], object]] = {
 def test_nothing_goes_through_a_link_on_the_way(ground: Ground, name: str) -> None:
     (ground.root / "link").symlink_to(ground.outside)
     (ground.root / "mine").write_text("mine")
-    with pytest.raises((OSError, Refused)):
+    with pytest.raises((OSError, PathRefused)):
         CALLS[name](ground.place("link"))
     ground.untouched()
 
@@ -124,15 +124,15 @@ def test_nothing_goes_through_a_link_on_the_way(ground: Ground, name: str) -> No
 @pytest.mark.parametrize("target", ["/", "..", "../outside", "/proc/self/root", "/proc/self/cwd"])
 def test_nor_does_a_walk(ground: Ground, target: str) -> None:
     (ground.root / "link").symlink_to(target)
-    found = {entry.place.way for entry in workspace.walk(ground.place("."))}
+    found = {entry.path.relative for entry in workspace.walk(ground.place("."))}
     assert found == {"link", "door", "door/sub", "door/secret.txt", "door/sub/secret.txt"}
     assert workspace.readlink(ground.place("link")) == target
 
 
 def test_a_link_itself_is_neither_read_nor_written_over(ground: Ground) -> None:
     (ground.root / "link").symlink_to(ground.outside / "secret.txt")
-    for call in (workspace.read, workspace.current, _overwrite, workspace.open_file):
-        with pytest.raises(Refused):
+    for call in (workspace.read, workspace.read_replaceable, _overwrite, workspace.open_file):
+        with pytest.raises(PathRefused):
             call(ground.place("link"))
     workspace.put_link(ground.place("link"), "door/secret.txt")
     assert os.readlink(ground.root / "link") == "door/secret.txt"
@@ -152,9 +152,9 @@ def test_a_tree_is_removed_with_its_links_and_not_through_them(ground: Ground) -
 
 def test_a_second_name_of_a_file_is_not_written_over(ground: Ground) -> None:
     os.link(ground.outside / "secret.txt", ground.root / "second-name")
-    with pytest.raises(Refused, match="2 names"):
+    with pytest.raises(PathRefused, match="2 names"):
         workspace.write(ground.place("second-name"), b"x")
-    with pytest.raises(Refused, match="2 names"):
+    with pytest.raises(PathRefused, match="2 names"):
         workspace.chmod(ground.place("second-name"), 0o666)
     ground.untouched()
 
@@ -166,9 +166,9 @@ def test_what_is_no_file_is_not_opened(ground: Ground) -> None:
         server.bind(f"/proc/self/fd/{folder}/sock")
     os.close(folder)
     for name in ("pipe", "sock"):
-        with pytest.raises((Refused, OSError)):
+        with pytest.raises((PathRefused, OSError)):
             workspace.read(ground.place(name))
-        with pytest.raises(Refused):
+        with pytest.raises(PathRefused):
             workspace.write(ground.place(name), b"x")
 
 
@@ -188,12 +188,12 @@ def test_a_write_keeps_the_mode_and_leaves_nothing_beside(ground: Ground) -> Non
 
 def test_a_file_that_others_changed_is_not_replaced(ground: Ground) -> None:
     place = ground.place("door/secret.txt")
-    old = workspace.current(place)
+    old = workspace.read_replaceable(place)
     (ground.root / "door" / "secret.txt").write_text("others\n")
-    with pytest.raises(Refused, match="changed by somebody else"):
-        workspace.replace(place, b"x", old)
-    with pytest.raises(Refused):
-        workspace.replace(place, b"x", None)
+    with pytest.raises(PathRefused, match="changed by somebody else"):
+        workspace.replace_unchanged(place, b"x", old)
+    with pytest.raises(PathRefused):
+        workspace.replace_unchanged(place, b"x", None)
     assert workspace.read(place) == b"others\n"
 
 
@@ -203,12 +203,12 @@ def test_limits_hold(ground: Ground) -> None:
     with pytest.raises(OSError, match="large"):
         workspace.read(place, 4999)
     assert len(workspace.read(place, 5000)) == 5000
-    assert workspace.start(place, 7) == (b"xxxxxxx", 5000)
+    assert workspace.read_head(place, 7) == (b"xxxxxxx", 5000)
 
 
 def test_the_root_itself_stays(ground: Ground) -> None:
     for call in (workspace.remove, workspace.remove_tree, _overwrite):
-        with pytest.raises(Refused):
+        with pytest.raises(PathRefused):
             call(ground.place("."))
     assert ground.root.is_dir()
 
@@ -235,7 +235,7 @@ def test_what_is_moved_out_lies_in_our_folder_alone(ground: Ground, tmp_path: Pa
         with pytest.raises(FileExistsError):
             workspace.move_out(ground.place("door"), str(ours), "aside")
     finally:
-        workspace.remove_tree(Place(str(ours.parent), ours.name))
+        workspace.remove_tree(WorkspacePath(str(ours.parent), ours.name))
     ground.untouched()
 
 
@@ -271,7 +271,7 @@ def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(ground: Ground, soak:
             (ground.root / "mine").write_text("mine")
             try:
                 outcomes.add(str(CALLS[name](ground.place("door"))))
-            except (OSError, Refused):
+            except (OSError, PathRefused):
                 outcomes.add("refused")
     ground.untouched()
     assert swapper.count >= 10

@@ -12,7 +12,7 @@ import pytest
 
 from adderclaw.sandbox import confinement, process
 from adderclaw.sandbox.box import Box
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.sandbox.protected_paths import Change
 from tests.program import Soak
 from tests.sandbox import escapes
@@ -88,13 +88,13 @@ class Noted:
         self._root = root
         self.names: set[str] = set()
 
-    def first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:
+    def record_first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:
         return ()
 
-    def widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
+    def record_widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
         raise AssertionError("no directory is added here")
 
-    def changed(self, changes: Sequence[Change], items: Mapping[str, str]) -> None:
+    def record_changes(self, changes: Sequence[Change], items: Mapping[str, str]) -> None:
         self.names |= {os.path.relpath(change.path, self._root) for change in changes}
 
 
@@ -132,7 +132,7 @@ def noted(root: Path) -> Noted:
 def box(root: Path, noted: Noted) -> Generator[Box]:
     if why := why_not("bubblewrap"):
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
-    made = confinement.box("bubblewrap", Room((str(root),)), tell=lambda _: None, recorder=noted)
+    made = confinement.create_box("bubblewrap", SandboxSpec((str(root),)), tell=lambda _: None, recorder=noted)
     yield made
     made.close()
 

@@ -227,10 +227,10 @@ def test_a_server_of_the_session_is_refused_at_once(network: str, world: Den) ->
     assert not any("timed out" in result for result in made.results)
     for result in made.results[2:4]:
         assert "transport 'http' not allowed" in result
-        assert "whose host is a name or an IPv4 address" in result
+        assert "with a host name or an IPv4 address" in result
     assert (world.workspace / "three/a.txt").exists()
     if network == "deny":
-        assert "127.0.0.1:8765 outside of the sandbox: a server that runs in this session is stopped" in made.last
+        assert "127.0.0.1:8765 from outside the sandbox. Servers started in this session are paused" in made.last
         assert "Exit code 128" in made.last
 
 

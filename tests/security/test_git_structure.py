@@ -75,7 +75,7 @@ def test_no_layout_lets_a_script_plant_a_hook(layout: Callable[[Den], tuple[str,
     made = den.attack("bash plant.sh", "ls", "bash plant.sh")
     den.unharmed(made)
     assert "Read-only file system" in made.results[0]
-    assert "Changes of git need a git command of their own" in made.results[0]
+    assert "run git alone in a separate call" in made.results[0]
     assert not list((den.workspace / git).glob("hooks/pre-commit"))
     if not den.cli.as_user:
         commits(den, place)
@@ -159,7 +159,7 @@ def test_a_tool_that_installs_hooks_is_told_what_to_do(world: Den) -> None:
         "try:\n    open('.git/hooks/pre-commit', 'w')\nexcept OSError as error:\n    raise SystemExit(f'{error}')\n"
     )
     made = world.attack("python3 install.py")
-    assert "Changes of git need a git command of their own" in made.last
+    assert "run git alone in a separate call" in made.last
     assert json.dumps(made.receipts[0]["decision"]).count("changed_later") == 0
 
 

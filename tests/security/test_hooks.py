@@ -224,7 +224,7 @@ def test_what_was_trusted_and_is_gone_denies_the_call(world: Den) -> None:
     trusted(world)
     script.unlink()
     made = world.attack(read())
-    assert "check.sh is gone since you trusted it" in made.last
+    assert "check.sh was removed after you trusted it" in made.last
     world.unharmed(made)
 
 

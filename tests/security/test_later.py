@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.workspace.survey import MANY_ASKED, Surveyor
+from adderclaw.sandbox.legacy.survey import MANY_ASKED, Surveyor
 from tests.acceptance.world import call, text
 from tests.program import Soak, keyboard
 from tests.sandbox.test_process import wait_for
@@ -83,7 +83,7 @@ def test_a_look_never_leaves_the_workspace_while_names_are_exchanged(tmp_path: P
     for one, other in [*pairs, (root / ".vscode/x", root / ".vscode/y")]:
         with swapping(one, other) as swapper:
             for _ in soak.of(1200):
-                assert not [path for path, mark in surveyor.look([str(root)]).items.items() if word in mark]
+                assert not [path for path, mark in surveyor.survey([str(root)]).items.items() if word in mark]
         count += swapper.count
     assert count > 1000
 
@@ -163,7 +163,7 @@ def test_the_command_names_other_workspaces_in_which_something_waits(world: Den)
     elsewhere.mkdir()
     done = world.cli("later", "list", "--workspace", str(elsewhere))
     assert f"in {world.workspace}: 3; `adderclaw later list --workspace" in done.out
-    assert "no change waits" in world.cli("later", "accept", "--workspace", str(elsewhere)).out
+    assert "no changes are pending" in world.cli("later", "accept", "--workspace", str(elsewhere)).out
 
 
 def test_in_the_home_our_own_files_are_no_report_and_are_never_moved(world: Den) -> None:

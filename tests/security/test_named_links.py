@@ -101,11 +101,11 @@ def test_a_link_that_stays_and_one_of_the_operators_own_are_followed(cli: Cli, r
 
 def test_a_policy_beside_a_workflow_is_no_link_out_of_the_project(cli: Cli, repository: Path) -> None:
     done = cli("run", "--agentfile", "flow/Agentfile", cwd=repository)
-    assert (told(done), "flow/policy.toml: it is a link that leads out" in done.err) == (False, True), done.err
+    assert (told(done), "flow/policy.toml: this link leads out" in done.err) == (False, True), done.err
     (cli.home / "empty").mkdir()
     workflow = str(repository / "flow" / "Agentfile")
     done = cli("run", "--agentfile", workflow, "--workspace", str(cli.home / "empty"), cwd=cli.home)
-    assert (told(done), "flow/policy.toml: it is a link that leads out" in done.err) == (False, True), done.err
+    assert (told(done), "flow/policy.toml: this link leads out" in done.err) == (False, True), done.err
     (repository / "flow" / "policy.toml").unlink()
     (repository / "flow" / "policy.toml").write_text('[bash]\nenabled = "no"\n')
     done = cli("run", "--agentfile", "flow/Agentfile", cwd=repository)

@@ -48,7 +48,9 @@ def installed(world: Den) -> Path:
     shutil.copytree(Path(adderclaw.__file__).parent, site / "adderclaw", ignore=shutil.ignore_patterns("__pycache__"))
     (site / "others.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
     program = base / "bin" / "adderclaw"
-    program.write_text(f"#!{base}/bin/python\nimport sys\nfrom adderclaw.channels.cli import main\nsys.exit(main())\n")
+    program.write_text(
+        f"#!{base}/bin/python\nimport sys\nfrom adderclaw.terminal.commands import main\nsys.exit(main())\n"
+    )
     program.chmod(0o755)
     return program
 

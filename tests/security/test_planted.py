@@ -114,7 +114,7 @@ def test_no_planted_program_runs(on_each_rung: Den) -> None:
     made = _attack(den, planted, *STEPS)
     assert made.done.code == 0, made.done.err
     assert "hello" in made.results[0]
-    assert "Working in" in made.results[11], made.results
+    assert "Now working in" in made.results[11], made.results
     _nothing_planted_ran(canary, made)
     den.unharmed(made)
 
@@ -128,7 +128,7 @@ def test_nor_without_a_sandbox(world: Den) -> None:
     results = [str(entry["content"]) for entry in world.entries("tool_result")]
     assert done.code == 0, done.err
     assert "hello" in results[0]
-    assert "Working in" in results[11], results
+    assert "Now working in" in results[11], results
     _nothing_planted_ran(canary, Attack(done, tuple(results), ()))
 
 
@@ -221,7 +221,7 @@ def test_a_worktree_runs_no_filter_of_the_repository(on_each_rung: Den) -> None:
         call("ExitWorktree", action="remove"),
         call("ExitWorktree", action="remove", discard_changes=True),
     )
-    assert "Working in" in made.results[0], made.results
+    assert "Now working in" in made.results[0], made.results
     assert "1 uncommitted" in made.results[2], made.results
     assert "removed" in made.results[3], made.results
     assert not ran.exists()

@@ -1,7 +1,6 @@
 """Programs are started by a path that `sandbox/programs.py` found, and never one from where a run may write."""
 
 import ast
-import asyncio
 import contextlib
 import os
 from collections.abc import Iterator
@@ -9,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.channels import editor
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.fleet import places, state
 from adderclaw.sandbox import programs
+from adderclaw.terminal import editor
 from tests.acceptance.world import World, text
 from tests.program import Cli
 
@@ -157,12 +156,12 @@ def test_a_planted_program_is_not_found(
         (planted.root / ".venv/pyvenv.cfg").touch()
         planted.folders[2].chmod(0o777)
     if where == "elsewhere, after a session":
-        programs.remember([str(planted.root)])
+        programs.remember_workspaces([str(planted.root)])
     for name in names():
-        assert is_outside(programs.on_system(name), planted), name
+        assert is_outside(programs.resolve_outside_sessions(name), planted), name
         if where == "elsewhere, after a session":
             assert is_outside(programs.resolve(name, [str(own_home / "other")]), planted), name
-    assert programs.on_system("sh") in ("/usr/bin/sh", "/bin/sh")
+    assert programs.resolve_outside_sessions("sh") in ("/usr/bin/sh", "/bin/sh")
 
 
 def test_a_link_into_a_workspace_of_another_session_is_not_followed(
@@ -173,7 +172,7 @@ def test_a_link_into_a_workspace_of_another_session_is_not_followed(
     (links / "git").symlink_to(planted.folders[0] / "git")
     monkeypatch.setenv("PATH", str(links))
     assert programs.resolve("git", []) == str(links / "git")
-    programs.remember([str(planted.root)])
+    programs.remember_workspaces([str(planted.root)])
     assert programs.resolve("git", []) is None
     assert programs.workspaces() == {str(planted.root)}
 
@@ -181,7 +180,7 @@ def test_a_link_into_a_workspace_of_another_session_is_not_followed(
 @pytest.mark.parametrize("root", ["/", "/usr", "/usr/bin"])
 def test_a_session_in_the_systems_own_folders_hides_no_program(own_home: Path, root: str) -> None:
     """Else one session in `/` would leave all later ones without bubblewrap and git."""
-    programs.remember([root, str(own_home / "project")])
+    programs.remember_workspaces([root, str(own_home / "project")])
     assert programs.workspaces() == {str(own_home / "project")}
     (own_home / ".adderclaw/workspaces").write_bytes(f"{root}\0".encode())
     assert programs.workspaces() == frozenset()
@@ -227,7 +226,7 @@ def test_the_fleet_runs_no_git_or_ssh_of_the_project(
     monkeypatch.chdir(planted.root)
     for url in ("https://127.0.0.1:9/x.git", "ssh://127.0.0.1:9/x.git"):
         with pytest.raises(AdderClawError):
-            places.repository(f"{url}@main", local=False)
+            places.resolve_ref_to_commit(f"{url}@main", local=False)
         with pytest.raises(AdderClawError):
             state.clone(url, "0" * 40, str(own_home / "target"))
     assert planted.ran() == ""
@@ -241,22 +240,5 @@ def test_the_editor_is_none_of_the_project(planted: Planted, own_home: Path, mon
         monkeypatch.delenv("VISUAL", raising=False)
         with contextlib.suppress(AdderClawError):  # where the machine has no vi
             assert is_outside(editor.command()[0], planted)
-        editor.pin()
+        editor.pin_editor()
         assert str(planted.root) not in os.environ.get("VISUAL", "") + os.environ.get("EDITOR", "/")
-
-
-def test_a_program_for_notices_starts_nothing_of_the_project(
-    planted: Planted, own_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from adderclaw.config.schema_channels import NoticeTarget
-    from adderclaw.sinks.notices import program
-    from adderclaw.sinks.notices.letter import Letter
-
-    script = own_home / "notify"
-    script.write_text("#!/usr/bin/env sh\nenv git --version || true\n", encoding="utf-8")
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", planted.path)
-    target = NoticeTarget(kind="command", command=[str(script)])
-    letter = Letter("1", {"kind": "done"}, target, {}, roots=(str(planted.root),))
-    asyncio.run(program.deliver(letter))
-    assert planted.ran() == ""

@@ -60,4 +60,4 @@ def test_nor_hidden_by_one_that_goes_before_it(world: Den, first: str) -> None:
     (world.workspace / first).write_text("")  # a program may make it: that is reported, and hides nothing
     denied_next_time(world)
     done = world.cli("config", "validate", cwd=world.workspace)
-    assert f"{first} is there, too, and counts" in done.err + done.out
+    assert f"because {first} takes precedence" in done.err + done.out

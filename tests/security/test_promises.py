@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import adderclaw
-from adderclaw.config.schema import Limits
-from adderclaw.net.client import Failed, request
-from adderclaw.net.urls import Hosts, parse
+from adderclaw.config.schema.settings import Limits
+from adderclaw.models.http.client import Failed, request
+from adderclaw.models.http.urls import Hosts, parse
 from tests.acceptance.test_stop_and_limits import running
 from tests.acceptance.world import call
 from tests.sandbox.test_process import wait_for
@@ -93,18 +93,18 @@ CONNECTS = re.compile(
     re.MULTILINE,
 )
 OPENS = {
-    "net/client.py": "the one client",
-    "mcp/streams.py": "MCP over http, on the same checked connections",
-    "mcp/oauth.py": "names the types of its requests, which the one client makes",
+    "models/http/client.py": "the one client",
+    "tools/mcp/streams.py": "MCP over http, on the same checked connections",
+    "tools/mcp/oauth.py": "names the types of its requests, which the one client makes",
     "sandbox/proxy.py": "what commands, git and the browser reach",
-    "providers/wire.py": "models that the operator configured",
-    "sinks/notices/mail.py": "the mail server that the operator configured",
-    "sinks/telemetry/records.py": "the collector that the operator configured",
-    "channels/attach/link.py": "the server of this home, for the operator's own commands",
-    "channels/cli/channel.py": "the same, for `channel test`",
+    "models/providers/wire.py": "models that the operator configured",
+    "agent/notices/mail.py": "the mail server that the operator configured",
+    "storage/telemetry/records.py": "the collector that the operator configured",
+    "terminal/legacy/attach/link.py": "the server of this home, for the operator's own commands",
+    "terminal/commands/channel.py": "the same, for `channel test`",
     "fleet/database.py": "the fleet's PostgreSQL that the operator named",
-    "net/upstream.py": "the proxy that the operator's environment names",
-    "channels/cli/local_models.py": "model servers of this machine, asked by `init`",
+    "models/http/upstream.py": "the proxy that the operator's environment names",
+    "models/local_servers.py": "model servers of this machine, asked by `init`",
 }
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from adderclaw.store import memory, transcript
+from adderclaw.storage import memory, transcript
 from tests.acceptance.world import call
-from tests.drivers.proofs import AFTER, GOOD, PLAN, Project, hands_in, turn
+from tests.flows.proofs import AFTER, GOOD, PLAN, Project, hands_in, turn
 from tests.scripted import ScriptedModel
 from tests.security.world import Den
 from tests.trial import why_not

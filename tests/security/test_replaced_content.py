@@ -70,12 +70,12 @@ def test_a_planted_skill_or_command_replaces_none_of_the_operators(
     tmp_path: Path, own: str, theirs: str, trusted: bool
 ) -> None:
     """The order is the reference's, user before project, so that trust changes nothing in it."""
-    from adderclaw.skills import catalogue
+    from adderclaw.tools.skills import catalogue
 
     home, project = tmp_path / "home", tmp_path / "project"
     write(home / own, SKILL.format(name="tidy", whose="the operator's"))
     write(project / theirs, SKILL.format(name="tidy", whose="planted"))
-    found = catalogue.load(catalogue.places(str(project), str(home), str(project / "skills")))
+    found = catalogue.load_skills(catalogue.skill_folders(str(project), str(home), str(project / "skills")))
     skill = found.find("tidy")
     assert skill is not None
     assert skill.path == str(home / own)
@@ -83,12 +83,12 @@ def test_a_planted_skill_or_command_replaces_none_of_the_operators(
 
 
 def test_a_planted_skill_does_not_take_the_short_name_of_a_plugins(tmp_path: Path) -> None:
-    from adderclaw.skills.catalogue import Place, load, places
+    from adderclaw.tools.skills.catalogue import SkillFolder, load_skills, skill_folders
 
     plugin, project = tmp_path / "plugin", tmp_path / "project"
     write(plugin / "tidy/SKILL.md", SKILL.format(name="tidy", whose="the plugin's"))
     write(project / ".agents/skills/tidy/SKILL.md", SKILL.format(name="tidy", whose="planted"))
-    found = load(places(str(project), "", further=[Place(str(plugin), "plugin", prefix="kit")]))
+    found = load_skills(skill_folders(str(project), "", further=[SkillFolder(str(plugin), "plugin", prefix="kit")]))
     for name in ("tidy", "kit:tidy"):
         skill = found.find(name)
         assert skill is not None
@@ -106,9 +106,9 @@ def test_an_untrusted_agent_replaces_none(world: World) -> None:
 
     agents(world)
     home = str(world.cli.home / ".adderclaw")
-    assert definitions.known(home, str(world.workspace)).by_name["Explore"].description == "the operator's"
+    assert definitions.known_definitions(home, str(world.workspace)).by_name["Explore"].description == "the operator's"
     assert world.cli("trust", str(world.workspace)).code == 0
-    assert definitions.known(home, str(world.workspace)).by_name["Explore"].description == "planted"
+    assert definitions.known_definitions(home, str(world.workspace)).by_name["Explore"].description == "planted"
 
 
 def hook(world: World, marker: Path) -> None:

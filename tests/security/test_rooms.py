@@ -13,8 +13,8 @@ import pytest
 
 from adderclaw.sandbox import confinement, process
 from adderclaw.sandbox.box import Box
-from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.sandbox.piped import converse
+from adderclaw.sandbox.bubblewrap import SandboxSpec
+from adderclaw.sandbox.piped import start_piped
 from adderclaw.sandbox.process import Finished, View
 from tests.program import Soak
 from tests.sandbox import escapes
@@ -110,17 +110,17 @@ async def looks(box: Box, root: Path) -> None:
     assert (await bash("until test -e up; do sleep 0.05; done; echo kept > /tmp/theirs", box, root)).returncode == 0
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in root.rglob("*") if path.is_file()}
     for name, text in WRITES.items():
-        done = await bash(text, box, root, "look")
+        done = await bash(text, box, root, "read_only")
         assert done.returncode != 0, f"{name}: {done}"
     for name, text in REACHES.items():
-        assert (await bash(text, box, root, "look")).returncode != 0, name
-    status = await bash("unset GIT_CONFIG_COUNT; git status --short; git diff; cat a.txt", box, root, "look")
+        assert (await bash(text, box, root, "read_only")).returncode != 0, name
+    status = await bash("unset GIT_CONFIG_COUNT; git status --short; git diff; cat a.txt", box, root, "read_only")
     assert status.stdout.endswith(b"alpha\n"), status
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in before} == before
     assert {path for path in root.rglob("*") if path.is_file()} == before.keys()
-    first = await bash("cat /tmp/theirs; echo mine > /tmp/mine && cat /tmp/mine", box, root, "look")
+    first = await bash("cat /tmp/theirs; echo mine > /tmp/mine && cat /tmp/mine", box, root, "read_only")
     assert (first.returncode, first.stdout) == (0, b"mine\n"), first
-    assert (await bash("ls -A /tmp | grep mine", box, root, "look")).returncode == 1
+    assert (await bash("ls -A /tmp | grep mine", box, root, "read_only")).returncode == 1
     assert (await bash("cat /tmp/theirs; ls -A /tmp | grep mine", box, root)).stdout == b"kept\n"
     assert not serving.done()
     serving.cancel()
@@ -130,11 +130,12 @@ async def looks(box: Box, root: Path) -> None:
 async def spies(box: Box, root: Path) -> None:
     env = {**process.environment(workspace_roots=()), "TOKEN": TOKEN}
     servers = [
-        await converse([escapes.PYTHON, "server.py", TOKEN], cwd=str(root), env=env, start=box.start) for _ in range(2)
+        await start_piped([escapes.PYTHON, "server.py", TOKEN], cwd=str(root), env=env, start=box.start)
+        for _ in range(2)
     ]
     for server in servers:
         assert await server.stdout.readline() == b"up\n", server.errors
-    views: tuple[View, ...] = ("all", "git", "look", "own", "offline")
+    views: tuple[View, ...] = ("all", "git", "read_only", "server", "offline")
     for view in views:
         done = await bash(f"{escapes.PYTHON} {root}/spy.py kill", box, root, view)
         assert (done.stdout, done.stderr) == (b"", b""), done
@@ -167,14 +168,14 @@ SCRATCH = (
 
 async def leaves(box: Box, root: Path) -> None:
     """Whatever one leaves, the next finds its /tmp as the first did; where nothing was left, it is the same one."""
-    fresh = await bash(SCRATCH, box, root, "look")
+    fresh = await bash(SCRATCH, box, root, "read_only")
     assert b"mine" not in fresh.stdout
     assert fresh.returncode == 0, fresh
     for name, text in LEFT.items():
-        left = await bash(text, box, root, "look")
-        done = await bash(SCRATCH, box, root, "look")
+        left = await bash(text, box, root, "read_only")
+        done = await bash(SCRATCH, box, root, "read_only")
         assert (done.returncode, done.stdout) == (0, fresh.stdout), f"{name}: {left} {done}"
-    numbers = [(await bash("stat -c %d /tmp; cat a.txt", box, root, "look")).stdout for _ in range(3)]
+    numbers = [(await bash("stat -c %d /tmp; cat a.txt", box, root, "read_only")).stdout for _ in range(3)]
     assert len({*numbers}) == 1, "a new /tmp for nothing"
 
 
@@ -186,7 +187,7 @@ SCENES: dict[str, Callable[[Box, Path], Coroutine[None, None, None]]] = {
 
 
 def play(scene: str, root: Path) -> None:
-    box = confinement.box("bubblewrap", Room((str(root),)))
+    box = confinement.create_box("bubblewrap", SandboxSpec((str(root),)))
     try:
         asyncio.run(SCENES[scene](box, root))
     finally:
@@ -235,13 +236,13 @@ def test_looks_at_once_find_the_workspace_beneath_tmp(place: Path, soak: Soak) -
         pytest.skip(f"bubblewrap does not start on this machine: {why}")
     root = place / "ws"
     workspace(root)
-    box = confinement.box("bubblewrap", Room((str(root),)))
+    box = confinement.create_box("bubblewrap", SandboxSpec((str(root),)))
 
     async def rounds() -> None:
         for i in soak.of(120):
             look = f"ls -A /tmp | grep -c before; cat a.txt && touch /tmp/before-{i}"
             work = f"mkdir -p deep/{i % 7}/.github/workflows && cat a.txt"
-            looking = [bash(look if n == 0 else "cat a.txt", box, root, "look") for n in range(3)]
+            looking = [bash(look if n == 0 else "cat a.txt", box, root, "read_only") for n in range(3)]
             first, *others = await asyncio.gather(*looking, bash(work, box, root))
             assert (first.returncode, first.stdout) == (0, b"0\nalpha\n"), first
             assert [(done.returncode, done.stdout) for done in others] == [(0, b"alpha\n")] * 3, others

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.kernel.instructions import Instructions
-from adderclaw.workspace import Place
-from adderclaw.workspace.globs import Patterns
-from adderclaw.workspace.matching import matching
+from adderclaw.agent.session.instructions import Instructions
+from adderclaw.sandbox.workspace import WorkspacePath
+from adderclaw.sandbox.workspace.globs import Patterns
+from adderclaw.sandbox.workspace.matching import find_matching
 from tests.acceptance.world import call, text
 from tests.program import Soak
 from tests.security.swapping import swapping
@@ -68,7 +68,7 @@ def test_no_glob_finds_what_lies_outside(tmp_path: Path, soak: Soak) -> None:
     seen: set[str] = set()
     with swapping(root / "sub" / "door", root / "sub" / "bad") as swapper:
         for _ in soak.of(24_000):
-            found = matching(Place(str(root)), Patterns(["**/*"]), 1000, lambda: False)
+            found = find_matching(WorkspacePath(str(root)), Patterns(["**/*"]), 1000, lambda: False)
             seen |= {path.rpartition("/")[2] for path in found.newest()}
     assert swapper.count > 100
     assert seen == {"inside"}
@@ -90,7 +90,7 @@ def test_no_instruction_file_imports_what_lies_outside(tmp_path: Path, soak: Soa
         for _ in soak.of(6000):
             files = Instructions(str(tmp_path / "home"), str(root), lambda _path: False)
             read = {str(root / "sub" / "x"): "", str(root / "sub" / "door" / "x"): ""}
-            seen |= {file.text for file in files.nested(read)}
+            seen |= {file.text for file in files.load_nested(read)}
     assert swapper.count > 1000
     assert "inside" in seen
     assert "canary" not in seen

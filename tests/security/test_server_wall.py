@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from adderclaw import config
-from adderclaw.net import own_server
+from adderclaw.models.http import own_server
 from tests.acceptance.world import call
 from tests.rows import rows
 from tests.security.world import Den, as_nobody

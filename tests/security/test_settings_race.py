@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.config import places, trust
-from adderclaw.errors import ConfigError
+from adderclaw.config import places
+from adderclaw.config.trust import trust
+from adderclaw.core.errors import ConfigError
 from tests.program import Soak
 from tests.security.swapping import swapping
 

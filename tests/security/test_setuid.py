@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw.sandbox import confinement
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from tests.sandbox import escapes
 from tests.sandbox.escapes import PYTHON
 from tests.sandbox.test_confinement import KINDS, Needs, as_nobody
@@ -111,7 +111,7 @@ def bearing(root: Path) -> list[str]:
 def ran(kind: str, root: Path, table: dict[str, str]) -> dict[str, int]:
     if why := why_not(kind):
         pytest.skip(f"{kind} does not start on this machine: {why}")
-    box = confinement.box(kind, Room((str(root),)))
+    box = confinement.create_box(kind, SandboxSpec((str(root),)))
 
     async def every() -> dict[str, int]:
         return {name: (await escapes.bash(text, box, root)).returncode for name, text in filled(table).items()}

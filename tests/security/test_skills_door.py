@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.errors import Refused
-from adderclaw.skills import catalogue, files
+from adderclaw.core.errors import PathRefused
+from adderclaw.tools.skills import catalogue, files
 from tests.acceptance.world import call, text
 from tests.program import Soak
 from tests.security.swapping import swapping
@@ -47,13 +47,13 @@ def test_no_skill_is_read_through_a_folder_that_is_exchanged(tmp_path: Path, soa
     read = 0
     with swapping(door, bad):
         for _ in soak.of(3000):
-            found = catalogue.load([catalogue.Place(str(root / "skills"), "project", str(root))])
+            found = catalogue.load_skills([catalogue.SkillFolder(str(root / "skills"), "project", str(root))])
             assert not any("canary" in skill.description for skill in found.skills)
             for skill in found.skills:
                 try:
-                    assert files.read(skill.folder, "id_rsa", 100).data == b"inside"
+                    assert files.read_file(skill.folder, "id_rsa", 100).data == b"inside"
                     read += 1
-                except Refused:
+                except PathRefused:
                     continue
     assert read
 

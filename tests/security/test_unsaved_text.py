@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from acp import RequestError
 
-from adderclaw.channels.acp import unsaved
-from adderclaw.channels.acp.unsaved import Unsaved, difference
+from adderclaw.clients.acp import unsaved
+from adderclaw.clients.acp.unsaved import Unsaved, difference
 
 SECRET = "PRIVATE KEY of somebody\n"
 

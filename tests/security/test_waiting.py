@@ -53,7 +53,7 @@ def test_no_ignore_list_without_an_end_stops_a_search(on_each_rung: Den, form: s
     for result in made.results:
         assert "Found 1 file" in result
         assert "found.txt" in result
-        assert "no ignore file was followed" in result
+        assert "ignore files were not applied" in result
     den.unharmed(made)
 
 
@@ -169,7 +169,7 @@ def test_a_worktree_with_a_pipe_is_not_waited_for(world: Den) -> None:
         call("ExitWorktree", action="remove"),
         call("ExitWorktree", action="remove", discard_changes=True),
     )
-    assert ".gitignore cannot be read to its end" in made.results[2]
+    assert ".gitignore never ends" in made.results[2]
     assert not (world.workspace / ".worktrees" / "apart").exists()
     world.unharmed(made)
 
@@ -181,7 +181,7 @@ def test_git_does_not_wait_for_a_pipe_until_its_time_is_over(world: Den, name: s
     made = world.attack(call("Bash", command="git status"), call("Bash", command="git add -A && git commit -m x"))
     for result in made.results:
         assert "timed out" not in result
-        assert f"git was ended, because it waits for {world.workspace / name}" in result
+        assert f"git was stopped because it was waiting for {world.workspace / name}" in result
     world.unharmed(made)
 
 
@@ -192,7 +192,7 @@ def test_git_that_is_slow_is_not_ended_for_a_long_file(world: Den) -> None:
     (world.workspace / "apart" / "info").mkdir(parents=True)
     os.mkfifo(world.workspace / "apart" / "info" / "exclude")
     made = world.attack(call("Bash", command="git status --short | (sleep 4; cat)"))
-    assert "git was ended" not in made.last
+    assert "git was stopped" not in made.last
     assert "?? docs/exclude" in made.last
     world.unharmed(made)
 

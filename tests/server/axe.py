@@ -2,7 +2,7 @@
 
 from playwright.sync_api import Page
 
-from tests.mcp import node
+from tests.tools.mcp import node
 
 RULES = {
     "all": "{}",

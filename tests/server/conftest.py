@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx2
 import pytest
 
-from adderclaw.channels.server import app
-from adderclaw.channels.server.endpoint import SCOPES, Endpoint
-from adderclaw.channels.server.house import House
-from adderclaw.channels.server.limits import Rate, Rates
-from adderclaw.runtime import Options
-from adderclaw.store import clients
+from adderclaw.agent.run import Options
+from adderclaw.server import app
+from adderclaw.server.endpoint import SCOPES, Endpoint
+from adderclaw.server.limits import Rate, Rates
+from adderclaw.server.state import ServerState
+from adderclaw.storage import clients
 from tests.program import Cli
 
 if TYPE_CHECKING:
@@ -28,19 +28,19 @@ ORIGIN = "http://127.0.0.1:8423"
 
 
 class Server:
-    """One server in this process: its house, tokens for it, and clients that call it without a socket."""
+    """One server in this process: its state, tokens for it, and clients that call it without a socket."""
 
-    def __init__(self, house: House, endpoints: Sequence[Endpoint] | None = None) -> None:
-        self.house = house
-        self.app: Any = app.make(house, endpoints)
+    def __init__(self, state: ServerState, endpoints: Sequence[Endpoint] | None = None) -> None:
+        self.state = state
+        self.app: Any = app.make_app(state, endpoints)
 
     def token(
         self, *scopes: str, name: str = "tester", folders: Sequence[str] = (), seconds: float | None = 3_600
     ) -> str:
         """A token; without scopes it has all of them."""
-        house, now = self.house, self.house.clock.now()
+        state, now = self.state, self.state.clock.now()
         return clients.create(
-            house.store, house.key, name=name, scopes=scopes or SCOPES, folders=folders, now=now, seconds=seconds
+            state.store, state.key, name=name, scopes=scopes or SCOPES, folders=folders, now=now, seconds=seconds
         ).token
 
     def client(self, token: str | None = None, **headers: str) -> httpx2.AsyncClient:
@@ -60,9 +60,9 @@ class Server:
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
         """The events of these types, as the store has them."""
-        with self.house.store.write():
+        with self.state.store.write():
             pass
-        rows = self.house.store.read("SELECT event_type, detail FROM events ORDER BY id")
+        rows = self.state.store.read("SELECT event_type, detail FROM events ORDER BY id")
         return [json.loads(row[1]) for row in rows if row[0] in kinds]
 
 
@@ -76,19 +76,19 @@ def workspace(home: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def house(workspace: Path) -> Generator[House]:
+def state(workspace: Path) -> Generator[ServerState]:
     """What a server holds, with limits that no test meets by accident."""
     plenty = Rate(1e6, 1e6)
-    made = House(Options(workspace=str(workspace), log_level="error"), [str(workspace)])
+    made = ServerState(Options(workspace=str(workspace), log_level="error"), [str(workspace)])
     made.rates = Rates(made.clock.monotonic, requests=plenty, failures=plenty, open_to_all=plenty)
     yield made
     made.store.close()
 
 
 @pytest.fixture
-def server(house: House) -> Server:
+def server(state: ServerState) -> Server:
     """The real application with all its endpoints, in this process."""
-    return Server(house)
+    return Server(state)
 
 
 class Process:

@@ -87,7 +87,7 @@ _HANDLERS = [
     f'javascript:{ALERT}//"><svg/onload={ALERT}>',
     '"><details data-do=stop open>',
     '" data-do="stop',
-    '" data-live="/ui/now/events',
+    '" data-live="/ui/overview/events',
     '" data-send action="/estop',
 ]
 _ADDRESSES = [

@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from adderclaw.credentials.redaction import Secrets
-from adderclaw.drivers.agentfile.execute import fingerprint
-from adderclaw.drivers.agentfile.load import load
-from adderclaw.drivers.verifier.evidence import Keeper
-from adderclaw.drivers.verifier.results import Cited
-from adderclaw.json_text import digest
-from adderclaw.store import Store, checks, ledger, lists, model_calls, runs, subagents, transcript, workflows
-from adderclaw.store.chain import ReceiptDraft
-from adderclaw.store.text import compact, sql_time
-from adderclaw.store.workflows import Begun, Finished
-from adderclaw.types import MediaBlock
-from adderclaw.workspace import Place
+from adderclaw.core.json_text import digest
+from adderclaw.core.redaction import Secrets
+from adderclaw.core.types import MediaBlock
+from adderclaw.flows.agentfile.execute import fingerprint
+from adderclaw.flows.agentfile.load import load
+from adderclaw.flows.verifier.evidence import Keeper
+from adderclaw.flows.verifier.results import Cited
+from adderclaw.sandbox.workspace import WorkspacePath
+from adderclaw.storage import Store, lists, model_calls, runs, subagents, transcript, workflows
+from adderclaw.storage.ledger import ledger
+from adderclaw.storage.ledger.chain import ReceiptDraft
+from adderclaw.storage.sdlc import checks
+from adderclaw.storage.text import compact, sql_time
+from adderclaw.storage.workflows import GoalResult, WorkflowStart
 
 DAY = 86_400.0
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -358,7 +360,9 @@ def _workflow(made: Seed, project: Path) -> str:
     conversation, session = made.conversation(str(project), "release")
     run = made.run("agentfile", conversation, session)
     with made.store.write() as cursor:
-        workflows.begin(cursor, Begun(run, str(file), "release", fingerprint(load(str(file))), {"version": "2.4.0"}))
+        workflows.begin(
+            cursor, WorkflowStart(run, str(file), "release", fingerprint(load(str(file))), {"version": "2.4.0"})
+        )
     for place, goal, achieved in (("0.0.0", "changelog", True), ("0.0.1", "build", True), ("1.0.0", "smoke", False)):
         made.event(run, session, "goal_started", workflow="release", goal=goal)
         child = made.child(session, "goal", goal)
@@ -374,8 +378,10 @@ def _workflow(made: Seed, project: Path) -> str:
             )
         with made.store.write() as cursor:
             summary = "Done, with 14 entries." if achieved else "The package imports a module that it does not bring."
-            workflows.keep(
-                cursor, run, Finished(place, "", goal, child, {"achieved": achieved, "summary": summary, "outputs": {}})
+            workflows.store_result(
+                cursor,
+                run,
+                GoalResult(place, "", goal, child, {"achieved": achieved, "summary": summary, "outputs": {}}),
             )
         made.event(
             run,
@@ -418,9 +424,9 @@ def _specification(made: Seed, project: Path, at: float, sessions: int) -> str:
     judged: list[tuple[str, str, Any]] = [
         (id, name, state) for id, _, name, state in SCENARIOS if state in ("passed", "failed", "")
     ][:sessions]
-    keeper = Keeper(Place(str(project), f"runs/{run}"), Secrets())
+    keeper = Keeper(WorkspacePath(str(project), f"runs/{run}"), Secrets())
     with made.store.write() as cursor:
-        cursor.execute(runs.KEEP_TRACE, (run, os.fsencode(project), f"runs/{run}/events.jsonl".encode(), 0, 0, ""))
+        cursor.execute(runs.UPSERT_TRACE, (run, os.fsencode(project), f"runs/{run}/events.jsonl".encode(), 0, 0, ""))
     for id, name, state in judged:
         checker = made.child(session, "verifier", id)
         with made.store.write() as cursor:

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from adderclaw.channels.server.house import House
-from adderclaw.channels.server.limits import Rate, Rates
-from adderclaw.channels.server.listening import Where, bound
-from adderclaw.channels.server.protocol import Seats
-from adderclaw.channels.server.serving import Server as Listening
-from adderclaw.runtime import Options
+from adderclaw.agent.run import Options
+from adderclaw.server.limits import Rate, Rates
+from adderclaw.server.listening import Listen, bind
+from adderclaw.server.protocol import ConnectionLimits
+from adderclaw.server.serving import Server as Listening
+from adderclaw.server.state import ServerState
 from tests.server.conftest import Server
 
 SECRET = "whsec_" + base64.b64encode(b"a secret of the tests, 32 bytes.").decode()
@@ -84,7 +84,7 @@ class OnPort:
     def __init__(self, home: Path, workspace: Path) -> None:
         self.home, self.workspace = home / ".adderclaw", workspace
         self.home.mkdir(mode=0o700, exist_ok=True)
-        self.house: House
+        self.state: ServerState
         self.url = ""
 
     def run(self, work: Callable[[], Awaitable[None]], rates: Rates | None = None) -> None:
@@ -97,26 +97,28 @@ class OnPort:
     @asynccontextmanager
     async def listening(self, rates: Rates | None = None) -> AsyncGenerator[None]:
         """Each time a server that knows nothing but its store."""
-        house = self.house = House(Options(workspace=str(self.workspace), log_level="error"), [str(self.workspace)])
-        clock = house.clock.monotonic
-        house.rates = rates or Rates(clock, failures=PLENTY, addresses=PLENTY, deliveries=PLENTY)
-        sock = bound(Where(port=0))
-        made = Listening(Server(house).app, [(sock, None)], Seats())
+        state = self.state = ServerState(
+            Options(workspace=str(self.workspace), log_level="error"), [str(self.workspace)]
+        )
+        clock = state.clock.monotonic
+        state.rates = rates or Rates(clock, failures=PLENTY, addresses=PLENTY, deliveries=PLENTY)
+        sock = bind(Listen(port=0))
+        made = Listening(Server(state).app, [(sock, None)], ConnectionLimits())
         await made.startup()
         ticking = asyncio.ensure_future(made.main_loop())
         self.url = f"http://127.0.0.1:{sock.getsockname()[1]}"
         try:
             yield
         finally:
-            await house.close()
+            await state.close()
             made.should_exit = True
             await ticking
             made.force_exit = True
             await made.shutdown()
-            house.store.close()
+            state.store.close()
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
-        with self.house.store.write():
+        with self.state.store.write():
             pass
-        rows = self.house.store.read("SELECT event_type, detail FROM events ORDER BY id")
+        rows = self.state.store.read("SELECT event_type, detail FROM events ORDER BY id")
         return [json.loads(row[1]) for row in rows if row[0] in kinds]

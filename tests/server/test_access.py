@@ -10,17 +10,17 @@ from typing import Any, cast
 import httpx2
 import pytest
 
-from adderclaw.channels.server import app, openapi
-from adderclaw.channels.server.endpoint import SCOPES, Called, Endpoint
-from adderclaw.channels.server.house import House
-from adderclaw.channels.server.limits import Rate, Rates
-from adderclaw.drivers.wanted import Wanted
-from adderclaw.mcp.server import Guarded
-from adderclaw.runtime import Options
-from adderclaw.schedules import adding
-from adderclaw.schedules.adding import New
-from adderclaw.store import approvals, checkpoints, notices
-from adderclaw.store.checkpoints import Draft
+from adderclaw.agent.run import Options
+from adderclaw.flows.request import RunRequest
+from adderclaw.flows.schedules import adding
+from adderclaw.flows.schedules.adding import New
+from adderclaw.server import app, openapi
+from adderclaw.server.endpoint import SCOPES, ApiRequest, Endpoint
+from adderclaw.server.limits import Rate, Rates
+from adderclaw.server.state import ServerState
+from adderclaw.storage import approvals, checkpoints, notices
+from adderclaw.storage.checkpoints import Draft
+from adderclaw.tools.mcp.server import TokenGuard
 from tests.program import Cli
 from tests.server.conftest import ORIGIN, Server
 from tests.server.seeded import Seed
@@ -51,8 +51,6 @@ GET    /plugins/{name}                                 read      machine
 POST   /plugins/{name}/disable                         admin     machine
 GET    /metrics                                        read      machine
 GET    /ui/fleet                                       read      machine
-GET    /ui/doctor                                      read      machine
-POST   /ui/doctor                                      operate   machine
 
 GET    /conversations/{id}                             read      conversation
 GET    /conversations/{id}/items                       read      conversation
@@ -67,7 +65,6 @@ GET    /conversations/{id}/prompts                     operate   conversation
 POST   /conversations/{id}/rewind                      operate   conversation
 GET    /ui/conversations/{id}                          read      conversation
 GET    /ui/conversations/{id}/events                   read      conversation
-GET    /ui/conversations/{id}/rewind                   read      conversation
 GET    /runs/{id}                                      read      run
 GET    /runs/{id}/events                               read      run
 GET    /runs/{id}/report                               read      run
@@ -115,18 +112,13 @@ GET    /hooks                                          read      filtered
 GET    /settings                                       read      filtered
 GET    /notices                                        read      filtered
 GET    /                                               read      filtered
-GET    /ui/now/events                                  read      filtered
+GET    /ui/overview/events                             read      filtered
+GET    /ui/questions                                   read      filtered
 GET    /ui/conversations                               read      filtered
-GET    /ui/conversations/new                           operate   filtered
 GET    /ui/runs                                        read      filtered
-GET    /ui/runs/compare                                read      filtered
-GET    /ui/sops                                        read      filtered
 GET    /ui/schedules                                   read      filtered
 GET    /ui/usage                                       read      filtered
 GET    /ui/ledger                                      read      filtered
-GET    /ui/policy                                      read      filtered
-GET    /ui/extensions                                  read      filtered
-GET    /ui/notices                                     read      filtered
 GET    /ui/settings                                    read      filtered
 GET    /v1/models                                      openai    filtered
 GET    /v1/models/{model:path}                         openai    filtered
@@ -149,14 +141,14 @@ class Folders:
             folder.mkdir()
         plenty = Rate(1e6, 1e6)
         options = Options(workspace=str(self.alpha), log_level="error")
-        self.house = House(options, [str(self.alpha), str(self.bravo)], openai=True)
-        self.house.rates = Rates(self.house.clock.monotonic, requests=plenty, failures=plenty, open_to_all=plenty)
+        self.state = ServerState(options, [str(self.alpha), str(self.bravo)], openai=True)
+        self.state.rates = Rates(self.state.clock.monotonic, requests=plenty, failures=plenty, open_to_all=plenty)
         self.things = {folder.name: self._filled(folder) for folder in (self.alpha, self.bravo)}
-        self.server = Server(self.house)
+        self.server = Server(self.state)
 
     def _filled(self, folder: Path) -> dict[str, str]:
-        house, data, name = self.house, Path(self.house.home), folder.name
-        now = house.clock.now()
+        state, data, name = self.state, Path(self.state.home), folder.name
+        now = state.clock.now()
         seed = Seed(data / "memory.sqlite", data / "tool_receipts.log", data / "receipt.key", now)
         seed.numbers = dict.fromkeys(("conv", "session", "r", "call", "entry"), 100 if name == "alpha" else 200)
         conversation, session = seed.conversation(str(folder), f"words of {name}")
@@ -166,7 +158,7 @@ class Folders:
         seed.finish(run, "completed", f"answer of {name}")
         seq = str(seed.store.read("SELECT max(seq) FROM receipts")[0][0])
         seed.close()
-        with house.store.write() as cursor:
+        with state.store.write() as cursor:
             approvals.ask(
                 cursor, id=f"approval-{name}", session_id=session, tool_use_id="t", tool="Bash", risk="medium",
                 reason="", shown=f"echo {name}", plan_hash="0", now=now, seconds=None,
@@ -178,9 +170,9 @@ class Folders:
             draft = Draft(str(folder), conversation, session, session, 1, "call", "Write", f"use-{name}")
             point = str(checkpoints.add(cursor, draft, []))
         new = New(
-            name=f"schedule-{name}", what=Wanted(message="look", workspace=str(folder)), zone="UTC", cron="@daily"
+            name=f"schedule-{name}", what=RunRequest(message="look", workspace=str(folder)), zone="UTC", cron="@daily"
         )
-        adding.added(house.store, adding.made(new, house.options, house.key, now, "test"))
+        adding.add_schedule(state.store, adding.make_schedule(new, state.options, state.key, now, "test"))
         kinds = {"conversation": conversation, "session": session, "run": run, "question": f"approval-{name}"}
         return kinds | {"checkpoint": point, "receipt": seq, "schedule": new.name, "folder": str(folder)}
 
@@ -189,7 +181,7 @@ class Folders:
 def folders(home: Path, tmp_path: Path) -> Any:
     made = Folders(tmp_path)
     yield made
-    made.house.store.close()
+    made.state.store.close()
 
 
 def _routes(server: Server) -> dict[tuple[str, str], Endpoint]:
@@ -220,14 +212,14 @@ def _path(template: str, value: str) -> str:
 
 def test_scope_and_folder_are_checked_before_every_handler(folders: Folders) -> None:
     """A route × each kind of token × a thing in its folder, in another one, and one that does not exist."""
-    house, reached = folders.house, list[str]()
+    state, reached = folders.state, list[str]()
 
-    async def handler(called: Called) -> object:
-        reached.append(called.request.url.path)
+    async def handler(request: ApiRequest) -> object:
+        reached.append(request.http.url.path)
         return {}
 
-    served = [replace(one, answer=handler, takes=None) for one in app.collected(openai=True)]
-    server = Server(house, served)
+    served = [replace(one, answer=handler, takes=None) for one in app.all_endpoints(openai=True)]
+    server = Server(state, served)
     alpha = str(folders.alpha)
     tokens = {
         (scope, held): server.token(scope, folders=[alpha] if held else []) for scope in SCOPES for held in (0, 1)
@@ -299,7 +291,6 @@ def test_what_a_query_or_a_body_names_lies_in_the_folders_of_the_token(folders: 
     ]
     queries += [f"/checkpoints?conversation={conversation}", f"/receipts?conversation={conversation}"]
     queries += [f"/receipts?session={there['session']}", f"/receipts?run={there['run']}"]
-    queries += [f"/ui/runs/compare?run={folders.things['alpha']['run']}&run={there['run']}"]
     for path in (
         "/tools",
         "/mcp",
@@ -308,8 +299,7 @@ def test_what_a_query_or_a_body_names_lies_in_the_folders_of_the_token(folders: 
         "/settings",
         "/sops",
         "/sops/x",
-        "/ui/policy",
-        "/ui/extensions",
+        "/ui/settings",
     ):
         queries += [f"{path}?workspace={bravo}", f"{path}?workspace={link}", f"{path}?workspace=%20{bravo}"]
 
@@ -327,7 +317,7 @@ def test_what_a_query_or_a_body_names_lies_in_the_folders_of_the_token(folders: 
                 assert answer.status_code == 403, (path, answer.text)
 
     asyncio.run(work())
-    assert [row[0] for row in folders.house.store.read("SELECT name FROM schedules ORDER BY 1")] == [
+    assert [row[0] for row in folders.state.store.read("SELECT name FROM schedules ORDER BY 1")] == [
         "schedule-alpha", "schedule-bravo"
     ]  # fmt: skip
 
@@ -342,7 +332,7 @@ def test_a_body_reaches_a_folder_only_by_a_field_that_is_checked() -> None:
         r"(folder|dir|path|file|cwd|root|place|workspace|project|conversation|session|run|resume|response|question"
         r"|spec|sop|checkpoint|schedule|receipt)s?(_id)?$"
     )
-    names = {name for one in app.collected(openai=True) for name in _fields(one.takes) if sounds.search(name)}
+    names = {name for one in app.all_endpoints(openai=True) for name in _fields(one.takes) if sounds.search(name)}
     assert names == checked | inside | signed | no_place
 
 
@@ -355,8 +345,8 @@ def _fields(kind: Any) -> set[str]:
 
 def test_a_folder_in_which_nothing_happened_shows_nothing_of_the_machine(folders: Folders) -> None:
     """Such as a notice of the stop, which belongs to no folder."""
-    server, now = folders.server, folders.house.clock.now()
-    with server.house.store.write() as cursor:
+    server, now = folders.server, folders.state.clock.now()
+    with server.state.store.write() as cursor:
         body = {"title": "everything is stopped"}
         notices.put(
             cursor, id="n", target="t", kind="done", about="", run_id="", workspace="", body=body, now=now, due_at=now
@@ -415,7 +405,7 @@ def test_a_browser_that_logged_in_is_held_to_the_folders_of_its_token(folders: F
 @pytest.mark.parametrize("scope", ["operate", "admin"])
 def test_an_administrator_of_a_folder_is_bounded_there(folders: Folders, scope: str) -> None:
     """A folder that became a link is not opened by default, and no profile is looser than the operator's."""
-    server, house = folders.server, folders.house
+    server, state = folders.server, folders.state
     narrow = folders.alpha / "narrow"
     narrow.mkdir()
     token = server.token(scope, "read", folders=[str(narrow)])
@@ -434,7 +424,7 @@ def test_an_administrator_of_a_folder_is_bounded_there(folders: Folders, scope: 
     for path, body in (("/conversations", {}), ("/runs", {"message": "x"}), ("/chat", {"message": "x"})):
         answer = server.ask("POST", path, token, json=body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "folder"), answer.text
-    assert house.conversations.all() == []
+    assert state.conversations.all() == []
 
 
 @pytest.mark.parametrize("serves", ["serve", "mcp serve"])
@@ -450,13 +440,13 @@ def test_a_websocket_reaches_no_handler(folders: Folders, serves: str) -> None:
     async def handler(*given: object) -> None:
         sent.append(given)
 
-    served: Any = folders.server.app if serves == "serve" else Guarded(handler, "token")
+    served: Any = folders.server.app if serves == "serve" else TokenGuard(handler, "token")
     asyncio.run(served({"type": "websocket", "path": "/conversations", "headers": []}, receive, send))
     assert sent == []
 
 
 def test_the_description_says_what_a_token_with_folders_may_not(folders: Folders) -> None:
-    described = openapi.description(app.collected())["paths"]
+    described = openapi.description(app.all_endpoints())["paths"]
     assert described["/metrics"]["get"]["description"] == "Scope: read. Not for a token with folders."
     assert described["/runs"]["post"]["description"] == "Scope: operate."
 

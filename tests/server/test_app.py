@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from adderclaw.channels.server import app
-from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.channels.server.house import House
-from adderclaw.record import record
+from adderclaw.core.record import record
+from adderclaw.server import app
+from adderclaw.server.endpoint import ApiRequest, Endpoint
+from adderclaw.server.state import ServerState
 from tests.server.conftest import Process, Server
 
 
@@ -17,11 +17,11 @@ class Given:
     words: list[str] | None = None
 
 
-async def _same(called: Called) -> object:
-    return {"count": called.given.count, "flag": called.given.flag, "words": called.given.words or []}
+async def _same(request: ApiRequest) -> object:
+    return {"count": request.body.count, "flag": request.body.flag, "words": request.body.words or []}
 
 
-async def _broken(_: Called) -> object:
+async def _broken(_: ApiRequest) -> object:
     raise KeyError("a secret detail")
 
 
@@ -32,8 +32,8 @@ ECHO = (
 )
 
 
-def test_a_request_is_decoded_with_every_problem_at_once(house: House) -> None:
-    server = Server(house, ECHO)
+def test_a_request_is_decoded_with_every_problem_at_once(state: ServerState) -> None:
+    server = Server(state, ECHO)
     token = server.token("read")
     assert server.ask("POST", "/echo", token, json={"count": 2, "words": ["a"]}).json() == {
         "count": 2,
@@ -54,8 +54,8 @@ def test_a_request_is_decoded_with_every_problem_at_once(house: House) -> None:
         assert {one["key"] for one in error["problems"]} == {"count", "flag", "other"}
 
 
-def test_what_fails_inside_is_an_answer_without_a_trace(house: House) -> None:
-    server = Server(house, ECHO)
+def test_what_fails_inside_is_an_answer_without_a_trace(state: ServerState) -> None:
+    server = Server(state, ECHO)
     answer = server.ask("GET", "/broken", server.token("read"))
     assert answer.status_code == 500
     assert answer.json()["error"]["code"] == "internal"
@@ -81,7 +81,7 @@ def test_the_description_names_every_endpoint(server: Server) -> None:
     found = server.ask("GET", "/openapi.json").json()
     assert found["openapi"].startswith("3.1")
     described = {(path, method.upper()) for path, methods in found["paths"].items() for method in methods}
-    assert described == {(one.path, one.method) for one in app.collected() if not one.is_page} | {
+    assert described == {(one.path, one.method) for one in app.all_endpoints() if not one.is_page} | {
         ("/openapi.json", "GET")
     }
 
@@ -91,7 +91,7 @@ def test_the_program_serves(serve: Callable[..., Process]) -> None:
     with process.client(process.token()) as client:
         assert client.get("/health").json()["status"] == "ok"
         assert client.get("/status").json()["client"] == "tester"
-        with client.stream("GET", "/ui/now/events") as page:  # a page that is open keeps no server from its end
+        with client.stream("GET", "/ui/overview/events") as page:  # a page that is open keeps no server from its end
             parts = page.iter_raw()
             assert next(parts)
             assert process.end() == 0
@@ -101,7 +101,7 @@ def test_a_server_that_ends_is_alive_and_not_ready(server: Server) -> None:
     """Nothing new begins then; the stop works to the last."""
     token = server.token()
     assert server.ask("GET", "/ready").json() == {"ready": True}
-    server.house.ready = False
+    server.state.ready = False
     assert server.ask("GET", "/health").status_code == 200
     assert server.ask("GET", "/ready").status_code == 503
     refused = server.ask("POST", "/chat", token, json={"message": "hello"})

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from adderclaw.channels.server.limits import Rate, Rates
-from adderclaw.credentials import webhook_secrets
-from adderclaw.store import transcript
+from adderclaw.models.credentials import webhook_secrets
+from adderclaw.server.limits import Rate, Rates
+from adderclaw.storage import transcript
 from tests.acceptance.world import call, text
 from tests.server.signed_client import PLENTY, SECRET, Got, OnPort, headers, post
 
@@ -82,7 +82,7 @@ class Chat(OnPort):
         return await post(self.url, "/channels/chat/messages", body)
 
     def conversations(self) -> list[str]:
-        return [one.id for one in transcript.conversations(self.house.store, 100)]
+        return [one.id for one in transcript.conversations(self.state.store, 100)]
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_what_is_not_signed_gets_one_answer_whatever_is_wrong_with_it(chat: Chat
                     {
                         "error": {
                             "code": "signature",
-                            "message": "there is no such door, or the request is not signed for it",
+                            "message": "the endpoint does not exist, or the signature is not valid for it",
                         }
                     },
                 ]
@@ -233,7 +233,7 @@ def test_huge_slow_chunked_and_doubled_requests(chat: Chat) -> None:
         assert (await raw(chat.url, head(signed, "Transfer-Encoding: chunked") + chunks)).startswith(b"HTTP/1.1 413")
         both = head(signed, "Transfer-Encoding: chunked", f"Content-Length: {len(BODY)}")
         assert (await raw(chat.url, both + b"0\r\n\r\n")).startswith(b"HTTP/1.1 401")  # the body is what the chunks say
-        chat.house.body_seconds = 0.2
+        chat.state.body_seconds = 0.2
         slow = await raw(chat.url, head(signed, f"Content-Length: {len(BODY)}") + BODY[:5])
         assert slow.startswith(b"HTTP/1.1 408")
         for name in ("webhook-id", "webhook-timestamp", "webhook-signature"):
@@ -323,9 +323,9 @@ def test_each_sender_and_thread_has_a_conversation_that_outlives_the_server(chat
         assert ids[0] == ids[1]
         assert len({*ids}) == 3
         known.extend(ids)
-        folders = [transcript.workspace_of(chat.house.store, id) for id in ids]
+        folders = [transcript.workspace_of(chat.state.store, id) for id in ids]
         assert folders == [str(chat.workspace)] * 3 + [str(chat.other)]
-        store = chat.house.store
+        store = chat.state.store
         assert transcript.client_of(store, ids[0]) == "webhook:chat:alice@example.org"
         (row,) = store.read("SELECT count(*) FROM sessions WHERE conversation_id = ?", (ids[0],))
         assert row[0] >= 1
@@ -349,7 +349,7 @@ def test_messages_of_a_thread_are_answered_in_their_order(chat: Chat) -> None:
             await asyncio.sleep(0.05)
         got = await asyncio.gather(*sending)
         assert {one.status for one in got} == {200}
-        said = chat.house.store.read(
+        said = chat.state.store.read(
             "SELECT payload_json FROM transcript_entries WHERE entry_type = 'user' ORDER BY id"
         )
         assert [f"number {n}" in row[0] for n, row in enumerate(said)] == [True] * 5
@@ -367,7 +367,7 @@ def test_a_sender_that_was_removed_or_moved_is_so_at_once(chat: Chat, tmp_path: 
         before = config.read_text(encoding="utf-8")
         config.write_text(before.replace(f'"{chat.workspace}"', f'"{third}"'), encoding="utf-8")
         second = (await chat.say()).json["conversation_id"]
-        assert transcript.workspace_of(chat.house.store, second) == str(third)
+        assert transcript.workspace_of(chat.state.store, second) == str(third)
         config.write_text(before, encoding="utf-8")
         assert (await chat.say()).json["conversation_id"] == first != second
         config.write_text(before.replace("alice@", "anna@"), encoding="utf-8")
@@ -455,7 +455,7 @@ def test_slash_commands_are_words_unless_the_sender_may_use_them(chat: Chat) -> 
     )
 
     def sent() -> str:
-        rows = chat.house.store.read("SELECT payload_json FROM transcript_entries WHERE entry_type = 'user'")
+        rows = chat.state.store.read("SELECT payload_json FROM transcript_entries WHERE entry_type = 'user'")
         return "".join(str(row[0]) for row in rows)
 
     async def without() -> None:
@@ -522,7 +522,7 @@ def test_who_may_approve_is_asked_and_the_receipt_names_them(chat: Chat) -> None
         assert (chat.workspace / "a.txt").exists()
         late = await chat.answer(question["id"], approved=False)
         assert late.status in (404, 409)
-        row = chat.house.store.read("SELECT answered_who FROM approvals")[0]
+        row = chat.state.store.read("SELECT answered_who FROM approvals")[0]
         assert row[0] == "alice@example.org (webhook channel chat)"
         receipts = chat.home / "tool_receipts.log"
         assert "alice@example.org (webhook channel chat)" in receipts.read_text(encoding="utf-8")
@@ -586,7 +586,7 @@ def test_what_the_model_wants_to_know_its_sender_may_say(chat: Chat) -> None:
         assert question["options"] == [["Red", "Blue"]]
         done = await chat.answer(question["id"], reply="Green")
         assert done.json["state"] == "answered"
-        rows = chat.house.store.read("SELECT payload_json FROM transcript_entries ORDER BY id")
+        rows = chat.state.store.read("SELECT payload_json FROM transcript_entries ORDER BY id")
         assert any("Green" in row[0] for row in rows)
 
     chat.run(work)
@@ -627,8 +627,8 @@ def test_an_operator_at_work_in_a_senders_conversation_is_not_disturbed(chat: Ch
 
     async def work() -> None:
         id = (await chat.say()).json["conversation_id"]
-        assert await chat.house.conversations.find(id).sleep()
-        one = await chat.house.conversations.open("client-operator", resume=id, granted=True)
+        assert await chat.state.conversations.find(id).sleep()
+        one = await chat.state.conversations.open("client-operator", resume=id, granted=True)
         await one.send("write it", client="client-operator", granted=True)
         async for update in one.follow(0):
             if update.kind == "question":
@@ -699,7 +699,7 @@ def test_answers_and_questions_are_posted_signed(chat: Chat) -> None:
             assert (await chat.answer(asked["question"]["id"])).status == 202
             posted = await inbox.number(2)
             assert posted[1]["text"] == "done"
-            await asyncio.wait({*chat.house.posting.values(), asyncio.ensure_future(asyncio.sleep(0.1))})
+            await asyncio.wait({*chat.state.posting.values(), asyncio.ensure_future(asyncio.sleep(0.1))})
             assert len(inbox.got) == 2
 
     chat.run(work)
@@ -709,7 +709,7 @@ def test_an_answer_that_nobody_takes_is_reported(chat: Chat) -> None:
     async def work() -> None:
         chat.configure(channel=f'reply = "post"\nreply_url = "{chat.url}/nothing-here"')
         await chat.say()
-        await asyncio.wait({*chat.house.posting.values()}, timeout=40)
+        await asyncio.wait({*chat.state.posting.values()}, timeout=40)
         (warned,) = [one for one in chat.events("warning") if "posted" in one["message"]]
         assert "alice@example.org" in warned["message"]
 

@@ -113,7 +113,7 @@ def suppressed(url: str, body: bytes, signed: dict[str, str]) -> None:
 
 
 def test_killed_after_the_claim_nothing_begins_twice_and_the_sender_is_told(bridged: Cli, serve: Serve) -> None:
-    """At most once: what a killed server had claimed, and not begun, is sent again under a new id."""
+    """At most once: what a killed server had claimed, and not begun, is sent again with a new id."""
     secret = made_secret(bridged)
     server = serve()
     body = json.dumps({"sender": "alice@example.org", "message_id": "m1", "text": "hi"}).encode()
@@ -134,7 +134,7 @@ def test_killed_after_the_claim_nothing_begins_twice_and_the_sender_is_told(brid
     again = serve()
     told = post_now(again.url, "/channels/chat/messages", body, signed)
     assert (told.status, told.code) == (409, "unsettled")
-    assert "under a new id" in told.json["error"]["message"]
+    assert "with a new id" in told.json["error"]["message"]
     fresh = json.dumps({"sender": "alice@example.org", "message_id": "m2", "text": "hi"}).encode()
     assert post_now(again.url, "/channels/chat/messages", fresh, headers(fresh, secret=secret)).status == 200
 

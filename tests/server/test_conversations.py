@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from adderclaw.channels.server.house import House
+from adderclaw.server.state import ServerState
 from tests.acceptance.world import call, text
 from tests.server.conftest import Server
 
@@ -48,9 +48,9 @@ async def got(answer: Coroutine[Any, Any, httpx2.Response], status: int = 200) -
     return done.json()
 
 
-async def until(house: House, id: str, kind: str) -> None:
+async def until(state: ServerState, id: str, kind: str) -> None:
     """Wait until a conversation or a run has told of this."""
-    one = house.conversations.get(id) or house.runs.get(id)
+    one = state.conversations.get(id) or state.runs.get(id)
     assert one is not None
     async with asyncio.timeout(60):
         async for update in one.follow(0):
@@ -59,18 +59,18 @@ async def until(house: House, id: str, kind: str) -> None:
     raise AssertionError(f"it ended without {kind}")
 
 
-async def question(house: House, client: httpx2.AsyncClient, path: str) -> Json:
+async def question(state: ServerState, client: httpx2.AsyncClient, path: str) -> Json:
     """What it asks, once it does."""
-    await until(house, path.rpartition("/")[2], "question")
+    await until(state, path.rpartition("/")[2], "question")
     return (await got(client.get(path)))["questions"][0]
 
 
-def run(house: House, work: Coroutine[Any, Any, None]) -> None:
+def run(state: ServerState, work: Coroutine[Any, Any, None]) -> None:
     async def main() -> None:
         try:
             await work
         finally:
-            await house.close()
+            await state.close()
 
     asyncio.run(main())
 
@@ -83,7 +83,7 @@ def test_another_clients_conversation_is_seen_and_not_touched(server: Server, wo
         async with server.client(ann) as mine, server.client(bob) as other, server.client(carl) as approver:
             one = await got(mine.post("/conversations", json={"text": "go"}), 201)
             at = f"/conversations/{one['id']}"
-            asked = await question(server.house, mine, at)
+            asked = await question(server.state, mine, at)
             assert (asked["kind"], asked["tool"]) == ("approval", "Write")
             assert (await got(other.get(at)))["steers"] is False
             for path, body in (
@@ -120,7 +120,7 @@ def test_another_clients_conversation_is_seen_and_not_touched(server: Server, wo
             listed = (await got(reader.get("/conversations")))["conversations"]
             assert {row["id"] for row in listed} == {one["id"], copy["id"]}
 
-    run(server.house, work())
+    run(server.state, work())
     assert (workspace / "a.txt").read_text() == "one\n"
 
 
@@ -134,7 +134,7 @@ def test_a_client_of_another_folder_sees_nothing(server: Server, workspace: Path
         async with server.client(ann) as mine, server.client(other) as far:
             one = await got(mine.post("/conversations", json={"text": "go"}), 201)
             at = f"/conversations/{one['id']}"
-            asked = await question(server.house, mine, at)
+            asked = await question(server.state, mine, at)
             for path in (at, f"{at}/items", f"{at}/events", f"{at}/prompts"):
                 assert (await far.get(path)).status_code == 403, path
             assert (await far.post(f"{at}/branch")).status_code == 403
@@ -158,7 +158,7 @@ def test_a_client_of_another_folder_sees_nothing(server: Server, workspace: Path
             assert (await mine.post("/conversations", json={"workspace": "/"})).status_code == 403
             assert len((await got(mine.get("/questions")))["questions"]) == 1
 
-    run(server.house, work())
+    run(server.state, work())
     assert not (workspace / "a.txt").exists()
 
 
@@ -171,15 +171,15 @@ def test_what_is_to_be_approved_is_shown_whole(server: Server, home: Path) -> No
         async with server.client(server.token("read", "operate", "approve")) as client:
             at = f"/conversations/{(await got(client.post('/conversations', json={}), 201))['id']}"
             await got(client.post(f"{at}/messages", json={"text": "go"}), 202)
-            await question(server.house, client, at)
+            await question(server.state, client, at)
             (asked,) = (await got(client.get("/questions")))["questions"]
             assert key in asked["shown"]
             await got(client.post(f"/questions/{asked['id']}/answer", json={"approved": False}))
-            await until(server.house, at.rpartition("/")[2], "ended")
+            await until(server.state, at.rpartition("/")[2], "ended")
             (asked,) = (await got(client.get("/questions?all=true")))["questions"]
             assert key not in str(asked), "what was answered is a record like any other"
 
-    run(server.house, work())
+    run(server.state, work())
 
 
 def test_going_back_undoes_words_and_files(server: Server, workspace: Path) -> None:
@@ -189,11 +189,11 @@ def test_going_back_undoes_words_and_files(server: Server, workspace: Path) -> N
         async with server.client(ann) as mine:
             one = await got(mine.post("/conversations", json={"text": "go"}), 201)
             at = f"/conversations/{one['id']}"
-            asked = await question(server.house, mine, at)
+            asked = await question(server.state, mine, at)
             busy = await mine.post(f"{at}/rewind", json={"sequence": 0})
             assert busy.status_code == 409, "not while a turn works"
             await got(mine.post(f"{at}/questions/{asked['id']}/answer", json={"approved": True}))
-            await until(server.house, one["id"], "ended")
+            await until(server.state, one["id"], "ended")
             assert (workspace / "a.txt").exists()
             (prompt,) = (await got(mine.get(f"{at}/prompts")))["prompts"]
             assert (prompt["text"], prompt["paths"]) == ("go", 1)
@@ -202,7 +202,7 @@ def test_going_back_undoes_words_and_files(server: Server, workspace: Path) -> N
             assert (went["conversation"], went["files"]["refused"]) == (True, False)
             assert (await got(mine.get(f"{at}/items")))["items"] == []
 
-    run(server.house, work())
+    run(server.state, work())
     assert not (workspace / "a.txt").exists()
 
 
@@ -219,7 +219,7 @@ def test_a_run_of_any_driver_is_begun_cancelled_and_reported(
                 ({"message": "a", "task": "b"}, "exactly one"),
                 ({"agentfile": "../Agentfile"}, "does not lie in"),
                 ({"agentfile": str(tmp_path / "Agentfile")}, "does not lie in"),
-                ({"message": "a", "inputs": {"x": "y"}}, "inputs are for"),
+                ({"message": "a", "inputs": {"x": "y"}}, "`inputs` needs"),
             ):
                 refused = await mine.post("/runs", json=body)
                 assert refused.status_code == 400, refused.text
@@ -229,13 +229,13 @@ def test_a_run_of_any_driver_is_begun_cancelled_and_reported(
             assert "at most: cost_usd 5;" in wider.json()["error"]["message"]
             one = await got(mine.post("/runs", json={"message": "go", "profile": "supervised"}), 201)
             at = f"/runs/{one['run_id']}"
-            asked = await question(server.house, mine, at)
+            asked = await question(server.state, mine, at)
             assert (await other.post(f"{at}/cancel", json={})).status_code == 403
             yes = {"approved": True}
             assert (await other.post(f"{at}/questions/{asked['id']}/answer", json=yes)).status_code == 403
             assert (await other.post("/runs", json={"resume": one["run_id"]})).status_code == 403
             await got(mine.post(f"{at}/cancel", json={"reason": "enough"}))
-            await until(server.house, one["run_id"], "ended")
+            await until(server.state, one["run_id"], "ended")
             ended = await got(mine.get(at))
             assert (ended["status"], ended["reason"], ended["here"]) == ("stopped", "enough", False)
             assert (await mine.post(f"{at}/cancel", json={})).status_code == 409
@@ -244,7 +244,7 @@ def test_a_run_of_any_driver_is_begun_cancelled_and_reported(
             page = await mine.get(f"{at}/report")
             assert page.headers["content-disposition"].startswith("attachment"), "no page of this origin"
 
-    run(server.house, work())
+    run(server.state, work())
     assert not (workspace / "a.txt").exists()
 
 
@@ -269,13 +269,13 @@ def test_a_looser_run_is_gone_on_with_by_an_administrator_alone(server: Server, 
         async with server.client(admin) as loose, server.client(ann) as mine:
             one = await got(loose.post("/runs", json={"task": "go", "profile": "sandboxed"}), 201)
             await got(loose.post(f"/runs/{one['run_id']}/cancel", json={}))
-            await until(server.house, one["run_id"], "ended")
+            await until(server.state, one["run_id"], "ended")
             again = {"resume": one["run_id"]}
             refused = await mine.post("/runs", json=again)
             assert (refused.status_code, refused.json()["error"]["code"]) == (403, "profile"), refused.text
             await got(mine.post("/runs", json={**again, "profile": "readonly"}), 201)
 
-    run(server.house, work())
+    run(server.state, work())
 
 
 def test_a_looser_conversation_works_for_administrators_alone(server: Server, home: Path, workspace: Path) -> None:
@@ -301,4 +301,4 @@ def test_a_looser_conversation_works_for_administrators_alone(server: Server, ho
             plain = await got(loose.post("/conversations", json={}), 201)
             await got(mine.post(f"/conversations/{plain['id']}/messages", json={"text": "go"}), 202)
 
-    run(server.house, work())
+    run(server.state, work())

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, expect
 
-from adderclaw.store import Store, transcript
+from adderclaw.storage import Store, transcript
 from tests.server import axe
 from tests.server.browser import PHONE, Site, Tab
 from tests.server.hostile import HOSTILE
@@ -39,13 +39,14 @@ def SEED(home: Path, workspace: Path) -> list[str]:
                 transcript.append(cursor, session, "tool_use", use, tool_use_id=use["id"])
                 result = {"tool_use_id": use["id"], "content": short, "is_error": False}
                 transcript.append(cursor, session, "tool_result", result, tool_use_id=use["id"])
-            transcript.entitle(cursor, conversation, HOSTILE[number])
+            transcript.set_title(cursor, conversation, HOSTILE[number])
     store.close()
     return made
 
 
 def begin(page: Page, site: Site, words: str) -> None:
-    page.goto(f"{site.url}/ui/conversations/new")
+    page.goto(f"{site.url}/ui/conversations")
+    page.locator("summary", has_text="New conversation").click()
     page.get_by_label("Message").fill(words)
     page.keyboard.press("Control+Enter")
     page.wait_for_url(CONVERSATION)
@@ -202,7 +203,7 @@ def test_no_page_is_wider_than_a_phone(chromium: Browser, site: Site) -> None:
     phone = Tab(chromium, site, viewport=PHONE, has_touch=True)
     page = phone.login()
     paths = [link.get_attribute("href") or "" for link in page.locator("nav a").all()]
-    for path in [*paths, "/ui/conversations/new", f"/ui/conversations/{site.seeded[2]}"]:
+    for path in [*paths, f"/ui/conversations/{site.seeded[2]}"]:
         phone.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path
     phone.check()
@@ -222,7 +223,7 @@ def test_a_login_is_refused_on_its_page_and_opened_from_the_command_line(chromiu
     own = address.partition("/login#")[0]  # a name of its own: no other server of this machine gets its cookie
     stranger.allowed = ("401", f"request to {own}/")
     page.goto(address)
-    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
     assert page.url == f"{own}/", "no token is left in the address"
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_label("Token")).to_be_visible()
@@ -240,7 +241,7 @@ def test_axe_finds_nothing_serious_where_people_talk_and_answer(tab: Tab, site: 
     expect(page.locator("#questions article")).to_be_visible()
     talk = page.url.removeprefix(site.url)
     found: list[str] = []
-    for path in (talk, "/", "/ui/conversations", "/ui/conversations/new", f"{talk}/rewind"):
+    for path in (talk, "/", "/ui/conversations", "/ui/questions", f"{talk}?rewind=1"):
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             tab.goto(path)
@@ -312,7 +313,7 @@ def test_the_command_opens_it_logged_in_under_a_name_whose_cookies_no_other_serv
     context = chromium.new_context()
     page = context.new_page()
     page.goto(address)
-    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
     assert "#" not in page.url
     assert "adk_" not in page.content()
     page.go_back()

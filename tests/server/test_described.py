@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from adderclaw.channels.server.house import House
-from adderclaw.channels.server.limits import Rate, Rates
-from adderclaw.runtime import Options
+from adderclaw.agent.run import Options
+from adderclaw.server.limits import Rate, Rates
+from adderclaw.server.state import ServerState
 from tests.acceptance.world import World, call, text
 from tests.program import Cli, Soak
 from tests.server.conftest import Server
@@ -47,9 +47,9 @@ class Listening:
             here=True,
             overrides={"providers": {"models": {"local": mock}}},
         )
-        self.house = House(options, [str(world.workspace)], openai=True)
-        self.house.rates = Rates(self.house.clock.monotonic, requests=plenty, failures=plenty, open_to_all=plenty)
-        self.server = Server(self.house)
+        self.state = ServerState(options, [str(world.workspace)], openai=True)
+        self.state.rates = Rates(self.state.clock.monotonic, requests=plenty, failures=plenty, open_to_all=plenty)
+        self.server = Server(self.state)
         self.statuses: Counter[int] = Counter()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=asyncio.run, args=(self._serve(),))
@@ -74,12 +74,12 @@ class Listening:
         self.url = f"http://127.0.0.1:{self._uvicorn.servers[0].sockets[0].getsockname()[1]}"
         self._ready.set()
         await serving
-        await self.house.close()
+        await self.state.close()
 
     def end(self) -> None:
         self._uvicorn.should_exit = True
         self._thread.join(60)
-        self.house.store.close()
+        self.state.store.close()
 
     def attacked(self, *arguments: str) -> None:
         """Schemathesis finds nothing."""

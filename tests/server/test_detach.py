@@ -25,7 +25,9 @@ def test_a_run_is_handed_to_the_server(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     refused = cli("run", "--detach", "--workspace", str(elsewhere), "--task", "write it")
-    assert (refused.code, "may not be opened" in refused.err) == (1, True), "the server offers other folders"
+    assert (refused.code, "is not a folder that this token may open" in refused.err) == (1, True), (
+        "the server offers other folders"
+    )
     begun = cli(*task, "--profile", "sandboxed")
     assert begun.code == 0, begun.err
     id = begun.out.strip()

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from starlette.responses import StreamingResponse
 
-from adderclaw.channels.server import app
-from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.channels.server.house import House
-from adderclaw.channels.server.limits import Rate, Rates
-from adderclaw.store import Store, clients
+from adderclaw.server import app
+from adderclaw.server.endpoint import ApiRequest, Endpoint
+from adderclaw.server.limits import Rate, Rates
+from adderclaw.server.state import ServerState
+from adderclaw.storage import Store, clients
 from tests.program import Cli
 from tests.server.conftest import ORIGIN, Server
 
@@ -52,32 +52,32 @@ def test_somebody_who_can_only_write_the_database_widens_no_token(server: Server
     for change in WIDENED:
         token = server.token("read", seconds=60)
         assert code(server, "GET", "/status", token) == ""
-        with server.house.store.write() as cursor:
+        with server.state.store.write() as cursor:
             cursor.execute(f"UPDATE clients SET {change}")
         assert code(server, "GET", "/status", token) == "token", change
 
 
 def test_somebody_who_can_only_write_the_database_prolongs_no_login(server: Server) -> None:
     """A login ends with the token that was used for it: of that one's row nothing may be another than it was."""
-    house = server.house
+    state = server.state
     for change in (*WIDENED[:5], "id = 'client-000000000000'"):
-        now = house.clock.now()
-        parent = clients.create(house.store, house.key, name="me", scopes=["read"], now=now, seconds=60).row.id
-        login = clients.create(house.store, house.key, name="me", scopes=["read"], now=now, parent=parent).token
+        now = state.clock.now()
+        parent = clients.create(state.store, state.key, name="me", scopes=["read"], now=now, seconds=60).row.id
+        login = clients.create(state.store, state.key, name="me", scopes=["read"], now=now, parent=parent).token
         assert code(server, "GET", "/status", login) == ""
-        with house.store.write() as cursor:
+        with state.store.write() as cursor:
             cursor.execute(f"UPDATE clients SET {change} WHERE id = ?", (parent,))
         assert code(server, "GET", "/status", login) == "token", change
 
 
 def test_somebody_who_can_only_write_the_database_makes_no_token(server: Server) -> None:
     """A whole row, made with another key: of a home of their own."""
-    other = clients.create(server.house.store, b"x" * 32, name="me", scopes=["admin"], now=time.time())
+    other = clients.create(server.state.store, b"x" * 32, name="me", scopes=["admin"], now=time.time())
     assert code(server, "GET", "/status", other.token) == "token"
 
 
 def test_a_token_that_expired_was_revoked_or_guessed_is_refused_in_the_same_words(server: Server) -> None:
-    store, now = server.house.store, server.house.clock.now()
+    store, now = server.state.store, server.state.clock.now()
     expired = server.token("read", name="expired", seconds=-1)
     revoked = server.token("read", name="revoked")
     clients.revoke(store, "revoked", now)
@@ -94,8 +94,8 @@ def test_a_token_that_expired_was_revoked_or_guessed_is_refused_in_the_same_word
 
 
 def test_guesses_are_slowed_down_and_a_good_token_is_not(server: Server) -> None:
-    house = server.house
-    house.rates = Rates(lambda: 0.0, failures=Rate(1, 3))
+    state = server.state
+    state.rates = Rates(lambda: 0.0, failures=Rate(1, 3))
     token = server.token("read")
     guess = token[:-2]
     assert [code(server, "GET", "/status", guess) for _ in range(5)] == ["token"] * 3 + ["rate"] * 2
@@ -108,33 +108,33 @@ def test_guesses_are_slowed_down_and_a_good_token_is_not(server: Server) -> None
 
 
 def test_a_client_has_a_rate_of_its_own(server: Server) -> None:
-    server.house.rates = Rates(lambda: 0.0, requests=Rate(10, 2))
+    server.state.rates = Rates(lambda: 0.0, requests=Rate(10, 2))
     busy, quiet = server.token("read", name="busy"), server.token("read", name="quiet")
     assert [code(server, "GET", "/status", busy) for _ in range(3)] == ["", "", "rate"]
     assert code(server, "GET", "/status", quiet) == ""
 
 
 def test_a_token_may_open_its_folders_alone(server: Server, tmp_path: Path) -> None:
-    house, project = server.house, server.house.workspaces[0]
+    state, project = server.state, server.state.workspaces[0]
     other = tmp_path / "other"
     other.mkdir()
     (Path(project) / "way-out").symlink_to(other)
     granted = server.ask("GET", "/status", server.token("read", folders=[str(other)], name="elsewhere")).json()
     assert granted["workspaces"] == []
-    client = clients.found(house.store, house.key, server.token("operate", name="here"), time.time())
+    client = clients.authenticate(state.store, state.key, server.token("operate", name="here"), time.time())
     assert client is not None
-    from adderclaw.channels.server.door import client_of
-    from adderclaw.channels.server.refusal import Refusal
+    from adderclaw.server.authentication import client_of
+    from adderclaw.server.refusal import Refusal
 
-    assert house.folder_for(client_of(client, "http")) == project
-    assert house.folder_for(client_of(client, "http"), project) == project
+    assert state.folder_for(client_of(client, "http")) == project
+    assert state.folder_for(client_of(client, "http"), project) == project
     for wanted in (str(other), f"{project}/way-out", f"{project}/..", "relative", "/", f"{project}/missing", "\0"):
         with pytest.raises(Refusal):
-            house.folder_for(client_of(client, "http"), wanted)
+            state.folder_for(client_of(client, "http"), wanted)
 
 
-def test_a_stream_ends_with_its_token(house: House) -> None:
-    async def endless(_: Called) -> object:
+def test_a_stream_ends_with_its_token(state: ServerState) -> None:
+    async def endless(_: ApiRequest) -> object:
         async def parts() -> object:  # pyright: ignore[reportReturnType]
             while True:
                 yield b"x"
@@ -142,8 +142,8 @@ def test_a_stream_ends_with_its_token(house: House) -> None:
 
         return StreamingResponse(parts())  # pyright: ignore[reportArgumentType]
 
-    server = Server(house, [Endpoint("GET", "/endless", "read", endless, "Endless.")])
-    house.recheck_seconds = 0.02
+    server = Server(state, [Endpoint("GET", "/endless", "read", endless, "Endless.")])
+    state.recheck_seconds = 0.02
     token = server.token("read")
     began = asyncio.Event()
 
@@ -169,7 +169,7 @@ def test_a_stream_ends_with_its_token(house: House) -> None:
         }
         following = asyncio.ensure_future(server.app(scope, receive, send))
         await began.wait()
-        clients.revoke(house.store, "tester", house.clock.now())
+        clients.revoke(state.store, "tester", state.clock.now())
         await asyncio.wait_for(following, 20)
 
     asyncio.run(followed())
@@ -209,7 +209,7 @@ def test_a_page_of_another_origin_is_refused(server: Server) -> None:
     for headers in FOREIGN:
         assert code(server, "GET", "/status", token, headers=headers) == "origin"
         assert code(server, "POST", "/estop", token, headers=headers) == "origin"
-    assert not server.house.stopped
+    assert not server.state.stopped
 
 
 def test_there_is_no_cors(server: Server) -> None:
@@ -237,10 +237,10 @@ def test_a_login_is_a_cookie_that_only_our_own_pages_can_use(server: Server) -> 
     assert code(server, "POST", "/estop", headers={"Cookie": cookie}) == "origin"
     for headers in FOREIGN:
         assert code(server, "POST", "/estop", headers={"Cookie": cookie, **headers}) == "origin"
-    assert not server.house.stopped
+    assert not server.state.stopped
     assert code(server, "DELETE", "/estop", headers={"Cookie": cookie, "Origin": ORIGIN}) == "scope"
     assert code(server, "POST", "/estop", headers={"Cookie": cookie, "Origin": ORIGIN}) == ""
-    assert server.house.stopped
+    assert server.state.stopped
     assert server.events("client_request")[-1]["via"] == "dashboard"
 
 
@@ -250,8 +250,8 @@ def test_logging_out_ends_the_login_and_revoking_the_token_ends_all_of_them(serv
     assert gone.status_code == 303
     assert code(server, "GET", "/status", headers={"Cookie": first}) == "token"
     second = _cookie(server, "read")
-    server.house.store.read("SELECT 1")
-    clients.revoke(server.house.store, clients.listing(server.house.store)[-1].id, server.house.clock.now())
+    server.state.store.read("SELECT 1")
+    clients.revoke(server.state.store, clients.listing(server.state.store)[-1].id, server.state.clock.now())
     assert code(server, "GET", "/status", headers={"Cookie": second}) == "token"
 
 
@@ -268,7 +268,7 @@ def test_a_login_leads_nowhere_else(server: Server) -> None:
 
 
 def test_under_tls_the_cookie_is_for_this_host_and_tls_alone(server: Server) -> None:
-    server.house.secure = True
+    server.state.secure = True
     origin = ORIGIN.replace("http:", "https:")
     answer = server.ask("POST", "/login", data={"token": server.token("read")}, headers={"Origin": origin})
     assert answer.headers["set-cookie"].startswith("__Host-adderclaw=")
@@ -277,7 +277,7 @@ def test_under_tls_the_cookie_is_for_this_host_and_tls_alone(server: Server) -> 
 
 def test_every_answer_has_a_strict_policy_for_browsers(server: Server) -> None:
     token = server.token()
-    for endpoint in (*app.collected(), None):
+    for endpoint in (*app.all_endpoints(), None):
         path = endpoint.path if endpoint is not None else "/nowhere"
         if endpoint is not None and (endpoint.method != "GET" or "{" in path or endpoint.gives is None):
             continue
@@ -323,22 +323,22 @@ def test_a_login_is_an_event_with_its_client_and_a_guess_is_none(server: Server)
 
 
 def test_clients_that_ended_are_forgotten_and_what_they_did_is_not(server: Server) -> None:
-    store, now = server.house.store, server.house.clock.now()
+    store, now = server.state.store, server.state.clock.now()
     server.ask("POST", "/estop", server.token("operate", name="short", seconds=60))
     _cookie(server, "read")
     clients.revoke(store, "browser", now)
-    clients.clear(store, now + 120)
+    clients.delete_ended(store, now + 120)
     assert [row.name for row in clients.listing(store, logins=True)] == ["short", "browser"]
-    clients.clear(store, now + 60 + clients.FORGOTTEN)
+    clients.delete_ended(store, now + 60 + clients.FORGET_SECONDS)
     assert clients.listing(store, logins=True) == []
     assert server.events("client_request")[0]["client"] == "short"
 
 
 def test_when_a_client_was_last_there_is_known(server: Server) -> None:
     token = server.token("read")
-    assert clients.listing(server.house.store)[0].used_at is None
+    assert clients.listing(server.state.store)[0].used_at is None
     server.ask("GET", "/status", token)
-    server.house.store.close()
-    store = Store.open(server.house.store.path)
+    server.state.store.close()
+    store = Store.open(server.state.store.path)
     assert clients.listing(store)[0].used_at is not None
-    server.house.store = store
+    server.state.store = store

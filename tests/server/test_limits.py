@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 import pytest
 from starlette.responses import StreamingResponse
 
-from adderclaw.channels.server.endpoint import Called, Endpoint
-from adderclaw.channels.server.house import House
-from adderclaw.channels.server.listening import Where, bound
-from adderclaw.channels.server.protocol import Seats
-from adderclaw.channels.server.serving import Server as Listening
-from adderclaw.record import record
+from adderclaw.core.record import record
+from adderclaw.server.endpoint import ApiRequest, Endpoint
+from adderclaw.server.listening import Listen, bind
+from adderclaw.server.protocol import ConnectionLimits
+from adderclaw.server.serving import Server as Listening
+from adderclaw.server.state import ServerState
 from tests.server.conftest import Server
 
 LONG = 60.0
@@ -30,7 +30,7 @@ class Given:
 class Port:
     """A server that listens, and raw clients of it."""
 
-    def __init__(self, number: int, token: str, seats: Seats) -> None:
+    def __init__(self, number: int, token: str, seats: ConnectionLimits) -> None:
         self.number, self.token, self.seats = number, token, seats
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -42,8 +42,8 @@ class Port:
 
 
 @asynccontextmanager
-async def listening(server: Server, seats: Seats) -> AsyncGenerator[Port]:
-    sock = bound(Where(port=0))
+async def listening(server: Server, seats: ConnectionLimits) -> AsyncGenerator[Port]:
+    sock = bind(Listen(port=0))
     made = Listening(server.app, [(sock, None)], seats)
     await made.startup()
     ticking = asyncio.ensure_future(made.main_loop())
@@ -56,7 +56,7 @@ async def listening(server: Server, seats: Seats) -> AsyncGenerator[Port]:
         await made.shutdown()
 
 
-async def _endless(_: Called) -> object:
+async def _endless(_: ApiRequest) -> object:
     async def parts() -> AsyncIterator[bytes]:
         while True:
             yield b"x" * 65_536
@@ -64,7 +64,7 @@ async def _endless(_: Called) -> object:
     return StreamingResponse(parts())
 
 
-async def _waits(_: Called) -> object:
+async def _waits(_: ApiRequest) -> object:
     async def parts() -> AsyncIterator[bytes]:
         yield b"there"
         await asyncio.Event().wait()
@@ -72,8 +72,8 @@ async def _waits(_: Called) -> object:
     return StreamingResponse(parts())
 
 
-async def _length(called: Called) -> object:
-    return {"length": len(called.given.text)}
+async def _length(request: ApiRequest) -> object:
+    return {"length": len(request.body.text)}
 
 
 ENDPOINTS = (
@@ -84,12 +84,12 @@ ENDPOINTS = (
 
 
 @pytest.fixture
-def on(house: House) -> Callable[[Seats, Callable[[Port], Awaitable[None]]], None]:
+def on(state: ServerState) -> Callable[[ConnectionLimits, Callable[[Port], Awaitable[None]]], None]:
     """`on(seats, work)` runs the work against a server that listens."""
 
-    def run(seats: Seats, work: Callable[[Port], Awaitable[None]]) -> None:
+    def run(seats: ConnectionLimits, work: Callable[[Port], Awaitable[None]]) -> None:
         async def whole() -> None:
-            async with asyncio.timeout(LONG), listening(Server(house, ENDPOINTS), seats) as port:
+            async with asyncio.timeout(LONG), listening(Server(state, ENDPOINTS), seats) as port:
                 await work(port)
 
         asyncio.run(whole())
@@ -97,7 +97,7 @@ def on(house: House) -> Callable[[Seats, Callable[[Port], Awaitable[None]]], Non
     return run
 
 
-type On = Callable[[Seats, Callable[[Port], Awaitable[None]]], None]
+type On = Callable[[ConnectionLimits, Callable[[Port], Awaitable[None]]], None]
 
 
 def answer(data: bytes) -> tuple[int, object]:
@@ -121,11 +121,11 @@ def test_what_is_no_http_gets_the_same_form_of_error(on: On, sent: bytes) -> Non
         status, body = answer(await reader.read())
         assert (status, body) == (
             400,
-            {"error": {"code": "http", "message": "this is no HTTP request that can be read"}},
+            {"error": {"code": "http", "message": "the request is not valid HTTP"}},
         )
         writer.close()
 
-    on(Seats(), work)
+    on(ConnectionLimits(), work)
 
 
 def test_no_answer_waits_for_the_acknowledgement_of_the_packet_before(on: On) -> None:
@@ -140,7 +140,7 @@ def test_no_answer_waits_for_the_acknowledgement_of_the_packet_before(on: On) ->
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         writer.close()
 
-    on(Seats(), work)
+    on(ConnectionLimits(), work)
 
 
 def test_a_head_that_comes_slowly_is_not_waited_for(on: On) -> None:
@@ -162,7 +162,7 @@ def test_a_head_that_comes_slowly_is_not_waited_for(on: On) -> None:
         writer.write(b"GET /wai")
         assert await reader.read() == b""
 
-    on(Seats(head_seconds=0.2), work)
+    on(ConnectionLimits(head_seconds=0.2), work)
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(on: On) -> None:
@@ -192,17 +192,17 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(on: On) -> None:
             status, _ = answer(await reader.read())
             assert status in (401, 404, 405)
 
-    on(Seats(), work)
+    on(ConnectionLimits(), work)
 
 
-def test_a_body_that_comes_slowly_is_not_waited_for(on: On, house: House) -> None:
+def test_a_body_that_comes_slowly_is_not_waited_for(on: On, state: ServerState) -> None:
     async def work(port: Port) -> None:
         reader, writer = await port.connect()
         writer.write(port.head("POST", "/length", "Content-Type: application/json", "Content-Length: 100") + b"{")
         assert answer(await reader.read())[0] == 408
 
-    house.body_seconds = 0.1
-    on(Seats(), work)
+    state.body_seconds = 0.1
+    on(ConnectionLimits(), work)
 
 
 def test_a_client_that_reads_nothing_is_left_alone(on: On) -> None:
@@ -215,7 +215,7 @@ def test_a_client_that_reads_nothing_is_left_alone(on: On) -> None:
             while port.seats.taken:  # noqa: ASYNC110 - only the server's own count says that it is gone
                 await asyncio.sleep(0.01)
 
-    on(Seats(write_seconds=0.2), work)
+    on(ConnectionLimits(write_seconds=0.2), work)
 
 
 def test_thousands_of_connections_keep_no_client_with_a_token_out(on: On) -> None:
@@ -243,6 +243,6 @@ def test_thousands_of_connections_keep_no_client_with_a_token_out(on: On) -> Non
             one.transport.abort()
 
     try:
-        on(Seats(newcomers=128), work)
+        on(ConnectionLimits(newcomers=128), work)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -3,22 +3,22 @@
 import asyncio
 from pathlib import Path
 
-from adderclaw.channels.server.house import House
-from adderclaw.store import approvals, transcript
+from adderclaw.server.state import ServerState
+from adderclaw.storage import approvals, transcript
 from tests.server.conftest import Server
 
 
 def happened(server: Server, folder: Path, count: int) -> list[str]:
     """Conversations that were held in a folder, each with a question that waits."""
     made: list[str] = []
-    with server.house.store.write() as cursor:
+    with server.state.store.write() as cursor:
         for number in range(count):
             session, id = f"session-{folder.name}-{number}", f"conversation-{folder.name}-{number}"
             transcript.begin(cursor, conversation_id=id, session_id=session, project_dir=str(folder))
             transcript.append(cursor, session, "user", {"content": f"message {number}"})
             approvals.ask(
                 cursor, id=f"approval-{folder.name}-{number}", session_id=session, tool_use_id=f"t{number}", tool="B",
-                risk="medium", reason="", shown="x", plan_hash="0", now=server.house.clock.now() + number, seconds=None,
+                risk="medium", reason="", shown="x", plan_hash="0", now=server.state.clock.now() + number, seconds=None,
             )  # fmt: skip
             cursor.execute("INSERT INTO turns VALUES (?, ?, 0)", (f"turn-{session}", session))
             made.append(id)
@@ -49,11 +49,11 @@ def test_the_limit_counts_what_the_client_sees(server: Server, workspace: Path, 
 
 
 def test_a_response_of_another_folder_is_refused_like_an_unknown_one(
-    house: House, workspace: Path, tmp_path: Path
+    state: ServerState, workspace: Path, tmp_path: Path
 ) -> None:
     """Whether it is the last one of its conversation, or that one is at work, is not said either."""
-    house.openai = True
-    server = Server(house)
+    state.openai = True
+    server = Server(state)
     other = tmp_path / "other"
     other.mkdir()
     (theirs,) = happened(server, other, 1)

@@ -1,10 +1,10 @@
-"""What the page *now* is sent while it is open, whatever happens at the moment at which it is looked."""
+"""What the overview is sent while it is open, whatever happens at the moment at which it is looked."""
 
 import asyncio
 from pathlib import Path
 from typing import Any
 
-from adderclaw.store import Store, transcript
+from adderclaw.storage import Store, transcript
 from tests.server.conftest import Server
 
 SOON = 10.0
@@ -12,9 +12,9 @@ SOON = 10.0
 
 
 def test_what_is_written_while_a_slow_page_is_sent_to_is_not_missed(server: Server, workspace: Path) -> None:
-    path = server.house.store.path
+    path = server.state.store.path
     headers = [(b"authorization", f"Bearer {server.token()}".encode()), (b"host", b"127.0.0.1:8423")]
-    scope = {"type": "http", "method": "GET", "path": "/ui/now/events", "query_string": b"", "headers": headers}
+    scope = {"type": "http", "method": "GET", "path": "/ui/overview/events", "query_string": b"", "headers": headers}
     scope |= {"http_version": "1.1", "scheme": "http", "server": ("127.0.0.1", 8423), "client": ("127.0.0.1", 1)}
     shown, said = asyncio.Event(), list[str]()
 
@@ -29,7 +29,7 @@ def test_what_is_written_while_a_slow_page_is_sent_to_is_not_missed(server: Serv
             with another.write() as cursor:
                 transcript.begin(cursor, conversation_id="c-1", session_id="s-1", project_dir=str(workspace))
                 transcript.append(cursor, "s-1", "user", {"uuid": "u", "content": [{"type": "text", "text": "hi"}]})
-                transcript.entitle(cursor, "c-1", "Meanwhile")
+                transcript.set_title(cursor, "c-1", "Meanwhile")
             another.close()
         said.append(text)
         if "Meanwhile" in text:

@@ -17,8 +17,8 @@ from openai import BadRequestError, NotFoundError, OpenAI
 from openai.resources.chat.completions import Completions
 from openai.resources.responses import Responses
 
-from adderclaw.channels.server.house import House
-from adderclaw.runtime import Options
+from adderclaw.agent.run import Options
+from adderclaw.server.state import ServerState
 from tests.acceptance.world import CONFIG
 from tests.program import Cli
 from tests.scripted import ScriptedModel
@@ -38,9 +38,9 @@ def model(cli: Cli, workspace: Path) -> Generator[ScriptedModel]:
 @pytest.fixture
 def agent(model: ScriptedModel, workspace: Path) -> Generator[Server]:
     """A server in this process with the endpoints on."""
-    house = House(Options(workspace=str(workspace), log_level="error", here=True), [str(workspace)], openai=True)
-    yield Server(house)
-    house.store.close()
+    state = ServerState(Options(workspace=str(workspace), log_level="error", here=True), [str(workspace)], openai=True)
+    yield Server(state)
+    state.store.close()
 
 
 def chat(agent: Server, token: str, *messages: dict[str, Any], **more: Any) -> Any:
@@ -241,8 +241,12 @@ def test_an_answer_does_not_hide_a_denied_call(agent: Server, model: ScriptedMod
 
 
 HOSTILE: list[tuple[dict[str, Any], int, str]] = [
-    ({"tools": [{"type": "function", "function": {"name": "rm", "parameters": {}}}]}, 400, "takes none of a client's"),
-    ({"functions": [{"name": "rm"}]}, 400, "takes none of a client's"),
+    (
+        {"tools": [{"type": "function", "function": {"name": "rm", "parameters": {}}}]},
+        400,
+        "tools of a client are not supported",
+    ),
+    ({"functions": [{"name": "rm"}]}, 400, "tools of a client are not supported"),
     ({"tool_choice": "required"}, 400, "tool_choice"),
     ({"response_format": {"type": "json_object"}}, 400, "response_format"),
     ({"n": 3}, 400, "n: "),
@@ -253,14 +257,14 @@ HOSTILE: list[tuple[dict[str, Any], int, str]] = [
     ({"messages": [{"role": "system", "content": "hi"}]}, 400, "role user"),
     ({"messages": [user("hi"), {"role": "assistant", "content": "ho"}]}, 400, "role user"),
     ({"messages": [{"role": "root", "content": "hi"}]}, 400, "messages[0].role"),
-    ({"messages": [user("  ")]}, 400, "with words"),
+    ({"messages": [user("  ")]}, 400, "contain text"),
     (
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://10.0.0.1/"}}]}]},
         400,
         "image_url",
     ),
     ({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, 400, "input_audio"),
-    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, 400, "needs its text"),
+    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, 400, "needs a text"),
     ({"messages": [user("x" * (2 << 20))]}, 413, "at most"),
 ]
 
@@ -317,15 +321,15 @@ def test_it_only_reads_unless_the_token_operates_and_nobody_is_asked(
         answer = chat(agent, agent.token(*scopes), user("write"))
         assert answer.status_code == 200
         assert (workspace / "made.txt").exists() is made
-    rows = agent.house.store.read("SELECT decision, reason_json FROM tool_permission_log ORDER BY id")
+    rows = agent.state.store.read("SELECT decision, reason_json FROM tool_permission_log ORDER BY id")
     assert [row[0] for row in rows] == ["deny", "allow"]
-    agent.house.options = agent.house.conversations.options = Options(
+    agent.state.options = agent.state.conversations.options = Options(
         workspace=str(workspace), log_level="error", here=True, profile="supervised"
     )
     model.add({"tool_calls": [{"name": "Delete", "arguments": {"path": "made.txt"}}]}, {"text": "done"})
     assert chat(agent, agent.token("openai", "operate"), user("delete")).status_code == 200
     assert (workspace / "made.txt").exists()
-    last = json.loads(agent.house.store.read("SELECT reason_json FROM tool_permission_log ORDER BY id")[-1][0])
+    last = json.loads(agent.state.store.read("SELECT reason_json FROM tool_permission_log ORDER BY id")[-1][0])
     assert last["by"] == "no_operator"
 
 
@@ -333,7 +337,7 @@ def test_a_later_response_asks_nobody_either_and_is_not_held_up_by_who_looks(
     agent: Server, model: ScriptedModel, workspace: Path
 ) -> None:
     (workspace / "made.txt").write_text("x")
-    agent.house.options = agent.house.conversations.options = Options(
+    agent.state.options = agent.state.conversations.options = Options(
         workspace=str(workspace), log_level="error", here=True, profile="supervised"
     )
     token, admin = agent.token("openai", "operate"), agent.token("admin", name="admin")
@@ -348,11 +352,11 @@ def test_a_later_response_asks_nobody_either_and_is_not_held_up_by_who_looks(
             body = {"model": "adderclaw", "input": "delete", "previous_response_id": first}
             answer = await client.post("/v1/responses", json=body)
             assert answer.status_code == 200, answer.text
-        await agent.house.close()
+        await agent.state.close()
 
     asyncio.run(asyncio.wait_for(main(), 60))
     assert (workspace / "made.txt").exists()
-    last = json.loads(agent.house.store.read("SELECT reason_json FROM tool_permission_log ORDER BY id")[-1][0])
+    last = json.loads(agent.state.store.read("SELECT reason_json FROM tool_permission_log ORDER BY id")[-1][0])
     assert last["by"] == "no_operator"
 
 
@@ -384,8 +388,8 @@ def test_a_client_that_goes_away_ends_its_turn(agent: Server, model: ScriptedMod
                 await asyncio.sleep(0.01)
             asking.cancel()
             await asyncio.wait({asking})
-            while agent.house.conversations.all():  # noqa: ASYNC110 - its life ends by itself
+            while agent.state.conversations.all():  # noqa: ASYNC110 - its life ends by itself
                 await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(gone(), 60))
-    assert agent.house.store.read("SELECT outcome FROM runs")[0][0] == "stopped"
+    assert agent.state.store.read("SELECT outcome FROM runs")[0][0] == "stopped"

@@ -1,11 +1,11 @@
 """Plugins in the server: programs read what they bring, one of them with `admin` switches one off, none enables one."""
 
 import json
+from html import escape
 from pathlib import Path
 
 from adderclaw.config import home
-from adderclaw.runtime import plugin_changes
-from tests.server.browser import Tab
+from adderclaw.tools.plugins import changes
 from tests.server.conftest import Server
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -25,12 +25,8 @@ def made(root: Path, name: str = "kit") -> Path:
     return folder
 
 
-def SEED(data: Path, workspace: Path) -> None:
-    plugin_changes.install(str(data), str(made(workspace.parent)), lambda _offer: True)
-
-
 def test_it_is_read_and_switched_off_by_whoever_may(server: Server, tmp_path: Path) -> None:
-    plugin_changes.install(home(), str(made(tmp_path)), lambda _offer: True)
+    changes.install_plugin(home(), str(made(tmp_path)), lambda _offer: True)
     (row,) = server.ask("GET", "/plugins", server.token("read")).json()
     assert (row["name"], row["state"], row["version"]) == ("kit", "enabled", "1.0")
     assert row["sha256"] == row["trusted_sha256"]
@@ -47,12 +43,13 @@ def test_it_is_read_and_switched_off_by_whoever_may(server: Server, tmp_path: Pa
     assert (found["state"], found["problems"]) == ("changed", ["since it was trusted: ~ commands/hi.md"])
 
 
-def test_the_page_shows_everything_and_switches_off(tab: Tab) -> None:
-    page = tab.goto("/ui/extensions")
-    card = page.locator("article", has_text="kit").first
-    assert "enabled" in card.inner_text()
-    assert HOSTILE in card.inner_text(), "what a plugin says is only ever text"
-    card.get_by_role("button", name="Disable").click()
-    page.locator("#confirm-yes").click()
-    page.get_by_text("adderclaw plugin enable kit").wait_for()
-    assert page.get_by_role("button", name="Enable").count() == 0
+def test_what_a_plugin_says_is_text_on_the_page(server: Server, tmp_path: Path) -> None:
+    changes.install_plugin(home(), str(made(tmp_path)), lambda _offer: True)
+    page = server.ask("GET", "/ui/settings", server.token("read")).text
+    assert f"Brings {escape(HOSTILE)}" in page
+    assert "hook Stop, command commands/hi.md" in page
+    assert HOSTILE not in page
+    assert "/plugins/kit/disable" not in page
+    assert "/plugins/kit/disable" in server.ask("GET", "/ui/settings", server.token("admin", name="root")).text
+    bound = server.token("read", folders=[server.state.workspaces[0]], name="bound")
+    assert "commands/hi.md" not in server.ask("GET", "/ui/settings", bound).text, "they are of the whole machine"

@@ -12,9 +12,9 @@ import jsonschema
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from adderclaw.channels.server import app, openapi
-from adderclaw.channels.server.house import House
-from adderclaw.runtime import Options
+from adderclaw.agent.run import Options
+from adderclaw.server import app, openapi
+from adderclaw.server.state import ServerState
 from tests.acceptance.world import World, call, text
 from tests.program import Cli
 from tests.scripted import ScriptedModel
@@ -38,8 +38,10 @@ class Worked:
         assert self.world.agent("write", "--workspace", str(self.here)).code == 0
         self.world.script(call("Bash", command="rm -rf /"), text("the badger was denied"))
         self.world.agent("remove", "--workspace", str(self.there))
-        self.house = House(Options(workspace=str(self.here), log_level="error"), [str(self.here), str(self.there)])
-        self.server = Server(self.house)
+        self.state = ServerState(
+            Options(workspace=str(self.here), log_level="error"), [str(self.here), str(self.there)]
+        )
+        self.server = Server(self.state)
 
     def get(self, path: str, token: str | None = None, status: int = 200) -> Any:
         return self._answered("GET", path, token or self.server.token("read"), status)
@@ -51,7 +53,7 @@ class Worked:
         """The answer, which is one that the description has."""
         answer = self.server.ask(method, path, token, **more)
         assert answer.status_code == status, answer.text
-        described = openapi.description(app.collected())
+        described = openapi.description(app.all_endpoints())
         (one,) = [
             methods[method.lower()]["responses"][str(status)]
             for template, methods in described["paths"].items()
@@ -66,7 +68,7 @@ class Worked:
 def worked(cli: Cli, tmp_path: Path) -> Any:
     made = Worked(cli, tmp_path)
     yield made
-    made.house.store.close()
+    made.state.store.close()
 
 
 def test_usage_receipts_and_memory_are_those_of_the_folders_that_a_client_sees(worked: Worked) -> None:
@@ -122,7 +124,7 @@ def test_a_checkpoint_is_shown_with_its_lines_and_restored_once_that_is_asked_fo
 
 def test_nothing_is_restored_under_a_turn_that_works(worked: Worked) -> None:
     (changed,) = worked.get("/checkpoints")
-    token, conversations = worked.server.token("operate", folders=[str(worked.here)]), worked.house.conversations
+    token, conversations = worked.server.token("operate", folders=[str(worked.here)]), worked.state.conversations
     with ScriptedModel([{"hang": 60.0}]) as model:
         entry = {"kind": "openai-compatible", "model": "m", "base_url": model.base_url}
 

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from adderclaw.drivers.wanted import Wanted
-from adderclaw.schedules import adding
-from adderclaw.schedules.adding import New
-from adderclaw.store import schedules as rows
+from adderclaw.flows.request import RunRequest
+from adderclaw.flows.schedules import adding
+from adderclaw.flows.schedules.adding import New
+from adderclaw.storage import schedules as rows
 from tests.server.conftest import Server
 
 DAILY = {"name": "one", "cron": "30 2 * * *", "zone": "Europe/Berlin", "what": {"message": "look"}}
 
 
 def _add(server: Server, folder: Path, name: str, **more: Any) -> None:
-    house = server.house
-    what = Wanted(message="look", workspace=str(folder))
+    state = server.state
+    what = RunRequest(message="look", workspace=str(folder))
     new = New(name=name, what=what, zone="UTC", **(more or {"cron": "@daily"}))
-    adding.added(house.store, adding.made(new, house.options, house.key, house.clock.now(), "test"))
+    adding.add_schedule(state.store, adding.make_schedule(new, state.options, state.key, state.clock.now(), "test"))
 
 
 @pytest.mark.parametrize("scope", ["read", "operate", "approve"])
@@ -53,16 +53,16 @@ def test_a_client_sees_the_schedules_of_its_folders_alone(server: Server, worksp
         ({"zone": "Berlin"}, "Europe/Berlin"),
         ({"every": "1h"}, "exactly one of"),
         ({"what": {"message": "x", "task": "y"}}, "exactly one of"),
-        ({"what": {"resume": "20260101-000000-00000000"}}, "leave resume out"),
+        ({"what": {"resume": "20260101-000000-00000000"}}, "remove resume"),
         ({"what": {"agentfile": "/etc/passwd"}}, "does not lie in"),
-        ({"name": "a/b"}, "no name for a schedule"),
-        ({"name": "{{x}}"}, "no name for a schedule"),
+        ({"name": "a/b"}, "cannot name a schedule"),
+        ({"name": "{{x}}"}, "cannot name a schedule"),
     ],
 )
 def test_what_is_refused(server: Server, change: dict[str, Any], why: str) -> None:
     answer = server.ask("POST", "/schedules", server.token(), json={**DAILY, **change})
     assert (answer.status_code, why in answer.text) == (400, True), answer.text
-    assert rows.listing(server.house.store) == []
+    assert rows.listing(server.state.store) == []
 
 
 def test_added_paused_resumed_shown_and_removed(server: Server) -> None:
@@ -85,15 +85,15 @@ def test_run_by_a_client_begins_it_and_says_why_it_does_not(
     monkeypatch.setenv("ADDERCLAW_MOCK_FIXTURE", str(tmp_path / "answers.json"))
     _add(server, workspace, "one")
     token = server.token("read", "operate")
-    Path(server.house.stop_path).touch()
+    Path(server.state.stop_path).touch()
     refused = server.ask("POST", "/schedules/one/run", token)
     assert (refused.status_code, "emergency stop" in refused.text) == (409, True)
-    Path(server.house.stop_path).unlink()
+    Path(server.state.stop_path).unlink()
 
     async def begun() -> Any:
         async with server.client(token) as client:
             row = (await client.post("/schedules/one/run")).json()
-            await server.house.scheduler.settled()
+            await server.state.scheduler.settled()
             return row, (await client.get("/schedules/one/history")).json()["history"]
 
     row, history = asyncio.run(begun())
@@ -102,10 +102,12 @@ def test_run_by_a_client_begins_it_and_says_why_it_does_not(
 
 
 def test_the_pages_show_names_as_text(server: Server, workspace: Path) -> None:
-    house = server.house
-    what = Wanted(message="<script>alert(1)</script>", workspace=str(workspace))
+    state = server.state
+    what = RunRequest(message="<script>alert(1)</script>", workspace=str(workspace))
     new = New(name="one", what=what, every="1h", zone="UTC")
-    adding.added(house.store, adding.made(new, house.options, house.key, house.clock.now(), "<b>me</b>"))
+    adding.add_schedule(
+        state.store, adding.make_schedule(new, state.options, state.key, state.clock.now(), "<b>me</b>")
+    )
     for path in ("/ui/schedules", "/ui/schedules/one"):
         page = server.ask("GET", path, server.token("read", name=path))
         assert page.status_code == 200

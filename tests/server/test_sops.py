@@ -1,4 +1,4 @@
-"""SOPs over HTTP and on the pages: begun, looked at, answered, gone on with; and what is refused."""
+"""SOPs over HTTP and on the page of their run: begun, looked at, answered, gone on with; and what is refused."""
 
 import asyncio
 from pathlib import Path
@@ -44,7 +44,7 @@ def sops(workspace: Path) -> Path:
         ({"sop": "bad"}, 400, "did you mean file_list?"),
         ({"sop": "greet"}, 400, "the input 'who' is missing"),
         ({"sop": "greet", "task": "x"}, 400, "give exactly one of"),
-        ({"task": "x", "inputs": {"a": "b"}}, 400, "inputs are for an agentfile or a sop"),
+        ({"task": "x", "inputs": {"a": "b"}}, 400, "`inputs` needs an agentfile or a sop"),
     ],
 )
 def test_what_cannot_begin_is_refused(server: Server, sops: Path, given: Any, status: int, message: str) -> None:
@@ -57,7 +57,6 @@ def test_who_may_only_look_begins_and_answers_nothing(server: Server, sops: Path
     reader = server.token("read")
     assert server.ask("GET", "/sops", reader).status_code == 200
     assert server.ask("POST", "/runs", reader, json={"sop": "greet", "inputs": {"who": "x"}}).status_code == 403
-    assert "<button" not in server.ask("GET", "/ui/sops", reader).text.split('id="sops"')[-1].split("</main>")[0]
     assert sops.exists()
 
 
@@ -85,8 +84,6 @@ def test_one_is_begun_answered_and_gone_on_with(server: Server, sops: Path, work
     state = asyncio.run(lived())
     assert [step["status"] for step in state["steps"]] == ["succeeded", "succeeded"]
     assert (workspace / "greeting.txt").read_text() == "Ada"
-    page = server.ask("GET", "/ui/sops", server.token()).text
-    assert "Greet &lt;b&gt;somebody&lt;/b&gt; after a yes" in page
     assert sops.exists()
 
 

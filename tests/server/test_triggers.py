@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from adderclaw.credentials import webhook_secrets
-from adderclaw.schedules.terms import Terms
-from adderclaw.schedules.when import webhook
-from adderclaw.store import Store, schedules
-from adderclaw.store.logfile import operators_key
-from adderclaw.store.schedules import Schedule
+from adderclaw.flows.schedules.terms import Terms
+from adderclaw.flows.schedules.when import webhook
+from adderclaw.models.credentials import webhook_secrets
+from adderclaw.storage import Store, schedules
+from adderclaw.storage.ledger.log_files import read_or_create_key
+from adderclaw.storage.schedules import Schedule
 from tests.acceptance.world import text
 from tests.server.signed_client import SECRET, Got, OnPort, github, headers, post
 
@@ -42,13 +42,13 @@ class Hooked(OnPort):
         self._added("nightly", "")
 
     def _added(self, name: str, scheme: str) -> str:
-        store, key = Store.open(str(self.home / "memory.sqlite")), operators_key(str(self.home / "receipt.key"))
+        store, key = Store.open(str(self.home / "memory.sqlite")), read_or_create_key(str(self.home / "receipt.key"))
         when: Any = webhook("UTC", scheme).as_json() if scheme else {"kind": "every", "zone": "UTC", "seconds": 9e6}
         id, what = schedules.fresh_id(), {"message": "Look at this:"}
         made = Schedule(
             id, name, str(self.workspace), when, what, Terms(overlap="allow").as_json(), "", "now", "me", ""
         )
-        schedules.add(store, schedules.signed(made, key))
+        schedules.add(store, schedules.sign(made, key))
         store.close()
         webhook_secrets.make(str(self.home), f"trigger:{id}", time.time(), text=SECRET)
         return id
@@ -57,7 +57,7 @@ class Hooked(OnPort):
         return await post(self.url, f"/triggers/{name}", body, given)
 
     def runs(self) -> list[Any]:
-        rows = self.house.store.read("SELECT due, state, run_id, inputs_json FROM schedule_runs ORDER BY id")
+        rows = self.state.store.read("SELECT due, state, run_id, inputs_json FROM schedule_runs ORDER BY id")
         return [tuple(row) for row in rows]
 
 
@@ -103,8 +103,8 @@ def test_a_request_begins_one_run_with_its_body_as_data(hooked: Hooked) -> None:
         payload = json.loads(inputs)["payload"]
         mark = payload.partition(">")[0]
         assert payload == f"{mark}>\n{BODY.decode()}\n</{mark[1:]}>"
-        await hooked.house.scheduler.settled()
-        said = hooked.house.store.read("SELECT payload_json FROM transcript_entries WHERE entry_type = 'user'")
+        await hooked.state.scheduler.settled()
+        said = hooked.state.store.read("SELECT payload_json FROM transcript_entries WHERE entry_type = 'user'")
         assert "Look at this:" in said[0][0]
         assert mark in said[0][0]
         assert [one["door"] for one in hooked.events("delivery_received")] == [f"trigger:{hooked.ids['deploy']}"]
@@ -122,9 +122,9 @@ def test_what_github_signed_is_one_delivery_under_whatever_id(hooked: Hooked) ->
         assert (await hooked.fire("push", given=github(BODY, SECRET, "1"))).status == 202
         assert (await hooked.fire("push", given=github(BODY, SECRET, "1"))).code == "replayed"
         assert (await hooked.fire("push", given=github(BODY, SECRET, "2"))).code == "replayed"
-        (kept,) = hooked.house.store.read("SELECT expires_at FROM deliveries")
+        (kept,) = hooked.state.store.read("SELECT expires_at FROM deliveries")
         assert kept[0] is None
-        await hooked.house.scheduler.settled()
+        await hooked.state.scheduler.settled()
 
     hooked.run(work)
 
@@ -138,7 +138,7 @@ def test_stopped_paused_and_rotated(hooked: Hooked) -> None:
         assert (await hooked.fire(given={})).code == "signature"  # a stranger does not learn that
         assert (await hooked.fire(given=signed)).status == 503
         os.unlink(stop)
-        store = hooked.house.store
+        store = hooked.state.store
         one = schedules.get(store, "deploy")
         schedules.pause(store, one, time.time())
         held = await hooked.fire(given=signed)
@@ -151,14 +151,14 @@ def test_stopped_paused_and_rotated(hooked: Hooked) -> None:
         webhook_secrets.make(str(hooked.home), door, time.time(), text=fresh, grace=0)
         assert (await hooked.fire(given=headers(BODY, id="d2"))).code == "signature"
         assert (await hooked.fire(given=headers(BODY, id="d2", secret=fresh))).status == 202
-        await hooked.house.scheduler.settled()
+        await hooked.state.scheduler.settled()
 
     hooked.run(work)
 
 
 def test_a_row_that_another_program_wrote_is_no_trigger(hooked: Hooked) -> None:
     async def work() -> None:
-        with hooked.house.store.write() as cursor:
+        with hooked.state.store.write() as cursor:
             cursor.execute("UPDATE schedules SET what_json = '{\"message\":\"other\"}' WHERE name = 'deploy'")
         assert (await hooked.fire()).code == "signature"
 

@@ -19,29 +19,29 @@ def test_no_session_begins_without_a_sandbox(server: Server, tmp_path: Path, mon
     token = server.token()
     asked = server.ask("POST", "/conversations", token, json={"profile": "permissive"})
     assert (asked.status_code, REFUSED in asked.text) == (400, True), asked.text
-    home = Path(server.house.home)
+    home = Path(server.state.home)
     (home / "config.toml").write_text('[runtime]\nprofile = "permissive"\n')
     asked = server.ask("POST", "/conversations", token, json={})
     assert (asked.status_code, REFUSED in asked.text) == (400, True), asked.text
     asked = server.ask("POST", "/runs", token, json={"task": "go"})
     assert (asked.status_code, REFUSED in asked.text) == (400, True), asked.text
-    assert server.house.conversations.all() == []
+    assert server.state.conversations.all() == []
 
 
 @pytest.mark.parametrize("how", ["settings", "start"])
 def test_no_client_loosens_the_operators_profile(server: Server, how: str) -> None:
     """A stricter one it may want; a looser one needs the scope admin."""
-    home = Path(server.house.home)
+    home = Path(server.state.home)
     if how == "settings":
         (home / "config.toml").write_text('[runtime]\nprofile = "supervised"\n')
     else:
-        server.house.options = replace(server.house.options, profile="supervised")
+        server.state.options = replace(server.state.options, profile="supervised")
     operates, admin = server.token("read", "operate", name="operates"), server.token(name="admin")
     for path, body in (("/runs", {"message": "go"}), ("/conversations", {})):
         asked = server.ask("POST", path, operates, json={**body, "profile": "sandboxed"})
         assert (asked.status_code, asked.json()["error"]["code"]) == (403, "profile"), asked.text
         assert "the operator's profile is supervised" in asked.text
-    assert server.house.conversations.all() == []
+    assert server.state.conversations.all() == []
     for token, profile in ((operates, "readonly"), (operates, "supervised"), (admin, "sandboxed")):
         asked = server.ask("POST", "/conversations", token, json={"profile": profile})
         assert "no model is chosen" in asked.text, "nothing but that is missing"

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from adderclaw.config.schema import Config
-from adderclaw.tools import Kit, arguments_of, builtin, decoded, find
-from adderclaw.tools.paths import Refused, denied
-from adderclaw.types import Prepared, ToolContext, ToolResult, Touch, Workspace
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.types import Prepared, ToolContext, ToolResult, Touch, Workspace
+from adderclaw.tools import Kit, builtin_tools, decode_arguments, find_tool, resolve_arguments
+from adderclaw.tools.paths import PathRefused, denied_result
 
 SECRET = "outside-secret"
 
@@ -34,11 +34,11 @@ class Bench(NamedTuple):
     config: Config
 
     def prepare(self, name: str, /, **given: Any) -> Prepared:
-        found = find(builtin(Kit(self.config, None, FixedClock())), name)
+        found = find_tool(builtin_tools(Kit(self.config, None, FixedClock())), name)
         assert found
         tool, alias = found
         self.ctx.called_as = name
-        return tool.prepare(decoded(tool, arguments_of(alias, given)), self.ctx)
+        return tool.prepare(decode_arguments(tool, resolve_arguments(alias, given)), self.ctx)
 
     def touch(self, name: str, /, **given: Any) -> Touch:
         return self.prepare(name, **given).touch
@@ -47,8 +47,8 @@ class Bench(NamedTuple):
         """Decode, prepare, run: the gate says yes to everything, so that only the tool itself refuses."""
         try:
             prepared = self.prepare(name, **given)
-        except Refused as refusal:
-            return denied(refusal)
+        except PathRefused as refusal:
+            return denied_result(refusal)
         return result_of(prepared)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema import Config
-from adderclaw.tools import Kit, arguments_of, background, builtin, decoded, find
-from adderclaw.tools.background import End, Output, Tasks
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.types import ToolContext, ToolResult, Workspace
+from adderclaw.tools import Kit, background, builtin_tools, decode_arguments, find_tool, resolve_arguments
+from adderclaw.tools.background import Output, TaskOutcome, Tasks
 from adderclaw.tools.long_outputs import LongOutputs
-from adderclaw.types import ToolContext, ToolResult, Workspace
 from tests.tools.conftest import FixedClock
 
 
@@ -22,17 +22,19 @@ class Yard:
         self.root.mkdir()
         self.stop = root / "ESTOP"
         self.keep = LongOutputs(str(root / "outputs" / "s"), lambda text: text.replace("hunter2", "[redacted]"))
-        self.ctx = ToolContext("c", "s", Workspace(str(self.root)), kept=self.keep.folder, keep=self.keep)
+        self.ctx = ToolContext(
+            "c", "s", Workspace(str(self.root)), outputs_folder=self.keep.folder, store_output=self.keep
+        )
         numbers = iter(range(1, 1000))
         self.tasks = Tasks(FixedClock(), lambda kind: f"{kind}-{next(numbers)}", self.keep, stopped=self.stop.exists)
-        self.tools = builtin(Kit(Config(), None, FixedClock(), tasks=self.tasks))
+        self.tools = builtin_tools(Kit(Config(), None, FixedClock(), tasks=self.tasks))
 
     async def call(self, name: str, /, **given: Any) -> ToolResult:
-        found = find(self.tools, name)
+        found = find_tool(self.tools, name)
         assert found
         tool, alias = found
         self.ctx.called_as = name
-        arguments = decoded(tool, arguments_of(alias, given))
+        arguments = decode_arguments(tool, resolve_arguments(alias, given))
         return await tool.prepare(arguments, self.ctx).run()
 
     async def bash(self, command: str, **more: Any) -> str:
@@ -54,11 +56,11 @@ def yard(tmp_path: Path) -> Yard:
 @pytest.mark.parametrize("name", ["TaskOutput", "TaskStop", "BashOutput", "KillShell"])
 def test_an_unknown_task_is_an_error_that_names_the_known_ones(name: str, yard: Yard) -> None:
     async def go() -> None:
-        assert "none was begun" in (await yard.call(name, task_id="task-9")).content
+        assert "Known tasks: none" in (await yard.call(name, task_id="task-9")).content
         await yard.over(await yard.bash("true"))
         result = await yard.call(name, task_id="task-9")
         assert result.error_class == "tool_rejected"
-        assert result.content == "there is no background task 'task-9'; known: task-1 (completed)."
+        assert result.content == "There is no background task 'task-9'. Known tasks: task-1 (completed)."
 
     asyncio.run(go())
 
@@ -67,9 +69,9 @@ def test_what_has_ended_cannot_be_stopped_and_where_nothing_can_run_nothing_is_b
     async def go() -> None:
         await yard.over(await yard.bash("exit 3"))
         stopped = await yard.call("TaskStop", task_id="task-1")
-        assert stopped.content == "task-1 failed: exit code 3: there is nothing to stop."
-        alone = builtin(Kit(Config(), None, FixedClock()))["Bash"]
-        given = decoded(alone, {"command": "true", "run_in_background": True})
+        assert stopped.content == "task-1 failed: exit code 3. There is nothing to stop."
+        alone = builtin_tools(Kit(Config(), None, FixedClock()))["Bash"]
+        given = decode_arguments(alone, {"command": "true", "run_in_background": True})
         assert (await alone.prepare(given, yard.ctx).run()).is_error
 
     asyncio.run(go())
@@ -77,11 +79,11 @@ def test_what_has_ended_cannot_be_stopped_and_where_nothing_can_run_nothing_is_b
 
 def test_no_more_than_so_many_at_once(yard: Yard) -> None:
     async def go() -> None:
-        for _ in range(background.MOST):
+        for _ in range(background.MAX_RUNNING):
             await yard.bash("sleep 60")
         result = await yard.call("Bash", command="true", run_in_background=True)
         assert result.error_class == "tool_rejected"
-        assert "stop one with TaskStop" in result.content
+        assert "Stop one with TaskStop" in result.content
         await yard.tasks.close()
 
     asyncio.run(go())
@@ -103,7 +105,7 @@ def test_output_is_shown_once_both_streams_as_they_came_and_all_of_it_stays_read
         path = f"{yard.keep.folder}/{task}.txt"
         whole = await yard.call("Read", file_path=path)
         assert [line.split("\t")[-1] for line in whole.content.splitlines()[:3]] == ["one", "two [redacted]", "three"]
-        assert (await yard.call("Write", file_path=path, content="x")).denied
+        assert (await yard.call("Write", file_path=path, content="x")).denial
 
     asyncio.run(go())
 
@@ -159,24 +161,24 @@ def test_its_time_limit_and_the_emergency_stop_end_it(yard: Yard) -> None:
 
 
 def test_work_that_fails_and_work_that_is_waited_for(yard: Yard) -> None:
-    async def fails(_output: Output) -> End:
+    async def fails(_output: Output) -> TaskOutcome:
         raise RuntimeError("no luck")
 
-    async def answers(output: Output) -> End:
+    async def answers(output: Output) -> TaskOutcome:
         output.write(b"thinking")
         await asyncio.sleep(0.05)
-        return End("completed", "it answered", "forty-two")
+        return TaskOutcome("completed", "it answered", "forty-two")
 
     async def go() -> None:
-        assert not await yard.tasks.awaited()
+        assert not await yard.tasks.wait_for_needed()
         await yard.over(yard.tasks.begin("agent", "bad", fails, yard.ctx).id)
-        assert not await yard.tasks.awaited(), "nobody waits for that one"
+        assert not await yard.tasks.wait_for_needed(), "nobody waits for that one"
         yard.tasks.begin("agent", "good", answers, yard.ctx, awaited=True)
-        assert await yard.tasks.awaited()
+        assert await yard.tasks.wait_for_needed()
         failed, good = yard.tasks.finished()
         assert "RuntimeError: no luck" in failed.text
         assert (good.text.count("forty-two"), good.result) == (0, "forty-two"), "the loop frames it"
-        assert not await yard.tasks.awaited()
+        assert not await yard.tasks.wait_for_needed()
 
     asyncio.run(go())
 

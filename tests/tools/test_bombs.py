@@ -19,15 +19,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from adderclaw.config.schema import Config
-from adderclaw.errors import Refused
-from adderclaw.gate.programs import patches
-from adderclaw.gate.programs.operands import ARCHIVE, PATCH
-from adderclaw.gate.shell import planner
-from adderclaw.json_text import check_size
-from adderclaw.tools import archives, images, notebook, pages, websearch
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.errors import PathRefused
+from adderclaw.core.json_text import check_size
+from adderclaw.core.types import ToolContext, Workspace
+from adderclaw.policy.legacy.programs import patches
+from adderclaw.policy.legacy.programs.operands import ARCHIVE, PATCH
+from adderclaw.policy.legacy.shell import planner
+from adderclaw.tools import images, notebook, pages, websearch
 from adderclaw.tools.files import digest
-from adderclaw.types import ToolContext, Workspace
+from adderclaw.tools.legacy import archives
 from tests.tools.conftest import Bench
 
 MEMORY_MB = 150
@@ -157,8 +158,8 @@ def image_of_many_pixels(ground: Ground) -> str:
     size = (60_000).to_bytes(4, "big")
     picture = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size + size + b"\x08\x02\0\0\0") + chunk(b"IEND", b"")
     try:
-        images.measured(picture)
-    except images.Broken as error:
+        images.measure_image(picture)
+    except images.BrokenImage as error:
         return f"{error} / {ground.call('Read', 'i.png', picture, file_path='i.png')}"
     return "shown"
 
@@ -172,7 +173,7 @@ def image_in_a_notebook(ground: Ground) -> str:
 
 def search_results(ground: Ground) -> str:
     body = b'{"results": [' + b"{}," * (3 * MB) + b"{}]}"
-    return str(websearch._results("tavily", body))  # pyright: ignore[reportPrivateUsage]
+    return str(websearch._parse_results("tavily", body))  # pyright: ignore[reportPrivateUsage]
 
 
 def mcp_line(ground: Ground) -> str:
@@ -180,7 +181,7 @@ def mcp_line(ground: Ground) -> str:
     import anyio
     from mcp.shared.message import SessionMessage
 
-    from adderclaw.mcp import pipes
+    from adderclaw.tools.mcp import pipes
 
     async def messages() -> int:
         lines = asyncio.StreamReader(limit=16 * MB)
@@ -197,7 +198,7 @@ def mcp_line(ground: Ground) -> str:
 def mcp_body(ground: Ground) -> str:
     import httpx2
 
-    from adderclaw.mcp.streams import Capped
+    from adderclaw.tools.mcp.streams import Capped
 
     class Network(httpx2.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -215,8 +216,8 @@ def mcp_body(ground: Ground) -> str:
 
 def a_large_number(ground: Ground) -> str:
     try:
-        notebook.parsed(b'{"nbformat": 4, "cells": [], "x": ' + b"9" * (10 * MB) + b"}")
-    except notebook.NoNotebook as error:
+        notebook.parse_notebook(b'{"nbformat": 4, "cells": [], "x": ' + b"9" * (10 * MB) + b"}")
+    except notebook.NotANotebook as error:
         return str(error)
     return "parsed"
 
@@ -262,7 +263,7 @@ BOMBS: list[tuple[Callable[[Ground], str], str]] = [
     (search_results, "None"),
     (mcp_line, "0 messages"),
     (mcp_body, "lists and objects"),
-    (a_large_number, "it is no JSON"),
+    (a_large_number, "it is not JSON"),
     (variables, "after expansion"),
     (replaced_variables, "after expansion"),
     (many_braces, "after expansion"),
@@ -284,7 +285,7 @@ def explode(bomb: Callable[[Ground], str]) -> tuple[int, str]:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 said = bomb(Ground(Path(folder)))
-            except Refused as error:
+            except PathRefused as error:
                 said = f"refused: {error}"
             except BaseException as error:  # noqa: BLE001 - it is told to the parent
                 said = f"broken by {error!r:.200}"

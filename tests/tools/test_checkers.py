@@ -4,9 +4,9 @@ import shlex
 
 import pytest
 
-from adderclaw.gate.programs.knowledge import objection
+from adderclaw.policy.legacy.programs.knowledge import objection
 from adderclaw.tools import CHECKER_FILES
-from adderclaw.tools.checkers import CHECKERS, Finding, about, commands, configured
+from adderclaw.tools.checkers import CHECKERS, Finding, checker_commands, configured_checkers, findings_on
 from tests.rows import rows
 
 BY_NAME = {one.name: one for one in CHECKERS}
@@ -28,13 +28,13 @@ def test_the_files_that_are_looked_for_are_those_of_the_table() -> None:
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_the_gate_knows_its_options(name: str) -> None:
-    (command,) = commands(BY_NAME[name], ["a b.x"], lambda _program: False)
+    (command,) = checker_commands(BY_NAME[name], ["a b.x"], lambda _program: False)
     assert objection(name, tuple(shlex.split(command))) is None
 
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_findings_on_changed_files_are_read(name: str) -> None:
-    ((path, line, message),) = about(BY_NAME[name].read(PRINTED[name]), "/w", {"src/a.py"})
+    ((path, line, message),) = findings_on(BY_NAME[name].read(PRINTED[name]), "/w", {"src/a.py"})
     assert (path, line) == ("src/a.py", "3")
     assert message.removeprefix("error: ") == "F401 [*] `os` imported but unused"
 
@@ -42,12 +42,12 @@ def test_findings_on_changed_files_are_read(name: str) -> None:
 @rows("printed", ["", "no finding", ":3:5: x", "a.py:x:y: z", "\x1b[2J", "a.py(3): x", "a" * 100_000, ":" * 50_000])
 def test_other_output_is_no_finding(printed: str) -> None:
     for one in CHECKERS:
-        assert about(one.read(printed), "/w", {"a.py"}) == []
+        assert findings_on(one.read(printed), "/w", {"a.py"}) == []
 
 
 def test_a_finding_elsewhere_is_not_one_of_the_changed_file() -> None:
     found = [Finding("../a.py", "1", "x"), Finding("/a.py", "1", "x"), Finding("./d/../a.py", "1", "x" * 1000)]
-    assert about(found, "/w", {"a.py"}) == [Finding("a.py", "1", "x" * 300)]
+    assert findings_on(found, "/w", {"a.py"}) == [Finding("a.py", "1", "x" * 300)]
 
 
 @rows(
@@ -64,13 +64,13 @@ def test_a_finding_elsewhere_is_not_one_of_the_changed_file() -> None:
     ],
 )
 def test_a_project_has_those_that_its_files_configure(there: dict[str, str], names: list[str]) -> None:
-    assert [one.name for one in configured(there, there.__getitem__)] == names
+    assert [one.name for one in configured_checkers(there, there.__getitem__)] == names
 
 
 def test_the_projects_own_program_comes_first_and_no_name_is_an_option() -> None:
-    first, second = commands(BY_NAME["ruff"], ["-x.py", "a b.py"], lambda program: program == "venv/bin/ruff")
+    first, second = checker_commands(BY_NAME["ruff"], ["-x.py", "a b.py"], lambda program: program == "venv/bin/ruff")
     assert first.startswith("venv/bin/ruff check ")
     assert second.startswith("ruff check ")
     assert second.endswith(" ./-x.py './a b.py'")
-    (go,) = commands(BY_NAME["go"], ["p/a.go", "p/b.go", "c.go"], lambda _program: False)
+    (go,) = checker_commands(BY_NAME["go"], ["p/a.go", "p/b.go", "c.go"], lambda _program: False)
     assert go == "go vet ./p ./."

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.core.types import Thinking
 from adderclaw.tools.control import definitions
 from adderclaw.tools.control.definitions import Definition
-from adderclaw.types import Thinking
 
 
 def defined(home: Path, line: str) -> Definition:
     (home / "agents").mkdir()
     (home / "agents" / "a.md").write_text(f"---\nname: a\ndescription: d\n{line}\n---\nDo it.\n")
-    found = definitions.known(str(home), "/nowhere")
+    found = definitions.known_definitions(str(home), "/nowhere")
     assert not found.problems
     return found.by_name["a"]
 
@@ -39,7 +39,7 @@ def test_whether_it_works_beside_the_turn(tmp_path: Path, written: str, beside: 
 def test_a_tool_that_does_not_exist_leaves_the_agent_out(tmp_path: Path, key: str) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "a.md").write_text(f"---\nname: a\ndescription: d\n{key}: Read, Bsh, mcp__x\n---\nDo it.\n")
-    found = definitions.known(str(tmp_path), "/nowhere")
+    found = definitions.known_definitions(str(tmp_path), "/nowhere")
     assert "a" not in found.by_name
     assert found.problems == [f"{tmp_path}/agents/a.md: {key}: there is no tool 'Bsh'; did you mean Bash?"]
 
@@ -51,7 +51,7 @@ def test_an_agent_of_another_program_keeps_the_tools_that_exist(
     home = tmp_path / ".claude" / "agents"
     home.mkdir(parents=True)
     (home / "a.md").write_text("---\nname: a\ndescription: d\ntools: file_read, SlashCommand\n---\nDo it.\n")
-    found = definitions.known(str(tmp_path / "own"), "/nowhere", foreign=True)
+    found = definitions.known_definitions(str(tmp_path / "own"), "/nowhere", foreign=True)
     assert found.by_name["a"].tools == ("file_read", "SlashCommand")
     assert found.problems == [f"{home}/a.md: tools: there is no tool 'SlashCommand'; it is left out"]
 
@@ -65,8 +65,10 @@ def test_how_much_it_thinks(tmp_path: Path, written: str, thinking: Thinking) ->
 
 def test_an_effort_that_there_is_not(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="effort: 'huge' is not one of none, minimal"):
-        definitions.of_json("a", {"description": "d", "prompt": "p", "effort": "huge"})
-    assert definitions.of_json("a", {"description": "d", "prompt": "p", "effort": 9}).thinking == Thinking(tokens=9)
+        definitions.definition_from_json("a", {"description": "d", "prompt": "p", "effort": "huge"})
+    assert definitions.definition_from_json("a", {"description": "d", "prompt": "p", "effort": 9}).thinking == Thinking(
+        tokens=9
+    )
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "a.md").write_text("---\nname: a\ndescription: d\neffort: huge\n---\nDo it.\n")
-    assert "effort: 'huge' is not one of" in definitions.known(str(tmp_path), "/nowhere").problems[0]
+    assert "effort: 'huge' is not one of" in definitions.known_definitions(str(tmp_path), "/nowhere").problems[0]

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from adderclaw.config.schema import Checkpoints, Config
+from adderclaw.config.schema.settings import Checkpoints, Config
 from tests.program import Soak
 from tests.security.swapping import swapping
 from tests.tools.conftest import Bench
@@ -25,7 +25,7 @@ def test_what_is_not_there_or_holds_the_working_directory_is_said(bench: Bench) 
     fill(bench, "sub/deeper/x")
     bench.ctx.workspace.cwd = str(bench.root / "sub" / "deeper")
     for path in ("..", ".", str(bench.root / "sub")):
-        assert "holds the working directory" in bench.call("Delete", path=path).content
+        assert "contains the working directory" in bench.call("Delete", path=path).content
     assert (bench.root / "sub" / "deeper" / "x").exists()
 
 
@@ -98,7 +98,7 @@ def test_names_that_run_code_later_are_told_one_by_one(bench: Bench) -> None:
 
 def test_what_a_rule_keeps_is_told(bench: Bench) -> None:
     fill(bench, "p/secret/x", "p/y")
-    bench.ctx.unchanged = lambda path: path.endswith("/secret/x")
+    bench.ctx.is_write_protected = lambda path: path.endswith("/secret/x")
     assert str(bench.root / "p/secret/x") in {fact.path for fact in bench.touch("Delete", path="p").writes}
 
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from adderclaw.config.schema import Config, Runtime, Security, Web
-from adderclaw.errors import LimitError, ProviderError
-from adderclaw.host import Nobody
-from adderclaw.tools import Kit, builtin, decoded
-from adderclaw.tools.fetch import BODY_BYTES, READ_AT_ONCE, target_of
+from adderclaw.config.schema.settings import Config, Runtime, Security, Web
+from adderclaw.core.errors import LimitError, ProviderError
+from adderclaw.core.host import NoSession
+from adderclaw.core.types import ToolContext, ToolResult, Workspace
+from adderclaw.tools import Kit, builtin_tools, decode_arguments
+from adderclaw.tools.fetch import BODY_BYTES, PAGE_CHARS, page_target
 from adderclaw.tools.pages import Unreadable, text_of
-from adderclaw.types import ToolContext, ToolResult, Workspace
 from tests.listening import served
 
 ARTICLE = "<p>" + "The adder is a snake that only ever adds. " * 12 + "</p>"
@@ -96,7 +96,7 @@ ROUTES: dict[str, tuple[int, str, bytes, str]] = {
     "/away": (301, HTML, b"", "https://example.org/new"),
     "/private": (302, HTML, b"", "http://169.254.169.254/latest"),
     "/file": (302, HTML, b"", "file:///etc/passwd"),
-    "/long": (200, "text/plain", b"0123456789" * (READ_AT_ONCE // 10) + b"the end", ""),
+    "/long": (200, "text/plain", b"0123456789" * (PAGE_CHARS // 10) + b"the end", ""),
     "/huge": (200, "text/plain", b"x" * (11 << 20), ""),
     "/gateway/fetch": (200, HTML, PAGE.encode(), ""),
 }
@@ -108,7 +108,7 @@ def port() -> Iterator[int]:
         yield made
 
 
-class Small(Nobody):
+class Small(NoSession):
     """A session of which only the small model is there."""
 
     has_model = True
@@ -117,7 +117,7 @@ class Small(Nobody):
         self.asked: list[tuple[str, str, str]] = []
         self.fails: Exception | None = None
 
-    async def aside(self, instructions: str, text: str, purpose: str, wanted: str) -> str:
+    async def ask_small_model(self, instructions: str, text: str, purpose: str, model: str) -> str:
         if self.fails is not None:
             raise self.fails
         self.asked.append((instructions, text, purpose))
@@ -136,10 +136,10 @@ class Browser(NamedTuple):
         return self.model.asked
 
     def fetch(self, path: str, prompt: str = "", name: str = "WebFetch", **more: Any) -> ToolResult:
-        tool = builtin(self.kit)["WebFetch"]
+        tool = builtin_tools(self.kit)["WebFetch"]
         ctx = ToolContext("c", "s", Workspace("/tmp"), called_as=name, host=self.model)
         url = path if "://" in path else f"http://127.0.0.1:{self.port}{path}"
-        arguments = decoded(tool, {"url": url, "prompt": prompt, **more})
+        arguments = decode_arguments(tool, {"url": url, "prompt": prompt, **more})
 
         async def run() -> ToolResult:
             return await tool.prepare(arguments, ctx).run()
@@ -165,15 +165,15 @@ def browser(port: int) -> Browser:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{port}/", "http://localhost:{port}/", "http://[::1]:{port}/"])
 def test_private_addresses_that_are_not_listed(url: str, port: int) -> None:
     result = made(port, allowed=False).fetch(url.format(port=port))
-    assert result.denied
+    assert result.denial
     assert Handler.asked == []
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x.org/", "http://a:b@x.org/", "http://0x7f.1/", "x"])
 def test_addresses_that_cannot_be_asked(url: str, browser: Browser) -> None:
-    from adderclaw.errors import Refused
+    from adderclaw.core.errors import PathRefused
 
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         browser.fetch(f"{url}" if "://" in url else "://")
 
 
@@ -186,7 +186,7 @@ def test_addresses_that_cannot_be_asked(url: str, browser: Browser) -> None:
         ("/lies", "binary"),
         ("/badpdf", "cannot be read as a PDF"),
         ("/empty", "sent nothing"),
-        ("/blank", "holds no text"),
+        ("/blank", "has no text"),
         ("/loop", "redirects more than 5 times"),
         ("/file", "was not followed"),
     ],
@@ -284,8 +284,8 @@ def test_a_page_is_kept_for_a_quarter_of_an_hour(browser: Browser) -> None:
 
 def test_a_long_page_in_parts(browser: Browser) -> None:
     assert browser.fetch("/long").content.endswith("89the end"), "the kernel cuts it, as every result"
-    assert browser.fetch("/long", offset=READ_AT_ONCE).content.endswith("\n\nthe end")
-    assert browser.fetch("/long", offset=READ_AT_ONCE + 7).error_class == "tool_rejected"
+    assert browser.fetch("/long", offset=PAGE_CHARS).content.endswith("\n\nthe end")
+    assert browser.fetch("/long", offset=PAGE_CHARS + 7).error_class == "tool_rejected"
 
 
 def test_a_huge_page_is_cut(browser: Browser) -> None:
@@ -295,9 +295,9 @@ def test_a_huge_page_is_cut(browser: Browser) -> None:
 
 
 def test_plain_http_becomes_https_except_where_it_is_listed() -> None:
-    assert target_of("http://example.org/a", ()).url == "https://example.org/a"
-    assert target_of("http://example.org:8080/a", ()).url == "http://example.org:8080/a"
-    assert target_of("http://example.org/a", ("example.org",)).url == "http://example.org/a"
+    assert page_target("http://example.org/a", ()).url == "https://example.org/a"
+    assert page_target("http://example.org:8080/a", ()).url == "http://example.org:8080/a"
+    assert page_target("http://example.org/a", ("example.org",)).url == "http://example.org/a"
 
 
 def test_through_the_gateway(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

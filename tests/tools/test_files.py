@@ -28,7 +28,7 @@ CHANGED = "File has been modified since it was read. Read it again before changi
 def test_what_cannot_be_read(path: str, said: str, bench: Bench) -> None:
     result = bench.call("Read", file_path=path)
     assert result.error_class == "tool_rejected"
-    assert result.denied is None
+    assert result.denial is None
     assert said in result.content
 
 
@@ -62,12 +62,12 @@ def test_a_huge_sparse_file_is_not_loaded(bench: Bench) -> None:
     [
         (errno.EACCES, "x: permission denied by the file system."),
         (errno.EROFS, "x is on a read-only file system."),
-        (errno.ENOSPC, "x was not written: no space left on the disk. Nothing was changed."),
+        (errno.ENOSPC, "x was not written because the disk is full. Nothing was changed."),
         (errno.EIO, "x: Input/output error"),
     ],
 )
 def test_the_file_systems_own_errors(code: int, said: str) -> None:
-    assert paths.explain(OSError(code, os.strerror(code), "x")) == said
+    assert paths.explain_os_error(OSError(code, os.strerror(code), "x")) == said
 
 
 # ------------------------------------------------------------------ Read
@@ -114,7 +114,7 @@ def test_a_long_file_is_shown_in_part_and_says_how_to_go_on(bench: Bench) -> Non
     (bench.root / "long").write_text("".join(f"{n}\n" for n in range(1, 2502)))
     shown = bench.call("Read", file_path="long").content
     assert shown.splitlines()[-2] == "  2000\t2000"
-    assert "PARTIAL view: lines 1-2000 of 2501 lines. Go on with offset=2001" in shown
+    assert "PARTIAL view: lines 1-2000 of 2501 lines. Continue with offset=2001" in shown
     assert bench.ctx.files_read == {}
     assert "(lines 2001-2501 of 2501 lines)" in bench.call("Read", file_path="long", offset=2001).content
 
@@ -183,7 +183,7 @@ def test_a_file_that_changed_since_is_not_overwritten(name: str, bench: Bench) -
 def test_what_cannot_be_written(path: str, said: str, bench: Bench) -> None:
     result = bench.call("Write", file_path=path, content="x")
     assert result.error_class == "tool_rejected"
-    assert said in result.content or result.denied
+    assert said in result.content or result.denial
 
 
 def test_a_full_disk_leaves_the_old_file(bench: Bench) -> None:
@@ -227,7 +227,7 @@ def test_the_seeds_own_names_know_no_reading_rule(name: str, bench: Bench) -> No
         ("absent", "x", "String to replace not found in file a.txt"),
         ("LINE1", "x", "not found"),
         ("line", "x", "occurs 3 times in a.txt"),
-        ("", "x", "old_string is empty, but the file exists"),
+        ("", "x", "old_string is empty, but the file has content"),
     ],
 )
 def test_edits_that_are_refused(old: str, new: str, said: str, bench: Bench) -> None:
@@ -328,12 +328,12 @@ def test_what_a_call_would_touch(
 
 
 def test_outside_reads_when_the_operator_lifts_the_boundary(bench: Bench, tmp_path: Path) -> None:
-    from adderclaw.config.schema import Config, Security
+    from adderclaw.config.schema.settings import Config, Security
 
     lifted = bench._replace(config=Config(security=Security(workspace_only=False)))
     assert "outside-secret" in lifted.call("Read", file_path=str(bench.outside / "secret.txt")).content
     assert "secret.txt" in lifted.call("LS", path=str(bench.outside)).content
-    assert lifted.call("write", path=str(bench.outside / "x"), content="x").denied
+    assert lifted.call("write", path=str(bench.outside / "x"), content="x").denial
 
 
 # ------------------------------------------------------------------ what is kept of a change
@@ -362,10 +362,10 @@ def test_what_is_kept_of_a_change_is_bounded_and_says_what_is_not(bench: Bench) 
         "@@ -20001,1 +20001,2 @@\n-line 20000\n+x\n+y"
     )
     diff = written(bench, long.encode(), long.replace("line", "LINE"))
-    assert len(diff) < 2 * text.MOST_KEPT
+    assert len(diff) < 2 * text.MAX_DIFF_CHARS
     kept = diff.count("\n-")
-    assert diff.rpartition("\n")[2] == f"\\ the rest is not kept: 30000 lines added, {30_000 - kept} removed"
-    assert len(written(bench, b"a" * 1_000_000, "b" * 1_000_000)) < 2 * text.MOST_KEPT
+    assert diff.rpartition("\n")[2] == f"\\ the rest is not shown: 30000 lines added, {30_000 - kept} removed"
+    assert len(written(bench, b"a" * 1_000_000, "b" * 1_000_000)) < 2 * text.MAX_DIFF_CHARS
 
 
 def test_an_edit_of_several_places_keeps_all_of_them(bench: Bench) -> None:
@@ -379,6 +379,6 @@ def test_an_edit_of_several_places_keeps_all_of_them(bench: Bench) -> None:
 
 def test_nothing_is_kept_of_a_file_that_may_not_be_read(bench: Bench) -> None:
     (bench.root / "kept").write_text("the-canary\n", encoding="utf-8")
-    bench.ctx.hidden = lambda path: path.endswith("kept")
+    bench.ctx.is_hidden = lambda path: path.endswith("kept")
     result = bench.call("write", path="kept", content="x\n")
     assert result.diff == ""

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.core.types import ToolContext, Workspace
 from adderclaw.sandbox import confinement, process
-from adderclaw.sandbox.bubblewrap import Room
+from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.tools import shell
 from adderclaw.tools.shell import BashArguments
-from adderclaw.types import ToolContext, Workspace
 from tests.tools.conftest import result_of
 from tests.trial import why_not
 
@@ -197,9 +197,9 @@ class Hostile:
             self.git("config", "--local", "--add", key, value.format(evil=self.evil, hooks=self.hooks))
         self.mark.unlink(missing_ok=True)
 
-    def run(self, command: str, start: process.Start | None = None) -> str:
+    def run(self, command: str, start: process.Starter | None = None) -> str:
         context = ToolContext("c", "s", Workspace(str(self.root)))
-        arguments, means = BashArguments(command=command), shell.Means(start)
+        arguments, means = BashArguments(command=command), shell.CommandSetup(start)
         return result_of(shell.prepare(arguments, context, means)).content
 
 
@@ -215,20 +215,20 @@ def hostile(tmp_path: Path, kind: str, needs: Callable[[str], str]) -> Hostile:
 
 
 @pytest.fixture
-def start(kind: str, hostile: Hostile) -> Generator[process.Start | None]:
+def start(kind: str, hostile: Hostile) -> Generator[process.Starter | None]:
     if kind == "bare":
         yield None
         return
     if why := why_not(kind):
         pytest.skip(why)
-    box = confinement.box(kind, Room((str(hostile.root),), ()))
+    box = confinement.create_box(kind, SandboxSpec((str(hostile.root),), ()))
     try:
         yield box.start
     finally:
         box.close()
 
 
-def test_git_runs_no_program_that_a_repository_names(hostile: Hostile, start: process.Start | None) -> None:
+def test_git_runs_no_program_that_a_repository_names(hostile: Hostile, start: process.Starter | None) -> None:
     """Every way at once, and each command that we know."""
     hostile.configure(SETTINGS)
     for command in (*READING, *WRITING):
@@ -255,7 +255,7 @@ def test_without_us_it_would_run(key: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", REFUSED)
 @pytest.mark.parametrize("kind", ["bubblewrap"], indirect=True)
-def test_what_cannot_be_taken_away_is_named(key: str, hostile: Hostile, start: process.Start | None) -> None:
+def test_what_cannot_be_taken_away_is_named(key: str, hostile: Hostile, start: process.Starter | None) -> None:
     hostile.configure({key: REFUSED[key]})
     (hostile.root / "other.config").write_text(f'[filter "x"]\nclean = {hostile.evil}\n')
     seen = hostile.run("git commit --allow-empty -m x", start)
@@ -267,7 +267,7 @@ def test_what_cannot_be_taken_away_is_named(key: str, hostile: Hostile, start: p
 
 
 @pytest.mark.parametrize("kind", ["bubblewrap"], indirect=True)
-def test_a_submodules_own_settings_count(hostile: Hostile, start: process.Start | None) -> None:
+def test_a_submodules_own_settings_count(hostile: Hostile, start: process.Starter | None) -> None:
     """`git status` and `git commit` call git in there, which reads what is set there."""
     hostile.git(
         "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(hostile.root / "other"), "sub/odd/name"
@@ -299,7 +299,7 @@ def test_a_submodules_own_settings_count(hostile: Hostile, start: process.Start 
 )
 @pytest.mark.parametrize("kind", ["bubblewrap"], indirect=True)
 def test_what_was_known_before_the_call_counts_for_nothing_else(
-    command: str, hostile: Hostile, start: process.Start | None
+    command: str, hostile: Hostile, start: process.Starter | None
 ) -> None:
     """A plain repository, and in the same call settings that are new, or a repository that no look has found."""
     hostile.configure({})
@@ -316,7 +316,7 @@ def test_what_was_known_before_the_call_counts_for_nothing_else(
 
 
 @pytest.mark.parametrize("kind", ["bubblewrap"], indirect=True)
-def test_a_negated_git_and_what_follows_it_go_on(hostile: Hostile, start: process.Start | None) -> None:
+def test_a_negated_git_and_what_follows_it_go_on(hostile: Hostile, start: process.Starter | None) -> None:
     hostile.configure({})
     assert "Exit code 1" in hostile.run("! git status", start)
     assert hostile.run("git rev-parse --is-inside-work-tree && echo after", start).split() == ["true", "after"]
@@ -325,7 +325,7 @@ def test_a_negated_git_and_what_follows_it_go_on(hostile: Hostile, start: proces
 
 @pytest.mark.parametrize("name", ["plain", "a\nb", "back\\slash", "dist/deep/er/still"])
 @pytest.mark.parametrize("kind", ["bubblewrap"], indirect=True)
-def test_so_do_those_of_a_repository_within(name: str, hostile: Hostile, start: process.Start | None) -> None:
+def test_so_do_those_of_a_repository_within(name: str, hostile: Hostile, start: process.Starter | None) -> None:
     """A folder with a `.git` of its own that was added to the index: git calls git in there, too."""
     inner = hostile.root / name
     inner.mkdir(parents=True)
@@ -347,7 +347,7 @@ def test_so_do_those_of_a_repository_within(name: str, hostile: Hostile, start: 
 
 
 @pytest.mark.parametrize("kind", ["bubblewrap"], indirect=True)
-def test_content_that_must_be_filtered_is_not_stored_without(hostile: Hostile, start: process.Start | None) -> None:
+def test_content_that_must_be_filtered_is_not_stored_without(hostile: Hostile, start: process.Starter | None) -> None:
     hostile.configure({"filter.x.clean": "{evil}", "filter.x.required": "true"})
     seen = hostile.run("git add a.txt", start)
     assert "clean filter 'x' failed" in seen
@@ -356,7 +356,7 @@ def test_content_that_must_be_filtered_is_not_stored_without(hostile: Hostile, s
     assert "filters not run: x" in hostile.run("git add a.txt", start)
 
 
-def test_a_merge_with_a_driver_of_the_repository_is_gits_own(hostile: Hostile, start: process.Start | None) -> None:
+def test_a_merge_with_a_driver_of_the_repository_is_gits_own(hostile: Hostile, start: process.Starter | None) -> None:
     (hostile.root / ".git/info/attributes").write_text("*.c !filter\n")
     hostile.git("checkout", "-qf", "side")
     (hostile.root / "a.txt").write_text("zero\none\n")

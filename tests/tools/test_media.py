@@ -48,7 +48,7 @@ WEBP = b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8X" + struct.pack("<I", 10) + b
         (JPEG[:8] + b"zz" + JPEG[10:], "damaged"),
         (GIF[:-1], "is cut off"),
         (WEBP[:-4], "is cut off"),
-        (WEBP.replace(b"VP8X", b"XXXX"), "no WebP"),
+        (WEBP.replace(b"VP8X", b"XXXX"), "unknown kind of WebP"),
         (png() + b"\0" * images.MAX_BYTES, "make a smaller copy"),
     ],
 )
@@ -114,10 +114,10 @@ def pdf(*texts: str, password: str = "") -> bytes:
         (pdf("one", password="secret"), "", "encrypted"),
         (pdf(*["x"] * 11), "", "has 11 pages; name at most 20 of them"),
         (pdf(*["x"] * 25), "1-25", "at most 20"),
-        (pdf("one"), "two", "names none of them"),
-        (pdf("one"), "2", "not among them"),
-        (pdf("one"), "0", "not among them"),
-        (pdf("one"), "-3", "names none of them"),
+        (pdf("one"), "two", "selects none of them"),
+        (pdf("one"), "2", "is not one of them"),
+        (pdf("one"), "0", "is not one of them"),
+        (pdf("one"), "-3", "selects none of them"),
         (pdf("one"), "1-99999999999", None),
     ],
 )
@@ -176,20 +176,20 @@ def test_a_notebook_that_is_none(content: str, bench: Bench) -> None:
     assert not shown.is_error, "it is shown as the text that it is"
     result = bench.call("NotebookEdit", notebook_path="n.ipynb", cell_id="a", new_source="x")
     assert result.error_class == "tool_rejected"
-    assert "no notebook" in result.content
+    assert "cannot be changed as a notebook" in result.content
     assert file.read_text() == content
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"cell_id": "zzz"}, "there is no cell 'zzz'; there are: a, b, b"),
+        ({"cell_id": "zzz"}, "There is no cell 'zzz'. Existing cells: a, b, b"),
         ({"cell_id": "b"}, "2 cells have the id 'b'"),
-        ({}, "cell_id is needed"),
-        ({"edit_mode": "delete"}, "cell_id is needed"),
+        ({}, "cell_id is missing"),
+        ({"edit_mode": "delete"}, "cell_id is missing"),
         ({"edit_mode": "insert", "cell_id": "a"}, "cell_type is needed"),
-        ({"edit_mode": "insert", "cell_id": "zz", "cell_type": "code"}, "there is no cell 'zz'"),
-        ({"notebook_path": "a.txt", "cell_id": "a"}, "use Edit"),
+        ({"edit_mode": "insert", "cell_id": "zz", "cell_type": "code"}, "There is no cell 'zz'"),
+        ({"notebook_path": "a.txt", "cell_id": "a"}, "Use Edit"),
         ({"notebook_path": "none.ipynb", "cell_id": "a"}, "does not exist"),
     ],
 )
@@ -212,7 +212,7 @@ def test_a_notebook_must_have_been_read_and_not_changed_since(bench: Bench) -> N
     assert "modified since" in bench.call("NotebookEdit", **edit).content
     file.unlink()
     assert "does not exist" in bench.call("NotebookEdit", **edit).content
-    assert "use NotebookEdit" in bench.call("Edit", file_path="n.ipynb", old_string="x", new_string="y").content
+    assert "Use NotebookEdit" in bench.call("Edit", file_path="n.ipynb", old_string="x", new_string="y").content
 
 
 def test_cells_are_shown_with_their_outputs(bench: Bench) -> None:
@@ -234,7 +234,7 @@ def test_cells_are_shown_with_their_outputs(bench: Bench) -> None:
     for said in (
         "a\nb\n",
         "red\nline",
-        "shown beside this text: number 1",
+        "shown next to this text as number 1",
         "42",
         "broken picture",
         "10000 characters of",
@@ -281,16 +281,16 @@ def test_an_old_notebook_has_its_cells_numbered_and_gets_no_ids(bench: Bench) ->
 
 def test_what_is_too_long_is_kept_once_and_cleaned(bench: Bench, tmp_path: Path) -> None:
     keep = long_outputs.LongOutputs(str(tmp_path / "out" / "s"), lambda text: text.replace("hunter2", "[redacted]"))
-    bench.ctx.kept, bench.ctx.keep = keep.folder, keep
+    bench.ctx.outputs_folder, bench.ctx.store_output = keep.folder, keep
     text = "hunter2 " + "x" * 50_000
-    one, two = long_outputs.shown(text, keep), long_outputs.shown(text, keep)
+    one, two = long_outputs.shorten_text(text, keep), long_outputs.shorten_text(text, keep)
     assert one == two, "a call that is repeated has the same result"
     (file,) = Path(keep.folder).iterdir()
     assert f"Read {file} has all of it" in one
     assert file.read_text() == "[redacted] " + "x" * 50_000
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert bench.call("Read", file_path=str(file)).content.startswith("     1\t[redacted]")
-    assert bench.call("Write", file_path=str(file), content="x").denied, "it is there to be read"
+    assert bench.call("Write", file_path=str(file), content="x").denial, "it is there to be read"
     old = tmp_path / "out" / "old"
     old.mkdir()
     os.utime(old, (0, 0))
@@ -300,5 +300,5 @@ def test_what_is_too_long_is_kept_once_and_cleaned(bench: Bench, tmp_path: Path)
 
 def test_where_nothing_can_be_kept_the_middle_is_only_left_out(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    said = long_outputs.shown("x" * 50_000, long_outputs.LongOutputs(str(tmp_path / "file" / "s"), str))
+    said = long_outputs.shorten_text("x" * 50_000, long_outputs.LongOutputs(str(tmp_path / "file" / "s"), str))
     assert "characters left out …]" in said

@@ -11,10 +11,10 @@ import pytest
 
 from adderclaw.config import safe_open
 from adderclaw.config.paths import followed
+from adderclaw.core.types import ToolContext, Workspace
+from adderclaw.sandbox.workspace.reading import FOLDER
 from adderclaw.tools import paths
-from adderclaw.tools.paths import Refused
-from adderclaw.types import ToolContext, Workspace
-from adderclaw.workspace.reading import FOLDER
+from adderclaw.tools.paths import PathRefused
 from tests.tools.conftest import SECRET, Bench, result_of
 
 # ------------------------------------------------------------------ refusals
@@ -80,7 +80,7 @@ def test_no_trick_leads_out(trick: str, tool: str, bench: Bench) -> None:
     result = bench.call(tool, file_path=path, **more[tool])
     assert result.is_error
     # a socket cannot even be opened: the system's own error says so
-    assert result.denied or (trick == "socket" and tool == "Read"), result.content
+    assert result.denial or (trick == "socket" and tool == "Read"), result.content
     assert SECRET not in result.content
     assert sorted(bench.outside.iterdir()) == before
     assert (bench.outside / "secret.txt").read_text() == SECRET + "\n"
@@ -92,20 +92,20 @@ def test_no_trick_leads_a_search_out(trick: str, tool: str, bench: Bench) -> Non
     path = OUTSIDE[trick](bench).removesuffix("/secret.txt")
     pattern = {} if tool == "LS" else {"pattern": "*"} if tool == "Glob" else {"pattern": "."}
     result = bench.call(tool, path=path, **pattern)
-    assert result.denied, result.content
+    assert result.denial, result.content
     assert "secret.txt" not in result.content.replace(path, "")
 
 
 @pytest.mark.parametrize("name", ["\udcff.txt", "a\ud800b"])
 def test_what_is_not_unicode_is_refused(name: str, bench: Bench) -> None:
-    with pytest.raises(Refused, match="not valid Unicode"):
-        paths.fact(name, bench.ctx)
+    with pytest.raises(PathRefused, match="not valid Unicode"):
+        paths.path_fact(name, bench.ctx)
 
 
 def test_a_second_name_of_a_file_is_not_written(bench: Bench) -> None:
     os.link(bench.outside / "secret.txt", bench.root / "twin")
     result = bench.call("write", path="twin", content="x")
-    assert result.denied
+    assert result.denial
     assert "2 names" in result.content
     assert (bench.outside / "secret.txt").read_text() == SECRET + "\n"
 
@@ -115,16 +115,16 @@ def test_a_link_to_a_file_inside_is_read_but_not_written(bench: Bench) -> None:
     link(bench, "absolute", bench.root / "a.txt")
     assert "line1" in bench.call("Read", file_path="inside").content
     assert "line1" in bench.call("Read", file_path="absolute").content
-    assert "symbolic link" in (bench.call("write", path="inside", content="x").denied or "")
+    assert "symbolic link" in str(bench.call("write", path="inside", content="x").denial)
     assert (bench.root / "inside").is_symlink()
 
 
 def test_free_reads_are_reads_only(bench: Bench) -> None:
     bench.ctx.free_reads = True
     assert SECRET in bench.call("Read", file_path=str(bench.outside / "secret.txt")).content
-    assert bench.call("Read", file_path="/dev/zero").denied
-    assert bench.call("write", path=str(bench.outside / "new.txt"), content="x").denied
-    assert bench.call("edit", path=str(bench.outside / "secret.txt"), old=SECRET, new="x").denied
+    assert bench.call("Read", file_path="/dev/zero").denial
+    assert bench.call("write", path=str(bench.outside / "new.txt"), content="x").denial
+    assert bench.call("edit", path=str(bench.outside / "secret.txt"), old=SECRET, new="x").denial
 
 
 # ------------------------------------------------------------------ facts
@@ -132,7 +132,7 @@ def test_free_reads_are_reads_only(bench: Bench) -> None:
 
 def test_a_fact_tells_where_a_path_leads(bench: Bench) -> None:
     link(bench, "l", bench.outside / "secret.txt")
-    found = paths.fact("sub/../l", bench.ctx)
+    found = paths.path_fact("sub/../l", bench.ctx)
     secret = bench.outside / "secret.txt"
     assert (found.given, found.path, found.real) == ("sub/../l", str(bench.root / "l"), str(secret))
     assert found.identity == (secret.stat().st_dev, secret.stat().st_ino)
@@ -140,7 +140,7 @@ def test_a_fact_tells_where_a_path_leads(bench: Bench) -> None:
 
 def test_a_fact_of_what_does_not_exist_yet(bench: Bench) -> None:
     link(bench, "d", bench.outside)
-    found = paths.fact("d/new/x", bench.ctx)
+    found = paths.path_fact("d/new/x", bench.ctx)
     assert (found.real, found.identity) == (str(bench.outside / "new/x"), None)
 
 
@@ -234,11 +234,11 @@ def test_a_new_file_has_the_mode_that_the_umask_gives(bench: Bench) -> None:
 
 
 def test_a_file_that_changes_under_the_write_is_kept(bench: Bench) -> None:
-    place = paths.fact("a.txt", bench.ctx)
-    old = paths.current(place, bench.ctx)
+    place = paths.path_fact("a.txt", bench.ctx)
+    old = paths.read_current(place, bench.ctx)
     (bench.root / "a.txt").write_text("somebody else\n")
-    with pytest.raises(Refused, match="changed by somebody else"):
-        paths.replace(place, bench.ctx, b"mine", old)
+    with pytest.raises(PathRefused, match="changed by somebody else"):
+        paths.replace_file(place, bench.ctx, b"mine", old)
     assert (bench.root / "a.txt").read_text() == "somebody else\n"
     assert sorted(os.listdir(bench.root)) == ["a.txt", "sub"]
 
@@ -279,14 +279,14 @@ def test_nobody_can_turn_a_directory_into_a_link_while_we_work(tool: str, bench:
 def attempt(tool: str, bench: Bench) -> str:
     ctx = ToolContext("c", "s", bench.ctx.workspace)
     try:
-        place = paths.fact("door/secret.txt", ctx)
+        place = paths.path_fact("door/secret.txt", ctx)
         if tool == "Read":
             fd = paths.open_file(place, ctx)
             try:
                 return os.read(fd, 100).decode()
             finally:
                 os.close(fd)
-        paths.replace(place, ctx, b"inside again\n", paths.current(place, ctx))
-    except (OSError, Refused) as error:
+        paths.replace_file(place, ctx, b"inside again\n", paths.read_current(place, ctx))
+    except (OSError, PathRefused) as error:
         return f"refused: {type(error).__name__}"
     return "written"

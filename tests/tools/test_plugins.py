@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config import plugins
-from adderclaw.config.loaded_plugin import LoadedPlugin
+from adderclaw.config.plugins import installed
+from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
+from adderclaw.core.tool_traits import NAMES
+from adderclaw.core.types import Disabled, Prepared, Tool, ToolContext, ToolResult, Workspace
 from adderclaw.sandbox.box import Box
-from adderclaw.tools import NAMES, decoded
-from adderclaw.tools import plugins as plugin_tools
-from adderclaw.types import Disabled, Prepared, Tool, ToolContext, ToolResult, Workspace
+from adderclaw.tools import decode_arguments
+from adderclaw.tools.plugins import plugin_tools as plugin_tools
 from tests.config.test_plugins import PROGRAM, put
 from tests.rows import rows
 from tests.sandbox.test_confinement import KINDS, started
@@ -46,7 +47,7 @@ FAILS: dict[str, tuple[str, str]] = {
     "half": ("""printf '{"success": tr'""", "did not answer JSON"),
     "deep": (DEEP, "nested too deeply|did not answer JSON"),
     "bytes": ("printf '\\377\\376'", "did not answer JSON"),
-    "nan": ("echo NaN", "NaN is no JSON"),
+    "nan": ("echo NaN", "NaN is not valid JSON"),
     "unsure": ("""echo '{"success": "yes"}'""", "success must be true or false"),
     "more": ("""echo '{"success": true, "outptu": 1}'""", '"outptu" means nothing'),
     "metadata": ("""echo '{"success": true, "metadata": []}'""", "metadata must be an object"),
@@ -89,20 +90,20 @@ class Bench:
         put(self.folder, {name: f"#!/bin/sh\n{script}\n" for name, script in scripts.items()})
         put(self.folder, {"manifest.toml": head + "\n".join(tools)})
         put(home / "plugins" / "other", {"secret": "x"})
-        found = plugins.at(str(self.folder))
+        found = installed.at(str(self.folder))
         assert found.problems == ()
-        plugins.record(str(home), "p", {"sha256": found.sha256, "enabled": True})
+        installed.record(str(home), "p", {"sha256": found.sha256, "enabled": True})
         self.context = ToolContext("c", "s", Workspace(str(root)))
         self.box: Box | None = None
 
     def tools(self) -> dict[str, Tool[Any]]:
-        (found,) = plugins.active(str(self.home))
+        (found,) = installed.active(str(self.home))
         start = self.box.start if self.box is not None else None
-        return plugin_tools.tools([LoadedPlugin(found, str(self.home))], start, NAMES, lambda _: None)
+        return plugin_tools.plugin_tools([LoadedPlugin(found, str(self.home))], start, NAMES, lambda _: None)
 
     def call(self, name: str, given: dict[str, Any] | None = None) -> ToolResult:
         tool = self.tools()[name]
-        return self.result(tool.prepare(decoded(tool, given or {}), self.context))
+        return self.result(tool.prepare(decode_arguments(tool, given or {}), self.context))
 
     def result(self, prepared: Prepared) -> ToolResult:
         async def run() -> ToolResult:
@@ -174,7 +175,7 @@ def test_what_it_sees_and_may_change(bench: Bench) -> None:
     assert not (bench.home / "mark").exists()
     assert (bench.home / "plugins.json").read_bytes() == registry
     assert (bench.root / "made-here").exists()
-    assert [plugin.state for plugin in plugins.enabled(str(bench.home))] == ["enabled"]
+    assert [plugin.state for plugin in installed.enabled(str(bench.home))] == ["enabled"]
 
 
 def test_one_that_changed_does_not_run(bench: Bench) -> None:
@@ -184,7 +185,7 @@ def test_one_that_changed_does_not_run(bench: Bench) -> None:
     (bench.folder / "text").write_text(before.replace("hello", "pwned"))
     try:
         result = bench.result(prepared)
-        assert result.denied
+        assert result.denial
         assert "has changed since you trusted it" in result.content
         with pytest.raises(Disabled, match="plugin enable p"):
             tools["number"].prepare({}, bench.context)
@@ -200,9 +201,9 @@ def test_a_file_that_no_system_can_start_says_so(tmp_path: Path) -> None:
     put(tmp_path / "plugins" / "q", {"manifest.toml": head, "t": "#!/no/such/interpreter\n"})
     for start in ("#!/no/such/interpreter\n", "\x7fELF garbage"):
         (tmp_path / "plugins" / "q" / "t").write_text(start)
-        found = plugins.at(str(tmp_path / "plugins" / "q"))
+        found = installed.at(str(tmp_path / "plugins" / "q"))
         loaded = LoadedPlugin(found, str(tmp_path))
-        (tool,) = plugin_tools.tools([loaded], None, (), lambda _: None).values()
+        (tool,) = plugin_tools.plugin_tools([loaded], None, (), lambda _: None).values()
         context = ToolContext("c", "s", Workspace(str(tmp_path)))
 
         async def run(prepared: Prepared) -> ToolResult:
@@ -220,7 +221,7 @@ def manifest(tmp_path: Path, name: str, **tools: str) -> Any:
     head = f'name = "{name}"\nversion = "1"\ncapabilities = ["tool"]\n'
     one = '[[tools]]\nname = "{}"\ndescription = "d"\ncommand = "run"\nschema = {}\n'
     text = head + "".join(one.format(tool, schema) for tool, schema in tools.items())
-    found = plugins.at(str(put(tmp_path / name, {"manifest.toml": text, "run": PROGRAM})))
+    found = installed.at(str(put(tmp_path / name, {"manifest.toml": text, "run": PROGRAM})))
     assert found.problems == (), found.problems
     return found
 
@@ -231,19 +232,19 @@ PLAIN = '{ type = "object" }'
 @rows("name", ["Bash", "bash", "file_read", "FILE_READ", "ToolSearch", "web_fetch"])
 def test_the_name_of_a_built_in_tool_is_taken(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     found = manifest(tmp_path_factory.mktemp("p"), "p", **{name: PLAIN})
-    if name == "web_fetch" and not plugin_tools.clashes(found.manifest, ()):
+    if name == "web_fetch" and not plugin_tools.name_clashes(found.manifest, ()):
         return  # no alias of that name
-    (said,) = plugin_tools.clashes(found.manifest, ())
+    (said,) = plugin_tools.name_clashes(found.manifest, ())
     assert "a built-in tool is called" in said
 
 
 def test_the_name_of_another_plugins_tool_is_taken(tmp_path: Path) -> None:
     first, second = manifest(tmp_path, "a", echo=PLAIN), manifest(tmp_path, "b", Echo=PLAIN)
-    assert plugin_tools.clashes(first.manifest, ()) == []
-    assert "the plugin 'a' brings" in plugin_tools.clashes(second.manifest, [first.manifest])[0]
+    assert plugin_tools.name_clashes(first.manifest, ()) == []
+    assert "the plugin 'a' brings" in plugin_tools.name_clashes(second.manifest, [first.manifest])[0]
     said: list[str] = []
     loaded = [LoadedPlugin(first, str(tmp_path)), LoadedPlugin(second, str(tmp_path))]
-    assert list(plugin_tools.tools(loaded, None, ("Bash",), said.append)) == ["echo"]
+    assert list(plugin_tools.plugin_tools(loaded, None, ("Bash",), said.append)) == ["echo"]
     assert "left out" in said[0]
 
 
@@ -266,7 +267,7 @@ UNUSABLE = {
 def test_a_schema_that_is_none_is_refused(tmp_path_factory: pytest.TempPathFactory, what: str) -> None:
     found = manifest(tmp_path_factory.mktemp("p"), "p", t=UNUSABLE[what])
     began = time.monotonic()
-    (said,) = plugin_tools.unusable(found.manifest)
+    (said,) = plugin_tools.unusable_schemas(found.manifest)
     assert "the schema of 't' cannot be used" in said
     assert time.monotonic() - began < 5
 
@@ -275,8 +276,8 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_runs(tmp_path: Pa
     found = manifest(
         tmp_path, "p", t='{ type = "object", required = ["n"], properties = { n = { type = "integer" } } }'
     )
-    (tool,) = plugin_tools.tools([LoadedPlugin(found, str(tmp_path))], None, (), lambda _: None).values()
+    (tool,) = plugin_tools.plugin_tools([LoadedPlugin(found, str(tmp_path))], None, (), lambda _: None).values()
     for given, said in (({}, "'n' is a required property"), ({"n": "x"}, "n: 'x' is not of type 'integer'")):
         with pytest.raises(Exception, match=said):
-            decoded(tool, given)
-    assert decoded(tool, {"n": 1}) == {"n": 1}
+            decode_arguments(tool, given)
+    assert decode_arguments(tool, {"n": 1}) == {"n": 1}

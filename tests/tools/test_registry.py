@@ -10,11 +10,21 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema import Config
-from adderclaw.kernel.prompt import advertised
-from adderclaw.store import Store, transcript
-from adderclaw.tools import NAMES, Kit, arguments_of, builtin, decoded, find, generate, nearest, specs
-from adderclaw.types import Alias, ToolContext, ToolResult, Workspace
+from adderclaw.agent.session.prompt import advertised_tools
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.tool_traits import NAMES
+from adderclaw.core.types import Alias, ToolContext, ToolResult, Workspace
+from adderclaw.storage import Store, transcript
+from adderclaw.tools import (
+    Kit,
+    builtin_tools,
+    decode_arguments,
+    find_tool,
+    generate,
+    nearest_name,
+    resolve_arguments,
+    specs,
+)
 from tests.rows import rows
 from tests.tools.conftest import Bench, FixedClock
 
@@ -33,9 +43,9 @@ from tests.tools.conftest import Bench, FixedClock
     ],
 )
 def test_unknown_names(name: str, near: str | None) -> None:
-    tools = builtin(Kit(Config(), None, FixedClock()))
-    assert find(tools, name) is None
-    assert nearest(tools, name) == near
+    tools = builtin_tools(Kit(Config(), None, FixedClock()))
+    assert find_tool(tools, name) is None
+    assert nearest_name(tools, name) == near
 
 
 ALIASES = {
@@ -47,7 +57,7 @@ ALIASES = {
 
 @rows("name", ALIASES)
 def test_every_seeds_name_is_found(name: str) -> None:
-    found = find(builtin(Kit(Config(), None, FixedClock())), name)
+    found = find_tool(builtin_tools(Kit(Config(), None, FixedClock())), name)
     assert found
     assert found[0].name == ALIASES[name]
     assert found[1]
@@ -55,26 +65,26 @@ def test_every_seeds_name_is_found(name: str) -> None:
 
 
 def test_the_order_never_changes() -> None:
-    assert tuple(builtin(Kit(Config(), None, FixedClock()))) == NAMES
+    assert tuple(builtin_tools(Kit(Config(), None, FixedClock()))) == NAMES
 
 
 def test_an_aliases_arguments_and_defaults() -> None:
     alias = Alias("x", {"path": "file_path"}, {"limit": 5, "offset": 1})
-    assert arguments_of(alias, {"path": "a", "limit": 7}) == {"file_path": "a", "limit": 7, "offset": 1}
-    assert arguments_of(None, {"path": "a"}) == {"path": "a"}
+    assert resolve_arguments(alias, {"path": "a", "limit": 7}) == {"file_path": "a", "limit": 7, "offset": 1}
+    assert resolve_arguments(None, {"path": "a"}) == {"path": "a"}
 
 
 # ------------------------------------------------------------------ what is advertised
 
 
 def test_the_generated_file_is_what_the_types_say() -> None:
-    assert Path(specs.FILE).read_text(encoding="utf-8") == generate.generated(generate.real()), (
+    assert Path(specs.FILE).read_text(encoding="utf-8") == generate.render_schemas(generate.load_all_tools()), (
         "run `python -m adderclaw.tools.generate`"
     )
 
 
 def test_everything_advertised_fits_in_a_small_request() -> None:
-    tools = advertised(builtin(Kit(Config(), None, FixedClock())).values())
+    tools = advertised_tools(builtin_tools(Kit(Config(), None, FixedClock())).values())
     told = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
     assert len(json.dumps(told, separators=(",", ":")).encode()) <= 7400
 
@@ -89,8 +99,9 @@ def test_every_tool_has_a_description_and_a_closed_schema() -> None:
 def test_building_the_tools_imports_nothing_heavy() -> None:
     heavy = "pydantic rich prompt_toolkit yaml tomlkit tree_sitter httpx2 httpcore2 anyio pathspec ctypes difflib"
     code = (
-        "import sys; from adderclaw.tools import Kit, builtin; from adderclaw.config.schema import Config;"
-        "builtin(Kit(Config(), None, None));"
+        "import sys; from adderclaw.tools import Kit, builtin_tools;"
+        "from adderclaw.config.schema.settings import Config;"
+        "builtin_tools(Kit(Config(), None, None));"
         f"print([name for name in {heavy.split()} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -119,11 +130,11 @@ def test_time_tells_three_things(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def remembered(store: Store | None, name: str, **given: Any) -> ToolResult:
-    found = find(builtin(Kit(Config(), store, FixedClock())), name)
+    found = find_tool(builtin_tools(Kit(Config(), store, FixedClock())), name)
     assert found
     tool, alias = found
     context = ToolContext("c", "s", Workspace(os.getcwd()))
-    return await tool.prepare(decoded(tool, arguments_of(alias, given)), context).run()
+    return await tool.prepare(decode_arguments(tool, resolve_arguments(alias, given)), context).run()
 
 
 def memory(store: Store | None, name: str, **given: Any) -> ToolResult:
@@ -161,10 +172,10 @@ def test_no_store_is_said(name: str) -> None:
 
 
 def test_notes_are_kept(store: Store) -> None:
-    assert memory(store, "memory_write", key="colour", value="blue").content.startswith("Kept colour (4 bytes)")
-    assert memory(store, "memory_write", key="colour", value="grün").content.startswith("Kept colour (5 bytes)")
+    assert memory(store, "memory_write", key="colour", value="blue").content.startswith("Saved colour (4 bytes)")
+    assert memory(store, "memory_write", key="colour", value="grün").content.startswith("Saved colour (5 bytes)")
     assert memory(store, "memory_read", key="colour").content == "grün"
-    assert "Keys that come near: colour" in memory(store, "MemoryRead", key="colou").content
+    assert "Similar keys: colour" in memory(store, "MemoryRead", key="colou").content
 
 
 def test_earlier_conversations_are_found(store: Store) -> None:

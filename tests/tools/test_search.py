@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.decode import Invalid
+from adderclaw.core.decode import Invalid
 from adderclaw.sandbox import programs
-from adderclaw.workspace import globs
+from adderclaw.sandbox.workspace import globs
 from tests.tools.conftest import SECRET, Bench
 
 
@@ -68,14 +68,14 @@ def test_patterns_that_are_rejected(pattern: str, bench: Bench) -> None:
 
 @pytest.mark.parametrize("pattern", ["../outside/*", "/etc/*", "~/*", "sub/../../outside/*"])
 def test_patterns_that_lead_out_are_refused(pattern: str, bench: Bench) -> None:
-    assert bench.call("Glob", pattern=pattern).denied
+    assert bench.call("Glob", pattern=pattern).denial
 
 
 def test_no_link_is_followed(bench: Bench) -> None:
     (bench.root / "d").symlink_to(bench.outside)
     (bench.root / "f").symlink_to(bench.outside / "secret.txt")
     assert sorted(bench.call("Glob", pattern="**/*").content.splitlines()) == ["a.txt", "f"]
-    assert bench.call("Glob", pattern="d/*").denied
+    assert bench.call("Glob", pattern="d/*").denial
 
 
 def test_a_link_that_leads_in_a_circle_is_skipped_and_named(bench: Bench) -> None:
@@ -84,7 +84,7 @@ def test_a_link_that_leads_in_a_circle_is_skipped_and_named(bench: Bench) -> Non
     (bench.root / "other").symlink_to("one")
     (bench.root / "sub" / "up").symlink_to("..")
     shown = bench.call("Glob", pattern="**/*").content.splitlines()
-    assert shown == ["a.txt", "(skipped, since these links lead in a circle: one, other, sub/round)"]
+    assert shown == ["a.txt", "(skipped circular links: one, other, sub/round)"]
     assert bench.call("Glob", pattern="**/*.txt").content == "a.txt"
     for number in range(9):
         (bench.root / f"loop{number}").symlink_to(f"loop{number}")
@@ -175,7 +175,7 @@ def test_braces(pattern: str, expected: list[str]) -> None:
     [
         ({"pattern": "("}, "regex parse error"),
         ({"pattern": ""}, "pattern is empty"),
-        ({"pattern": "a\0b"}, "pattern holds a NUL"),
+        ({"pattern": "a\0b"}, "pattern contains a NUL"),
         ({"pattern": "x" * 20_000}, "at most 10000"),
         ({"pattern": "x", "type": "nonsense"}, "nonsense"),
         ({"pattern": "x", "glob": "{a"}, "{a"),
@@ -201,7 +201,7 @@ def test_a_search_follows_no_link(bench: Bench) -> None:
     (bench.root / "f").symlink_to(bench.outside / "secret.txt")
     assert bench.call("Grep", pattern=SECRET).content == "No matches found"
     for path in ("d", "f", "d/secret.txt"):
-        assert bench.call("Grep", pattern=SECRET, path=path).denied
+        assert bench.call("Grep", pattern=SECRET, path=path).denial
 
 
 @pytest.mark.parametrize("pattern", ["--files", "-e", "--pre=cat"])
@@ -222,7 +222,7 @@ GREPS = [
     ({"pattern": "needle"}, "Found 2 files\nsrc/b.py\nx.md"),
     ({"pattern": "NEEDLE"}, "No matches found"),
     ({"pattern": "NEEDLE", "-i": True, "head_limit": 1},
-     "Found 2 files\nsrc/b.py\n(entries 1-1 of 2; go on with offset=1)"),
+     "Found 2 files\nsrc/b.py\n(entries 1-1 of 2; continue with offset=1)"),
     ({"pattern": "needle", "offset": 1}, "Found 2 files\nx.md"),
     ({"pattern": "needle", "offset": 9}, "No entries at this offset (there are 2)"),
     ({"pattern": "needle", "glob": "*.md"}, "Found 1 file\nx.md"),

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.config.schema import Config, Runtime
-from adderclaw.decode import Invalid, decode
-from adderclaw.gate.shell import planner as planner
-from adderclaw.gate.shell.planner import Plan, Raw
+from adderclaw.config.schema.settings import Config, Runtime
+from adderclaw.core.decode import Invalid, decode
+from adderclaw.core.types import ToolContext, ToolResult, Workspace
+from adderclaw.policy.legacy.shell import planner as planner
+from adderclaw.policy.legacy.shell.planner import Plan, Raw
 from adderclaw.sandbox import confinement
-from adderclaw.sandbox.bubblewrap import Room
-from adderclaw.tools import arguments_of, find, hardened, shell
+from adderclaw.sandbox.bubblewrap import SandboxSpec
+from adderclaw.tools import find_tool, resolve_arguments, shell
 from adderclaw.tools.identity import NOBODY
-from adderclaw.tools.paths import Refused
+from adderclaw.tools.legacy import hardened_git
+from adderclaw.tools.paths import PathRefused
 from adderclaw.tools.shell import BashArguments
-from adderclaw.types import ToolContext, ToolResult, Workspace
 from tests.tools.conftest import result_of
 
 
@@ -243,8 +244,8 @@ def test_sed_runs_and_writes_nothing(ctx: ToolContext) -> None:
     assert bash("sed -n '1p' a.txt", ctx).content == "alpha\n"
     assert bash("sed 's/[[:alpha:]]*/x/' a.txt", ctx).content == "x\nx\n"
     assert bash("sed -i 's/alpha/gamma/' a.txt && cat a.txt", ctx).content == "gamma\nbeta\n"
-    words = planner.simples(hardened.hardened(_plan("sed p a.txt"), {}))[0].words
-    assert words[1] == "--sandbox" or not hardened._has_sandbox("/bin/sed")  # pyright: ignore[reportPrivateUsage]
+    words = planner.simples(hardened_git.hardened(_plan("sed p a.txt"), {}))[0].words
+    assert words[1] == "--sandbox" or not hardened_git._has_sandbox("/bin/sed")  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("list_names", ["ls", "find . -type f", "git ls-files", "grep -rl alpha ."])
@@ -270,7 +271,7 @@ def test_a_name_in_the_middle_of_a_command_is_no_option(ctx: ToolContext) -> Non
 def test_a_text_that_is_code_for_one_command_is_data_for_another(ctx: ToolContext) -> None:
     assert bash("echo 'ls -d sub'; bash -c 'ls -d sub'", ctx).content == "ls -d sub\nsub\n"
     assert bash("cat <<< 'ls -d sub'; bash <<< 'ls -d sub'", ctx).content == "ls -d sub\nsub\n"
-    text = hardened.rendered(_plan("bash <<< 'ls   sub'"), NOBODY, (), alone=False).text
+    text = hardened_git.rendered(_plan("bash <<< 'ls   sub'"), NOBODY, (), alone=False).text
     assert "ls   sub" not in text, "a shell inside gets text of ours"
 
 
@@ -482,10 +483,10 @@ def test_what_is_not_there_or_is_text_counts_as_nothing(command: str, ctx: ToolC
 
 
 def test_a_tree_that_is_too_large_to_look_for_links_is_refused(ctx: ToolContext) -> None:
-    for number in range(shell.MAX_LOOKED_AT + 1):
+    for number in range(shell.MAX_CHECKED_NAMES + 1):
         os.close(os.open(f"{ctx.workspace.root}/{number}", os.O_CREAT | os.O_WRONLY))
     for command in ("grep -R x .",):
-        with pytest.raises(Refused):
+        with pytest.raises(PathRefused):
             touched(command, ctx)
 
 
@@ -514,10 +515,10 @@ def test_what_is_no_plan_is_raw_and_opaque(command: str, ctx: ToolContext) -> No
 )
 def test_each_name_has_its_own_time_limit(name: str, given: dict[str, int], seconds: float) -> None:
     config = Config(runtime=Runtime(shell_timeout_seconds=7))
-    found = find({tool.name: tool for tool in shell.tools(config)}, name)
+    found = find_tool({tool.name: tool for tool in shell.tools(config)}, name)
     assert found is not None
     tool, alias = found
-    arguments = decode(BashArguments, arguments_of(alias, {"command": "ls", **given}))
+    arguments = decode(BashArguments, resolve_arguments(alias, {"command": "ls", **given}))
     assert tool.timeout(arguments) == seconds + shell.GRACE
 
 
@@ -528,10 +529,10 @@ def test_in_the_sandbox_the_directory_carries_over_and_the_system_is_read_only(
     ctx: ToolContext, home: Path, needs: Callable[[str], str]
 ) -> None:
     needs("bwrap")
-    box = confinement.box("bubblewrap", Room((ctx.workspace.root,)))
+    box = confinement.create_box("bubblewrap", SandboxSpec((ctx.workspace.root,)))
 
     def confined(command: str) -> ToolResult:
-        return result_of(shell.prepare(BashArguments(command=command), ctx, shell.Means(box.start)))
+        return result_of(shell.prepare(BashArguments(command=command), ctx, shell.CommandSetup(box.start)))
 
     assert confined("touch /usr/x").error_class == "tool_rejected"
     assert confined("cd sub && echo x > y").content == ""

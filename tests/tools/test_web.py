@@ -9,11 +9,11 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from adderclaw.config.schema import Config, Runtime, Security
-from adderclaw.errors import Refused
-from adderclaw.net.addresses import is_public
-from adderclaw.net.urls import Hosts, parse
-from adderclaw.types import HostFact
+from adderclaw.config.schema.settings import Config, Runtime, Security
+from adderclaw.core.errors import PathRefused
+from adderclaw.core.types import HostFact
+from adderclaw.models.http.addresses import is_public
+from adderclaw.models.http.urls import Hosts, parse
 from tests.listening import served
 from tests.rows import rows
 from tests.tools.conftest import Bench
@@ -55,9 +55,9 @@ from tests.tools.conftest import Bench
     ],
 )
 def test_addresses_that_nobody_can_read_two_ways(url: str, bench: Bench) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         parse(url)
-    assert bench.call("Http", url=url).denied
+    assert bench.call("Http", url=url).denial
 
 
 @rows(
@@ -97,7 +97,7 @@ def test_addresses_that_are_public(address: str) -> None:
 )
 def test_every_address_of_a_name_must_be_public(host: str, port: int, addresses: list[str]) -> None:
     hosts = Hosts(frozenset({"internal.example:80", "localhost:8080", "listed.example"}))
-    with pytest.raises(Refused, match=r"security\.allowed_domains"):
+    with pytest.raises(PathRefused, match=r"security\.allowed_domains"):
         hosts.check(host, port, addresses)
 
 
@@ -264,20 +264,20 @@ def _patient(bench: Bench, port: int, seconds: float) -> Bench:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"])
 def test_a_private_address_that_is_not_listed(host: str, bench: Bench, port: int) -> None:
     result = bench.call("Http", url=f"http://{host}:{port}/")
-    assert result.denied or "cannot be resolved" in result.content
+    assert result.denial or "cannot be resolved" in result.content
     assert "hello" not in result.content
 
 
 def test_another_port_of_a_listed_one_is_not_listed(web: Bench, port: int) -> None:
-    assert web.call("Http", url=f"http://localhost:{port}/").denied
-    assert web.call("Http", url=f"http://127.0.0.1:{port + 1}/").denied
+    assert web.call("Http", url=f"http://localhost:{port}/").denial
+    assert web.call("Http", url=f"http://127.0.0.1:{port + 1}/").denial
 
 
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("/private", "http://169.254.169.254/latest/meta-data, which is another host and was not followed"),
-        ("/other", "http://localhost:1/, which is another host"),
+        ("/private", "another host, http://169.254.169.254/latest/meta-data, and was not followed"),
+        ("/other", "another host, http://localhost:1/, and"),
         ("/file", "was not followed"),
         ("/creds", "was not followed"),
         ("/loop", "redirects more than 5 times"),
@@ -302,7 +302,7 @@ def test_redirects_that_are_not_followed(path: str, said: str, web: Bench, port:
 def test_servers_that_misbehave(path: str, said: str, web: Bench, port: int) -> None:
     result = web.call("Http", url=f"http://127.0.0.1:{port}{path}")
     assert result.error_class == "tool_rejected"
-    assert result.denied is None
+    assert result.denial is None
     assert said in result.content
 
 
@@ -344,7 +344,7 @@ def test_headers_that_are_not_the_models(headers: dict[str, str], web: Bench, po
 
 
 def test_a_get_has_no_body(web: Bench, port: int) -> None:
-    assert "has no body" in web.call("Http", url=f"http://127.0.0.1:{port}/echo", body="x").content
+    assert "cannot have a body" in web.call("Http", url=f"http://127.0.0.1:{port}/echo", body="x").content
 
 
 def test_proxies_of_the_environment_are_not_used(web: Bench, port: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from adderclaw.config.schema import Config, Runtime, Security, Web
-from adderclaw.tools import Kit, builtin, decoded
+from adderclaw.config.schema.settings import Config, Runtime, Security, Web
+from adderclaw.core.types import ToolContext, ToolResult, Workspace
+from adderclaw.tools import Kit, builtin_tools, decode_arguments
 from adderclaw.tools.surfing import MOST_SEARCHES
-from adderclaw.types import ToolContext, ToolResult, Workspace
 from tests.listening import served
 from tests.tools.test_fetch import Clock
 
@@ -62,9 +62,9 @@ def kit_of(name: str | None, port: int, **more: Any) -> Kit:
 
 
 def search(kit: Kit, query: str = "adder snakes", **more: Any) -> ToolResult:
-    tool = builtin(kit)["WebSearch"]
+    tool = builtin_tools(kit)["WebSearch"]
     ctx = ToolContext("c", "s", Workspace("/tmp"), called_as="WebSearch")
-    arguments = decoded(tool, {"query": query, **more})
+    arguments = decode_arguments(tool, {"query": query, **more})
 
     async def run() -> ToolResult:
         return await tool.prepare(arguments, ctx).run()
@@ -101,10 +101,10 @@ ROWS: tuple[dict[str, Any], ...] = (
 
 def test_with_no_service_it_is_not_offered_and_a_call_is_told_why(port: int) -> None:
     kit = kit_of(None, port)
-    assert not builtin(kit)["WebSearch"].usable
+    assert not builtin_tools(kit)["WebSearch"].usable
     result = search(kit)
     assert result.error_class == "tool_rejected"
-    assert '[web] search = "searxng"' in result.content
+    assert 'Set [web] search to "searxng"' in result.content
     assert Handler.asked == []
 
 
@@ -146,11 +146,11 @@ def test_a_service_without_its_place(name: str, key: str, port: int) -> None:
         (500, b"{}", "HTTP 500"),
         (401, b"{}", "HTTP 401"),
         (302, b"{}", "HTTP 302"),
-        (200, b"<html>", "did not answer as"),
-        (200, b"[]", "did not answer as"),
-        (200, b'{"results": 7, "web": []}', "did not answer as"),
-        (200, b"[" * 100_000, "did not answer as"),
-        (200, b'{"results": ["' + b"x" * 2_000_000, "did not answer as"),
+        (200, b"<html>", "did not answer like"),
+        (200, b"[]", "did not answer like"),
+        (200, b'{"results": 7, "web": []}', "did not answer like"),
+        (200, b"[" * 100_000, "did not answer like"),
+        (200, b'{"results": ["' + b"x" * 2_000_000, "did not answer like"),
     ],
 )
 @pytest.mark.parametrize("name", SERVICES)
@@ -241,7 +241,7 @@ def test_domains_are_held_to(name: str, given: dict[str, Any], places: list[str]
 def test_what_leaves_is_known_to_the_gate(listed: list[str], opaque: bool, port: int) -> None:
     kit = kit_of("searxng", port)
     config = Config(web=kit.config.web, security=Security(allowed_domains=listed))
-    tool = builtin(Kit(config, None, Clock()))["WebSearch"]
-    touch = tool.prepare(decoded(tool, {"query": "xyz"}), ToolContext("c", "s", Workspace("/tmp"))).touch
+    tool = builtin_tools(Kit(config, None, Clock()))["WebSearch"]
+    touch = tool.prepare(decode_arguments(tool, {"query": "xyz"}), ToolContext("c", "s", Workspace("/tmp"))).touch
     assert touch.opaque == opaque
     assert touch.why == "searches the web with 127.0.0.1 for 'xyz'"

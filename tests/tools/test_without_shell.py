@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.gate.shell import planner as planner
-from adderclaw.gate.shell.planner import Plan
+from adderclaw.core.types import ToolContext, ToolResult, Workspace
+from adderclaw.policy.legacy.shell import planner as planner
+from adderclaw.policy.legacy.shell.planner import Plan
 from adderclaw.sandbox import process, programs
-from adderclaw.tools import hardened, shell
-from adderclaw.tools.hardened import Ready
+from adderclaw.tools import shell
 from adderclaw.tools.identity import NOBODY
+from adderclaw.tools.legacy import hardened_git
+from adderclaw.tools.legacy.hardened_git import Ready
 from adderclaw.tools.shell import BashArguments
-from adderclaw.types import ToolContext, ToolResult, Workspace
 from tests.tools.conftest import result_of
 
 BECOMES = {
@@ -62,7 +63,7 @@ def bash(command: str, ctx: ToolContext) -> ToolResult:
 def ready(text: str, ctx: ToolContext) -> Ready:
     plan = planner.plan(text, lambda name: programs.resolve(name, (ctx.workspace.root,)))
     assert isinstance(plan, Plan)
-    return hardened.rendered(plan, NOBODY, (), alone=False)
+    return hardened_git.rendered(plan, NOBODY, (), alone=False)
 
 
 @pytest.mark.parametrize("text", BECOMES.values(), ids=[*BECOMES])
@@ -70,7 +71,7 @@ def test_one_program(text: str, ctx: ToolContext) -> None:
     made = ready(text, ctx)
     assert made.argv, "it is one program"
     env = process.environment(workspace_roots=(ctx.workspace.root,))
-    argv = shell.ALONE.argv(made.text)
+    argv = shell.UNCONFINED.argv(made.text)
     by_bash = asyncio.run(process.run(argv, cwd=ctx.workspace.cwd, env=env, timeout=60))
     alone = bash(text, ctx)
     assert alone.metadata["exit_code"] == by_bash.returncode

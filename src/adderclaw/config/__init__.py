@@ -2,11 +2,11 @@
 
 from adderclaw.config import cache, places
 from adderclaw.config.places import home
-from adderclaw.config.schema import Config
-from adderclaw.decode import freeze, thaw
-from adderclaw.errors import ConfigError, Problem, UsageError
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.decode import freeze, thaw
+from adderclaw.core.errors import ConfigError, Problem, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 __all__ = ["Config", "Loaded", "expand", "home", "load", "snapshot", "with_snapshot"]
 
@@ -21,17 +21,17 @@ class Loaded(NamedTuple):
     """Key → the file, flag or variable that its value is from, or "default"."""
     warnings: tuple[str, ...]
     trusted: bool
-    """Whether the project's own files count in full; a project without any has nothing to trust."""
+    """Whether the project's own files apply in full; true for a project without such files."""
     policies: tuple[Json, ...] = ()
-    """Every policy.toml that was found, for `gate.policy_file` to compile."""
+    """The contents of every policy.toml, for `policy.policy_file` to compile."""
     held_hooks: tuple[Json, ...] = ()
-    """Hooks of a project that is not trusted: they do not run. Each has its `source`."""
+    """Hooks of an untrusted project, which do not run. Each has its `source`."""
     started: tuple[str, ...] = ()
-    """Files of a trusted project that its hooks, MCP servers and helpers start: only the operator changes them."""
+    """Files that the hooks, MCP servers and helpers of a trusted project start. Only the operator may change them."""
     notes: tuple[str, ...] = ()
-    """Those of the warnings that need to be read once only."""
+    """The warnings that are shown only once."""
     managed: Json = {}  # noqa: RUF012 - never changed
-    """What the administrator of this machine says, which bounds all of it."""
+    """The administrator's settings, which bound all others."""
 
 
 def load(
@@ -46,15 +46,15 @@ def load(
 ) -> Loaded:
     """The effective configuration; raises ConfigError with every problem. `beside` is the folder of an Agentfile.
 
-    Where no project is found, the workspace is `workspace_dir`; with `here` it is the current directory; with `looks`,
-    too, the home and `/` are not that.
+    Without a project, the workspace is `workspace_dir`, or with `here` the current directory. With `looks` the home
+    directory and `/` are never used as the workspace.
     """
     request = places.request(config_file, workspace, cwd, overrides, beside, here=here, looks=looks)
-    # What is kept lies where the user can write: where an administrator bounds the settings, they are read anew.
+    # Users can write the cache, so it is not used if an administrator bounds the settings.
     bounded = places.is_managed()
-    kept = None if bounded else _restored(cache.recall(request))
-    if kept is not None:
-        return kept
+    cached = None if bounded else _restored(cache.load_cached(request))
+    if cached is not None:
+        return cached
     from adderclaw.config import layers
 
     loaded, looked_at, variables, project, named = layers.compose(request)
@@ -64,26 +64,26 @@ def load(
     return loaded
 
 
-def _restored(kept: Json | None) -> Loaded | None:
+def _restored(cached: Json | None) -> Loaded | None:
     try:
-        if kept is not None:
+        if cached is not None:
             listed = ("files", "warnings", "policies", "held_hooks", "started", "notes")
-            values: Json = kept | {name: tuple(kept[name]) for name in listed}
-            values["config"] = thaw(Config, kept["config"])
+            values: Json = cached | {name: tuple(cached[name]) for name in listed}
+            values["config"] = thaw(Config, cached["config"])
             return Loaded(**values)
     except (KeyError, TypeError, AttributeError):
-        pass  # damaged: read everything anew
+        pass  # damaged: read all files again
     return None
 
 
 KEY_AS_MODEL = (
-    "the name of the model looks like a key or token, and those are kept nowhere: give the model's name;"
-    " the key comes from the variable that api_key_env names"
+    "the name of the model looks like a key or token. Give the model's name;"
+    " the key is read from the variable that api_key_env names"
 )
 
 
 def expand(path: str) -> str:
-    """A path with `~` and environment variables filled in, absolute."""
+    """The absolute path with `~` and environment variables expanded."""
     import os
 
     try:
@@ -93,8 +93,8 @@ def expand(path: str) -> str:
 
 
 def snapshot(loaded: Loaded) -> Json:
-    """What is kept of the settings as a row: permissions, hooks and model, and no secret."""
-    from adderclaw.credentials.redaction import looks_secret
+    """The settings that are stored as a row: permissions, hooks and model, without secrets."""
+    from adderclaw.core.redaction import looks_secret
 
     now = loaded.config
     model = now.providers.models[now.default_provider].model or now.default_model

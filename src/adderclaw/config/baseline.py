@@ -1,59 +1,61 @@
-"""What a project's file may change: until it is trusted it can only tighten, and it never weakens the baseline."""
+"""What a project's file may change. An untrusted file can only tighten; no project's file can weaken the baseline."""
 
 from collections.abc import Callable
 from typing import Any
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 
-class Ruled(NamedTuple):
+class RuleResult(NamedTuple):
     value: Any
     whole: bool
-    """Whether all that was wanted counts."""
+    """Whether the requested value applies completely."""
 
 
-type Rule = Callable[[Any, Any], Ruled]
-"""(what counts so far, what the file wants) → what counts then."""
+type Rule = Callable[[Any, Any], RuleResult]
+"""(current value, requested value) → effective value."""
 
 
 def _stricter(*order: str | None) -> Rule:
-    def rule(current: Any, wanted: Any) -> Ruled:
-        strict = order.index(wanted) <= order.index(current)
-        return Ruled(wanted if strict else current, strict)
+    def rule(current: Any, requested: Any) -> RuleResult:
+        strict = order.index(requested) <= order.index(current)
+        return RuleResult(requested if strict else current, strict)
 
     return rule
 
 
 def _only(value: Any) -> Rule:
-    return lambda current, wanted: Ruled(wanted if wanted == value else current, wanted in (value, current))
+    return lambda current, requested: RuleResult(
+        requested if requested == value else current, requested in (value, current)
+    )
 
 
-def _lower(current: Any, wanted: Any) -> Ruled:
-    return Ruled(min(current, wanted), wanted <= current)
+def _lower(current: Any, requested: Any) -> RuleResult:
+    return RuleResult(min(current, requested), requested <= current)
 
 
-def _united(current: list[Any], wanted: list[Any]) -> Ruled:
-    """Both lists; a list that only leaves something out is an attempt to shrink."""
-    new = [item for item in wanted if item not in current]
-    return Ruled([*current, *new], bool(new) or len(wanted) >= len(current))
+def _united(current: list[Any], requested: list[Any]) -> RuleResult:
+    """The union of both lists. A request that only removes entries is rejected."""
+    new = [item for item in requested if item not in current]
+    return RuleResult([*current, *new], bool(new) or len(requested) >= len(current))
 
 
-def _common(current: list[Any], wanted: list[Any]) -> Ruled:
-    """What stands in both lists; `*` stands for everything."""
+def _common(current: list[Any], requested: list[Any]) -> RuleResult:
+    """The intersection of both lists; `*` means everything."""
     if "*" in current:
-        return Ruled(wanted, True)
-    both = [item for item in current if item in wanted or "*" in wanted]
-    return Ruled(both, all(item in current for item in wanted))
+        return RuleResult(requested, True)
+    both = [item for item in current if item in requested or "*" in requested]
+    return RuleResult(both, all(item in current for item in requested))
 
 
-def _fewer(current: list[Any], wanted: list[Any]) -> Ruled:
-    """A list that leaves something out; one that also adds something was not meant to tighten."""
-    fewer = all(item in current for item in wanted)
-    return Ruled(wanted if fewer else current, fewer)
+def _fewer(current: list[Any], requested: list[Any]) -> RuleResult:
+    """The requested list if it only removes entries; otherwise the current one."""
+    fewer = all(item in current for item in requested)
+    return RuleResult(requested if fewer else current, fewer)
 
 
-def _kept(current: Any, wanted: Any) -> Ruled:
-    return Ruled(current, wanted == current)
+def _unchangeable(current: Any, requested: Any) -> RuleResult:
+    return RuleResult(current, requested == current)
 
 
 MODE = "permissions.defaultMode"
@@ -64,26 +66,26 @@ EVERYWHERE: dict[str, Rule] = {
     "logging.sanitize_control_chars": _TRUE,
     "logging.redact_secrets": _TRUE,
 }
-"""Holds for every file, the user's own too."""
+"""Rules for every file, including the user's own."""
 
 BASELINE: dict[str, Rule] = {
     "security.forbidden_paths": _united,
     "security.forbidden_commands": _united,
     "security.audit_log": _TRUE,
     "receipts.enabled": _TRUE,
-    "receipts.path": _kept,
+    "receipts.path": _unchangeable,
     "checkpoints.enabled": _TRUE,
-    "memory.path": _kept,
-    "memory.backend": _kept,
-    "disableAllHooks": _kept,
-    "compat.claude": _kept,
-    "runtime.shell_linux": _kept,
-    "runtime.shell_windows": _kept,
-    "sandbox.read_paths": _kept,
+    "memory.path": _unchangeable,
+    "memory.backend": _unchangeable,
+    "disableAllHooks": _unchangeable,
+    "compat.claude": _unchangeable,
+    "runtime.shell_linux": _unchangeable,
+    "runtime.shell_windows": _unchangeable,
+    "sandbox.read_paths": _unchangeable,
     "sandbox.accept": _only("bubblewrap"),
     "spec.verify": _stricter("required", "auto", "off"),
 }
-"""Holds for a project's files, trusted or not. `permissive`, which has no sandbox, is kept out by `of_project`."""
+"""Rules for a project's files, trusted or not. `of_project` rejects the profile `permissive`, which has no sandbox."""
 
 TIGHTEN: dict[str, Rule] = {
     "security.autonomy": _stricter("readonly", "supervised", "full"),
@@ -133,13 +135,13 @@ TIGHTEN: dict[str, Rule] = {
     "permissions.allowManagedPermissionRulesOnly": _TRUE,
     "allowManagedHooksOnly": _TRUE,
 }
-"""Key → how an untrusted project's file may set it. A key that is not here does not count."""
+"""Key → how an untrusted project's file may set it. Other keys are ignored."""
 
 
-class Judged(NamedTuple):
+class BaselineVerdict(NamedTuple):
     value: Any
     why_not: str = ""
-    """Why what was wanted does not count, or not all of it."""
+    """Why the requested value does not apply, or not completely."""
 
 
 UNTRUSTED = "not trusted"
@@ -152,41 +154,41 @@ YOURS_ALONE = (
     "notices.",
     "retention.",
 )
-"""What begins so counts from the operator's own configuration alone: a project's file, trusted or not, sets none of it.
-A target of a project's choice would be told what is done in other projects; a limit of its choice would remove theirs.
+"""Prefixes of keys that only the operator's own configuration can set. A notice target chosen by a project would be
+told about other projects, and a retention limit chosen by a project would delete their data.
 """
-ONLY_YOURS = "only your own configuration can say that, never a project's file, trusted or not"
-NO_BYPASS = "bypassPermissions comes from `--permission-mode` or from your own settings in AdderClaw's folder alone"
-STRICTER = "your own {named} counts; a project's mode can only be stricter"
+ONLY_YOURS = "only your own configuration can set this; a project's file cannot, even if it is trusted"
+NO_BYPASS = "bypassPermissions can only be set with `--permission-mode` or in your own settings in AdderClaw's folder"
+STRICTER = "your own {named} applies; a project's mode can only be stricter"
 
 _LIKE = {"readonly": "plan", "supervised": "default", "full": "bypassPermissions"}
-"""The mode that an autonomy without one is as strict as."""
+"""Autonomy → the equally strict permission mode."""
 
 
-def mode_of_project(current: str | None, wanted: str | None, autonomy: str) -> Judged:
-    """What counts of a project's mode where the operator chose a mode or an autonomy: trusted or not, the stricter."""
-    value, whole = TIGHTEN[MODE](current or _LIKE[autonomy], wanted)
+def effective_mode_of_project(current: str | None, requested: str | None, autonomy: str) -> BaselineVerdict:
+    """The effective mode if both the operator and a project set one: the stricter, even if the project is trusted."""
+    value, whole = TIGHTEN[MODE](current or _LIKE[autonomy], requested)
     named = f"permissions.defaultMode = {current!r}" if current else f"security.autonomy = {autonomy!r}"
-    return Judged(value, "") if whole else Judged(current, STRICTER.format(named=named))
+    return BaselineVerdict(value, "") if whole else BaselineVerdict(current, STRICTER.format(named=named))
 
 
-def everywhere(key: str, current: Any, wanted: Any) -> Judged:
-    """What counts of one value, whoever wants it."""
+def everywhere(key: str, current: Any, requested: Any) -> BaselineVerdict:
+    """The effective value of a key under the rules for every file."""
     rule = EVERYWHERE.get(key)
-    value, whole = rule(current, wanted) if rule else (wanted, True)
-    return Judged(value, "" if whole else "it cannot be turned off")
+    value, whole = rule(current, requested) if rule else (requested, True)
+    return BaselineVerdict(value, "" if whole else "it cannot be turned off")
 
 
-def of_project(key: str, current: Any, wanted: Any, *, trusted: bool) -> Judged:
-    """What counts of one value in a project's file."""
+def effective_value_of_project(key: str, current: Any, requested: Any, *, trusted: bool) -> BaselineVerdict:
+    """The effective value of a key that a project's file sets."""
     if key in BASELINE:
-        value, whole = BASELINE[key](current, wanted)
-        return Judged(value, "" if whole else WEAKENS)
+        value, whole = BASELINE[key](current, requested)
+        return BaselineVerdict(value, "" if whole else WEAKENS)
     if key.startswith(YOURS_ALONE):
-        return Judged(current, "" if wanted == current else ONLY_YOURS)
-    if key == "runtime.profile" and wanted == "permissive" != current:
-        return Judged(current, NO_SANDBOX)
+        return BaselineVerdict(current, "" if requested == current else ONLY_YOURS)
+    if key == "runtime.profile" and requested == "permissive" != current:
+        return BaselineVerdict(current, NO_SANDBOX)
     if trusted:
-        return Judged(wanted)
-    value, whole = TIGHTEN.get(key, _kept)(current, wanted)
-    return Judged(value, "" if whole else UNTRUSTED)
+        return BaselineVerdict(requested)
+    value, whole = TIGHTEN.get(key, _unchangeable)(current, requested)
+    return BaselineVerdict(value, "" if whole else UNTRUSTED)

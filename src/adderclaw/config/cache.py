@@ -1,32 +1,43 @@
-"""Keeps a checked configuration, so that a start with unchanged files needs no parser and no validator."""
+"""Caches a validated configuration, so that a start with unchanged files needs no parser and no validator."""
 
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from adderclaw import __version__
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.places import Request, read, replace
-from adderclaw.config.trusted_folders import leads_out, stamps
-from adderclaw.errors import ConfigError
-from adderclaw.json_text import digest
-from adderclaw.types import Json
+from adderclaw.config.trust.folders import leads_out, stamps
+from adderclaw.core import home_names
+from adderclaw.core.errors import ConfigError
+from adderclaw.core.json_text import digest
+from adderclaw.core.types import Json
 
 KEPT = 64
-"""Most results that are kept; each pair of directory and flags is one."""
+"""Maximum number of cached results, one per pair of directory and flags."""
 
 
 def _folder(home: str) -> str:
-    return os.path.join(home, "cache")
+    return os.path.join(home, home_names.CACHE)
+
+
+def _stamps(folder: str) -> Iterator[tuple[str, int, int]]:
+    """The source files below a folder, with their times and sizes."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield entry.path, entry.stat().st_mtime_ns, entry.stat().st_size
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _stamps(entry.path)
 
 
 def _program() -> list[Any]:
-    """What the code that made a result looked like."""
+    """Identifies the version of the code that produced a result."""
     here = os.path.dirname(os.path.abspath(__file__))
     try:
-        with os.scandir(here) as entries:
-            stamps = sorted((e.name, e.stat().st_mtime_ns, e.stat().st_size) for e in entries if e.name.endswith(".py"))
+        stamps = sorted(_stamps(here))
     except OSError:
         stamps = []
     return [__version__, stamps]
@@ -42,14 +53,14 @@ def _hashed(data: bytes | None) -> str | None:
 
 
 def _now(path: str, project: str) -> str | None:
-    """As it was looked at: what leads out of the project is not read."""
+    """The current hash of a file; None for a path that leads out of the project, which is not read."""
     if beneath(path, project) and leads_out(project, os.path.relpath(path, project)):
         return None
     return _hashed(read(path))
 
 
 def _folder_at(path: str) -> str:
-    """Which folder a path leads to; empty where it leads to none."""
+    """The folder that a path resolves to; empty if it is not a folder."""
     return followed(path) if os.path.isdir(path) else ""
 
 
@@ -58,24 +69,24 @@ def _variable(name: str) -> str | None:
     return None if value is None else _hashed(os.fsencode(value))
 
 
-def recall(request: Request) -> Json | None:
-    """What was kept for the same request, if all that it depended on is unchanged."""
+def load_cached(request: Request) -> Json | None:
+    """The cached result for the same request, if everything that it depends on is unchanged."""
     try:
         with open(_place(request), "rb") as file:
-            kept: Json = json.loads(file.read())
+            cached: Json = json.loads(file.read())
         fresh = (
-            all(_variable(name) == value for name, value in kept["variables"].items())
-            and all(_now(path, kept["project"][0]) == value for path, value in kept["files"].items())
-            and all(_folder_at(path) == there for path, there in kept["directories"].items())
-            and _trees(*kept["project"]) == kept["trees"]
+            all(_variable(name) == value for name, value in cached["variables"].items())
+            and all(_now(path, cached["project"][0]) == value for path, value in cached["files"].items())
+            and all(_folder_at(path) == folder for path, folder in cached["directories"].items())
+            and _trees(*cached["project"]) == cached["trees"]
         )
-        return kept["loaded"] if fresh else None
+        return cached["loaded"] if fresh else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigError):
-        return None  # not there, or not ours: read everything anew
+        return None  # missing or unusable: read all files again
 
 
 def _trees(project: str, named: list[str]) -> str:
-    """Changes with anything in the folders of a project that trust covers, and with the scripts that it names."""
+    """A hash that changes with the project's trusted folders and with the scripts that the project names."""
     return digest(list(stamps(project, named)))
 
 
@@ -87,11 +98,11 @@ def keep(
     directories: list[str],
     project: tuple[str, list[str]],
 ) -> None:
-    """Keep a result. A home that does not exist or cannot be written only means that the next start is slower."""
+    """Store a result. If the home does not exist or is not writable, the next start is just slower."""
     if not os.path.isdir(request.home):
         return
     try:
-        kept = {
+        cached = {
             "files": {path: _hashed(data) for path, data in files.items()},
             "variables": {name: _variable(name) for name in variables},
             "directories": {path: _folder_at(path) for path in directories},
@@ -101,7 +112,7 @@ def keep(
         }
         os.makedirs(_folder(request.home), mode=0o700, exist_ok=True)
         _make_room(_folder(request.home))
-        replace(_place(request), json.dumps(kept, separators=(",", ":")))
+        replace(_place(request), json.dumps(cached, separators=(",", ":")))
     except (OSError, ConfigError):
         return
 

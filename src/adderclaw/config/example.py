@@ -3,7 +3,7 @@
 import json
 import os
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 
 
 def _text(name: str) -> str:

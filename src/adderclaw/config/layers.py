@@ -1,45 +1,38 @@
-"""Reads the files, checks each, lays them over one another and remembers where every value came from."""
+"""Reads and checks the configuration files, merges them in order and records the origin of every value."""
 
 import os
 import re
 from typing import Any, Literal, cast
 
-from adderclaw.config import (
-    Loaded,
-    baseline,
-    checks,
-    dialects,
-    managed,
-    permission_mode,
-    places,
-    policy_files,
-    project_grants,
-    trust,
-)
+from adderclaw.config import Loaded, baseline, checks, managed, permission_mode, places, policy_files, project_grants
+from adderclaw.config.foreign import dialects
 from adderclaw.config.leaves import Leaf, drop, get, leaves, meaning, put
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permission_mode import BYPASS, MODE
 from adderclaw.config.places import FLAGS, Request
-from adderclaw.config.schema import Config
-from adderclaw.config.trusted_folders import leads_out
-from adderclaw.credentials.redaction import visible, without_shapes
-from adderclaw.decode import Invalid, decode, freeze, shown
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.config.schema.settings import Config
+from adderclaw.config.trust import trust
+from adderclaw.config.trust.folders import leads_out
+from adderclaw.core import home_names
+from adderclaw.core.decode import Invalid, decode, freeze, short_json
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.provider_kinds import KEY_VARIABLES
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import mask_secret_shapes, visible
+from adderclaw.core.types import Json
 
 type Scope = Literal["user", "project", "flags", "managed"]
 
 UNITED = frozenset({"permissions.allow", "permissions.deny", "permissions.ask", "hooks"})
 """Lists that every layer adds to; any other value replaces the one below it."""
 
-OF_THE_KERNEL = ("/dev", "/proc", "/sys")
-"""Where no tool may touch anything, so that no work can be done; /dev/shm is among them."""
+KERNEL_FOLDERS = ("/dev", "/proc", "/sys")
+"""Folders that no tool may access, including /dev/shm, and which therefore cannot be a workspace."""
 DATABASE = "AGENT_SDLC_DB"
 
 
 class Composed(NamedTuple):
-    """The outcome, and all that it depended on."""
+    """The result and everything that it depends on."""
 
     loaded: Loaded
     looked_at: dict[str, bytes | None]
@@ -56,16 +49,16 @@ class Layer(NamedTuple):
 
 
 class Composition:
-    """One cold load, step by step."""
+    """A load without the cache, step by step."""
 
     def __init__(self, request: Request, *, trusted: bool | None = None) -> None:
-        """`trusted`: as if the operator had trusted the project, or not."""
+        """`trusted`: assume that the operator trusts the project, or does not."""
         self.request = request
         self.assumed = trusted
         self.problems: list[Problem] = []
         self.warnings: list[str] = []
         self.notes: list[str] = []
-        """Those of the warnings that need to be read once only."""
+        """The warnings that are shown only once."""
         self.disabled_servers: set[str] = set()
         self.looked_at: dict[str, bytes | None] = {}
         self.variables: set[str] = {DATABASE, *dialects.VARIABLES}
@@ -80,13 +73,13 @@ class Composition:
         self.named: tuple[str, ...] = ()
         self.started: tuple[str, ...] = ()
         self.managed: Json = {}
-        """What the administrator of this machine says: it bounds all of the others."""
+        """The administrator's settings, which bound all others."""
         self.managed_files: dict[str, bytes] = {}
 
     # -------------------------------------------------------------- files
 
-    def look_inside(self, name: str) -> bytes | None:
-        """A file of the project; one that leads elsewhere is not the project's to bring, and is not read."""
+    def read_project_file(self, name: str) -> bytes | None:
+        """The bytes of a project's file. A link that leads out of the project is not read."""
         path = os.path.join(self.project, name)
         if not leads_out(self.project, name):
             return self.look(path, self.project)
@@ -95,7 +88,7 @@ class Composition:
         return None
 
     def look(self, path: str, project: str = "") -> bytes | None:
-        """The bytes of a file, read once: what is hashed for trust is what is parsed."""
+        """The bytes of a file, read only once, so that the bytes hashed for trust are the bytes parsed."""
         if path in self.looked_at:
             return self.looked_at[path]
         try:
@@ -107,7 +100,7 @@ class Composition:
         return data
 
     def file(self, path: str, scope: Scope, base: str, *, settings_only: bool = False) -> Layer | None:
-        """One file as a layer; None when it is not there."""
+        """A file as a layer; None if it does not exist."""
         data = self.look(path)
         if data is None:
             return None
@@ -130,8 +123,6 @@ class Composition:
         self._drop_invalid_rules(mapped)
         self.problems += [Problem(mapped.file, key, message) for key, message in secret.items()]
         for key, message in _invalid(mapped.data):
-            if message == "is required":
-                continue  # a layer need not be complete; the whole is checked at the end
             written = _as_written(key, mapped.written)
             if written not in secret:
                 self.problems.append(Problem(mapped.file, written, message))
@@ -145,22 +136,22 @@ class Composition:
         self.notes += notes
 
     def _expand(self, layer: Layer, base: str) -> None:
-        """Fill in variables where the schema says that a text is a path or a URL."""
+        """Expand variables in texts that the schema defines as paths or URLs."""
         for leaf in list(leaves(layer.data)):
             of = meaning(leaf.kind)
             if of is None or leaf.value is None:
                 continue
             many = isinstance(leaf.value, list)
             texts = cast(list[Any], leaf.value) if many else [leaf.value]
-            made = [self._expanded(layer, leaf, of, text, base) for text in texts if isinstance(text, str)]
-            if len(made) == len(texts):
-                put(layer.data, leaf.path, made if many else made[0])
+            expanded = [self._expanded(layer, leaf, of, text, base) for text in texts if isinstance(text, str)]
+            if len(expanded) == len(texts):
+                put(layer.data, leaf.path, expanded if many else expanded[0])
 
     def _expanded(self, layer: Layer, leaf: Leaf, of: str, text: str, base: str) -> str:
-        self.variables |= {found[1] or found[2] for found in places.VARIABLE.finditer(text)}
+        self.variables |= {match[1] or match[2] for match in places.VARIABLE.finditer(text)}
         try:
             if layer.scope == "managed" and "$" in text:
-                raise ValueError(f"{shown(text)} has a variable in it, which each user sets: write what it stands for")
+                raise ValueError(f"{short_json(text)} contains a variable, which every user could set; write its value")
             match of:
                 case "path":
                     return places.expand_path(text, base)
@@ -183,56 +174,58 @@ class Composition:
                 continue
             texts = cast(list[Any], rules)
             bad = [rule for rule in texts if not isinstance(rule, str) or not checks.is_rule(rule)]
-            self.warnings += [f"{mapped.file}: permissions.{name}: {rule!r} is no rule and is dropped" for rule in bad]
+            self.warnings += [
+                f"{mapped.file}: permissions.{name}: {rule!r} is not a valid rule and is ignored" for rule in bad
+            ]
             cast(Json, permissions)[name] = [rule for rule in texts if rule not in bad]
 
     # -------------------------------------------------------------- layers
 
     def lay(self, layer: Layer | None) -> None:
-        """Put a layer over what counts so far."""
+        """Merge a layer over the current settings."""
         if layer is None:
             return
         if layer.scope == "project":
             self.project_files.add(layer.origin)
         self._other_kinds(layer)
-        untrusted = [said for leaf in leaves(layer.data) if (said := self._lay_leaf(layer, leaf))]
+        untrusted = [ignored for leaf in leaves(layer.data) if (ignored := self._lay_leaf(layer, leaf))]
         if untrusted:
             self.warnings.append(
-                f"{layer.origin}: this project is not trusted, so that its files can only tighten; "
+                f"{layer.origin}: this project is not trusted, so its files can only tighten settings; "
                 f"ignored: {'; '.join(untrusted)}. To trust it: adderclaw trust {self.project}"
             )
 
     def _other_kinds(self, layer: Layer) -> None:
-        """An entry whose kind changes begins anew: the old kind's URL and key are not the new one's."""
+        """Clear entries whose kind changes, because the old kind's URL and key do not apply to the new one."""
         if layer.scope == "project" and not self.trusted:
             return
         models: Json = self.tree["providers"]["models"]
-        wanted = cast(Json, layer.data.get("providers", {})).get("models", {})
-        for name, entry in cast(dict[str, Json], wanted).items():
+        entries = cast(Json, layer.data.get("providers", {})).get("models", {})
+        for name, entry in cast(dict[str, Json], entries).items():
             if name in models and entry.get("kind", models[name].get("kind")) != models[name].get("kind"):
                 models[name] = {}
                 prefix = f"providers.models.{name}."
                 self.origins = {key: value for key, value in self.origins.items() if not key.startswith(prefix)}
 
     def _lay_leaf(self, layer: Layer, leaf: Leaf) -> str:
-        """Lay one value; says what of it does not count because the project is not trusted."""
+        """Merge one value; returns the assignment if it is ignored because the project is not trusted."""
         key, current = leaf.key, get(self.tree, leaf.path)
         value, why_not = baseline.everywhere(key, current, leaf.value)
         if key.startswith("managed."):
-            self.warnings.append(f"{layer.origin}: {key} = {shown(leaf.value)} is ignored: {managed.ONLY_HERE}")
+            self.warnings.append(f"{layer.origin}: {key} = {short_json(leaf.value)} is ignored: {managed.ONLY_HERE}")
             return ""
         if not why_not and not self._may_set(layer, leaf):
             value, why_not = current, baseline.NO_BYPASS
         if not why_not and layer.scope == "project":
             value, why_not = self._of_project(leaf, current)
-        wanted = f"{layer.written.get(key, key)} = {shown(leaf.value)}"
+        assignment = f"{layer.written.get(key, key)} = {short_json(leaf.value)}"
         if why_not == baseline.UNTRUSTED and key == "hooks":
             self.held_hooks += [{**entry, "source": layer.origin} for entry in leaf.value]
         if why_not and why_not != baseline.UNTRUSTED:
-            self.warnings.append(f"{layer.origin}: {wanted} is ignored: {why_not}")
+            self.warnings.append(f"{layer.origin}: {assignment} is ignored: {why_not}")
         if layer.scope != "project" or value != current:
             self._set_leaf(layer, leaf, current, value)
-        return wanted if why_not == baseline.UNTRUSTED else ""
+        return assignment if why_not == baseline.UNTRUSTED else ""
 
     def _set_leaf(self, layer: Layer, leaf: Leaf, current: Any, value: Any) -> None:
         key, origin = leaf.key, layer.origin
@@ -246,22 +239,23 @@ class Composition:
         put(self.tree, leaf.path, value)
         self.origins[key] = origin
 
-    def _of_project(self, leaf: Leaf, current: Any) -> baseline.Judged:
+    def _of_project(self, leaf: Leaf, current: Any) -> baseline.BaselineVerdict:
         if leaf.key == "workspace_dir" and _beneath(leaf.value, self.project):
-            return baseline.Judged(leaf.value)
+            return baseline.BaselineVerdict(leaf.value)
         if leaf.key == "permissions.allow" and self.tree["permissions"]["allowManagedPermissionRulesOnly"]:
-            return baseline.Judged(current, "allowManagedPermissionRulesOnly is set" if leaf.value else "")
+            return baseline.BaselineVerdict(current, "allowManagedPermissionRulesOnly is set" if leaf.value else "")
         if leaf.key == "hooks" and self.tree["allowManagedHooksOnly"]:
-            return baseline.Judged(current, "allowManagedHooksOnly is set" if leaf.value else "")
+            return baseline.BaselineVerdict(current, "allowManagedHooksOnly is set" if leaf.value else "")
         chosen = [self.origins[key] for key in (MODE, "security.autonomy")]
         if leaf.key == MODE and any(origin != "default" and origin not in self.project_files for origin in chosen):
-            return baseline.mode_of_project(current, leaf.value, self.tree["security"]["autonomy"])
-        return baseline.of_project(leaf.key, current, leaf.value, trusted=self.trusted)
+            return baseline.effective_mode_of_project(current, leaf.value, self.tree["security"]["autonomy"])
+        return baseline.effective_value_of_project(leaf.key, current, leaf.value, trusted=self.trusted)
 
     # -------------------------------------------------------------- the mode
 
     def _may_set(self, layer: Layer, leaf: Leaf) -> bool:
-        """Whether a layer may set a mode: bypassPermissions only the command line, and the operator's files for us."""
+        """Whether a layer may set a mode. Only flags and the operator's own AdderClaw files may set
+        bypassPermissions."""
         own = layer.scope == "flags" or layer.origin in (*self.own_files, self.request.config_file)
         return own or leaf.key != MODE or leaf.value != BYPASS
 
@@ -269,10 +263,10 @@ class Composition:
 
     @property
     def own_files(self) -> tuple[str, str, str]:
-        """The operator's settings for us."""
+        """The paths of the operator's own AdderClaw settings."""
         own = self.request.home
         elsewhere = os.path.expanduser("~/.config/adderclaw/agent.yaml")
-        return os.path.join(own, "config.toml"), elsewhere, os.path.join(own, "settings.json")
+        return os.path.join(own, home_names.CONFIG), elsewhere, os.path.join(own, home_names.SETTINGS)
 
     def user_layers(self) -> None:
         own, settings = self.request.home, self.own_files[2]
@@ -284,22 +278,22 @@ class Composition:
         self.lay(self.file(settings, "user", own, settings_only=True))
 
     def own_layer(self, layer: Layer | None) -> None:
-        """The operator's configuration; another program's settings, where it lets them count, lie below it."""
+        """Merge the operator's configuration, after another program's settings if it enables them."""
         compat: Any = layer.data.get("compat") if layer is not None else None
         if isinstance(compat, dict) and cast(Json, compat).get("claude") is True:
-            from adderclaw.config import foreign
+            from adderclaw.config.foreign import deny_rules
 
             for home in places.foreign_homes(True):
-                foreign.lay(self, os.path.join(home, foreign.OPERATORS), "user")
+                deny_rules.lay(self, os.path.join(home, deny_rules.OPERATORS), "user")
         self.lay(layer)
 
     def find_project(self) -> None:
-        """Where the project is, which of its files are there, and whether they are trusted as they are."""
+        """Find the project, its files, and whether their current content is trusted."""
         request = self.request
         self.project = request.workspace or request.project or self.fallback
-        found = {name: self.look_inside(name) for name in trust.FILES}
-        self.present = {name: data for name, data in found.items() if data is not None}
-        # looked at even if there is nothing to trust: the kept result must notice a change
+        contents = {name: self.read_project_file(name) for name in trust.FILES}
+        self.present = {name: data for name, data in contents.items() if data is not None}
+        # read even if there is nothing to trust, so that the cache notices a change
         table = trust.known(request.home, self.look(trust.place(request.home)) or b"")
         try:
             survey = trust.survey(self.project, self.look)
@@ -315,50 +309,51 @@ class Composition:
             self._say_what_waits(table, survey)
 
     def _say_what_waits(self, table: dict[str, Json], survey: trust.Fingerprint | None) -> None:
-        """Configuration says for itself what of it does not count; this is for what would be started."""
+        """Warn about untrusted files that would start something. Ignored settings are reported separately."""
         names = survey.files if survey is not None else {}
         waiting = [name for name in names if name == ".mcp.json" or "/hooks/" in name or "plugins/" in name]
         changed = trust.changes(table, self.project, survey) if survey is not None else []
         if waiting and not changed:
             shown = ", ".join(waiting[:5]) + (" …" if len(waiting) > 5 else "")
             fix = f"`adderclaw trust --show {self.project}` shows what would"
-            self.warnings.append(f"{self.project}: this project is not trusted, so that nothing of {shown} runs; {fix}")
+            self.warnings.append(f"{self.project}: this project is not trusted, so nothing from {shown} runs; {fix}")
         if changed:
             shown = ", ".join(changed[:5]) + (" …" if len(changed) > 5 else "")
             self.warnings.append(
-                f"{self.project}: it has changed since you trusted it, so that it is no longer: {shown}"
+                f"{self.project}: this project has changed since you trusted it and is no longer trusted: {shown}"
             )
 
     def project_layers(self) -> None:
         for name in places.FOREIGN_FILES:
             if name in self.present:
-                from adderclaw.config import foreign
+                from adderclaw.config.foreign import deny_rules
 
-                foreign.lay(self, os.path.join(self.project, name), "project")
-        there = [name for name in places.PROJECT_FILES if name in self.present]
-        for name in there[:1]:
+                deny_rules.lay(self, os.path.join(self.project, name), "project")
+        present = [name for name in places.PROJECT_FILES if name in self.present]
+        for name in present[:1]:
             self.lay(self.file(os.path.join(self.project, name), "project", self.project))
-        for name in there[1:]:
-            self.tightening(os.path.join(self.project, name), there[0])
+        for name in present[1:]:
+            self.tightening(os.path.join(self.project, name), present[0])
         for name in places.SETTINGS_FILES:
             if name in self.present:
                 path = os.path.join(self.project, name)
                 self.lay(self.file(path, "project", self.project, settings_only=True))
         if ".mcp.json" in self.present:
-            from adderclaw.config import foreign
+            from adderclaw.config.foreign import deny_rules
 
-            foreign.servers(self)
+            deny_rules.servers(self)
 
     def tightening(self, path: str, first: str) -> None:
-        """A file that another stands before: what it denies and asks counts, so that none can be hidden."""
+        """Merge only the deny and ask rules of a file that is overridden by another, so that no denial can be
+        hidden."""
         layer = self.file(path, "project", self.project)
         if layer is None:
             return
-        given: object = layer.data.get("permissions")
-        table = cast(Json, given) if isinstance(given, dict) else {}
-        kept = {key: value for key, value in table.items() if key in ("deny", "ask")}
-        self.lay(layer._replace(data={"permissions": kept} if kept else {}))
-        self.warnings.append(f"{path}: {first} is there, too, and counts; of this file only what it denies and asks")
+        listed: object = layer.data.get("permissions")
+        table = cast(Json, listed) if isinstance(listed, dict) else {}
+        denials = {key: value for key, value in table.items() if key in ("deny", "ask")}
+        self.lay(layer._replace(data={"permissions": denials} if denials else {}))
+        self.warnings.append(f"{path}: only its deny and ask rules apply, because {first} takes precedence")
 
     def flags(self) -> None:
         mapped = dialects.map_file(FLAGS, self.request.overrides)
@@ -377,7 +372,7 @@ class Composition:
         self.origins["memory.path"] = f"environment {DATABASE}"
 
     def endpoints(self) -> None:
-        """For the three providers of `model_config` the environment's endpoint wins, and names LM Studio's model."""
+        """Apply the environment's endpoints to the providers of `model_config`, and LM Studio's model."""
         models: dict[str, Json] = self.tree["providers"]["models"]
         for name, variable in dialects.BASE_URLS.items():
             address = os.environ.get(variable, "").strip()
@@ -396,7 +391,7 @@ class Composition:
 
     def default_keys(self) -> None:
         for name, entry in cast(dict[str, Json], self.tree["providers"]["models"]).items():
-            variable = dialects.KEY_VARIABLES.get(entry.get("kind", ""))
+            variable = KEY_VARIABLES.get(entry.get("kind", ""))
             if variable and not entry.get("api_key_env"):
                 entry["api_key_env"] = variable
                 self.origins[f"providers.models.{name}.api_key_env"] = "default"
@@ -418,15 +413,17 @@ class Composition:
 
     @property
     def fallback(self) -> str:
-        """The workspace where no project is found."""
+        """The workspace if no project is found."""
         configured: str = self.tree["workspace_dir"]
         return configured if self.request.looks or not self.request.here else self.request.cwd
 
-    def too_wide(self, workspace: str, reason: str) -> None:
-        """The home and `/` are somebody's whole machine: only who names one on purpose gets it; nobody gets /dev."""
+    def check_workspace_width(self, workspace: str, reason: str) -> None:
+        """Reject the home directory and `/` as the workspace unless named explicitly, and system folders always."""
         own, real = followed(os.path.expanduser("~")), followed(workspace)
-        if (system := next((place for place in OF_THE_KERNEL if beneath(real, place)), "")) and not self.request.looks:
-            why = f"{system} belongs to the system, no tool may touch it, and commands see another one in their sandbox"
+        if (
+            system := next((folder for folder in KERNEL_FOLDERS if beneath(real, folder)), "")
+        ) and not self.request.looks:
+            why = f"{system} belongs to the system, tools may not access it, and the sandbox has its own"
             fix = "name a folder on a disk: `--workspace DIR`"
             self.problems.append(Problem(reason, "", f"{workspace} cannot be a workspace: {why}; {fix}"))
         if not beneath(own, real):
@@ -444,7 +441,7 @@ class Composition:
             self.problems.append(Problem(reason, "", f"the workspace would be {workspace}, {what}: {fix}"))
 
     def grants(self, workspace: str) -> None:
-        """What the operator always allows in this folder; like all of the operator's files but not with `--config`."""
+        """Apply the rules that the operator always allows in this folder, except with `--config`."""
         path = project_grants.place(self.request.home)
         data = None if self.request.config_file else self.look(path)
         rules = project_grants.of(project_grants.known(self.request.home, data), workspace) if data else []
@@ -454,7 +451,7 @@ class Composition:
 
     def finish(self) -> Composed:
         workspace, reason = self.workspace()
-        self.too_wide(workspace, reason)
+        self.check_workspace_width(workspace, reason)
         self.grants(workspace)
         policies = policy_files.found(self)
         managed.bound(self)
@@ -463,14 +460,14 @@ class Composition:
         try:
             config = decode(Config, self.tree)
         except Invalid as error:
-            said = {problem.key for problem in self.problems}
+            reported = {problem.key for problem in self.problems}
             for key, message in error.problems:
-                if key not in said:
+                if key not in reported:
                     self.problems.append(Problem(checks.origin_of(key, self.origins), key, message))
             config = Config()
         self.raise_problems()
         if not os.path.isdir(workspace):
-            self.warnings.append(f"the workspace {workspace} does not exist ({reason}); `adderclaw init` makes it")
+            self.warnings.append(f"the workspace {workspace} does not exist ({reason}); `adderclaw init` creates it")
         loaded = Loaded(
             config,
             workspace,
@@ -494,12 +491,12 @@ class Composition:
 
     def raise_problems(self) -> None:
         if self.problems:
-            # what a file says is shown here: it must not steer the terminal
+            # file content is shown here, so control characters are escaped
             raise ConfigError([Problem(*map(_shown, problem)) for problem in dict.fromkeys(self.problems)])
 
 
 def compose(request: Request, *, trusted: bool | None = None) -> Composed:
-    """The configuration, read and checked anew; `trusted` says what to assume of the project's files."""
+    """Read and check the configuration without the cache; `trusted` overrides whether the project is trusted."""
     composition = Composition(request, trusted=trusted)
     managed.lay(composition)
     if request.config_file:
@@ -522,14 +519,14 @@ def compose(request: Request, *, trusted: bool | None = None) -> Composed:
 
 
 def _shown(text: str) -> str:
-    """What a file says, as it may be printed."""
-    return visible(without_shapes(text), keep_newlines=False)
+    """Text from a file, redacted and escaped for display."""
+    return visible(mask_secret_shapes(text), keep_newlines=False)
 
 
 def _defaults(home: str) -> Json:
     tree: Json = freeze(Config())
-    tree["memory"]["path"] = os.path.join(home, "memory.sqlite")
-    tree["receipts"]["path"] = os.path.join(home, "tool_receipts.log")
+    tree["memory"]["path"] = os.path.join(home, home_names.DATABASE)
+    tree["receipts"]["path"] = os.path.join(home, home_names.RECEIPTS)
     tree["workspace_dir"] = os.path.expanduser(tree["workspace_dir"])
     security: Json = tree["security"]
     security["forbidden_paths"] = [os.path.expanduser(path) for path in security["forbidden_paths"]]
@@ -540,14 +537,15 @@ def _invalid(data: Json) -> list[tuple[str, str]]:
     try:
         decode(Config, data)
     except Invalid as error:
-        return error.problems
+        # a layer may be incomplete; the merged result is checked at the end
+        return [(key, message) for key, message in error.problems if key not in error.missing]
     return []
 
 
 def _as_written(key: str, written: dict[str, str]) -> str:
-    """A key of the schema as it stands in the file; `a.b[0]` counts as `a.b`."""
-    found = re.fullmatch(r"(.*?)((?:\[\d+\])*)", key)
-    base, index = found.groups() if found else (key, "")
+    """A key of the schema as written in the file; `a.b[0]` is looked up as `a.b`."""
+    match = re.fullmatch(r"(.*?)((?:\[\d+\])*)", key)
+    base, index = match.groups() if match else (key, "")
     return written.get(base, base) + index
 
 

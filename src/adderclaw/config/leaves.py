@@ -1,15 +1,15 @@
-"""The single values of a configuration: found by the schema, read and set by their paths."""
+"""The individual values of a configuration: enumerated by the schema, read and set by path."""
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, TypeAliasType, Union, cast, get_args, get_origin
 
-from adderclaw.config.meanings import Meaning
-from adderclaw.config.schema import Config
-from adderclaw.decode import bare
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.config.schema.meanings import Meaning
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.decode import plain_type
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 type Path = tuple[str, ...]
 
@@ -25,16 +25,16 @@ class Leaf(NamedTuple):
 
 
 def leaves(table: Json, kind: Any = Config, path: Path = ()) -> Iterator[Leaf]:
-    """Every value of a table that the schema does not take apart any further."""
+    """Every value of a table that the schema does not divide further."""
     kinds = {spec.name: spec.type for spec in fields(kind)}
     for key, value in table.items():
         if key not in kinds:
             continue  # an unknown key is reported by validation
-        here, inner = (*path, key), bare(kinds[key])
+        here, inner = (*path, key), plain_type(kinds[key])
         if is_dataclass(inner) and isinstance(value, dict):
             yield from leaves(cast(Json, value), inner, here)
         elif get_origin(inner) is dict and key != "headers" and isinstance(value, dict):
-            entry = bare(get_args(inner)[1])
+            entry = plain_type(get_args(inner)[1])
             for name, item in cast(Json, value).items():
                 if is_dataclass(entry) and isinstance(item, dict):
                     yield from leaves(cast(Json, item), entry, (*here, name))
@@ -45,7 +45,7 @@ def leaves(table: Json, kind: Any = Config, path: Path = ()) -> Iterator[Leaf]:
 
 
 def meaning(kind: Any) -> str | None:
-    """What the text, or each text of the list, of this type means."""
+    """The meaning of a text, or of each text in a list, of this type."""
     if isinstance(kind, TypeAliasType):
         return meaning(kind.__value__)
     for note in getattr(kind, "__metadata__", ()):
@@ -56,7 +56,7 @@ def meaning(kind: Any) -> str | None:
 
 
 def drop(data: Json, key: str) -> None:
-    """Take out the value that a problem is about, so that the rest can still be checked as a whole."""
+    """Remove the value that a problem is about, so that the rest can still be checked."""
     for leaf in list(leaves(data)):
         if key == leaf.key or key.startswith((f"{leaf.key}.", f"{leaf.key}[")):
             del get(data, leaf.path[:-1])[leaf.path[-1]]

@@ -1,19 +1,20 @@
-"""The managed layer: what /etc/adderclaw says bounds every other layer, and nothing that a user sets loosens it."""
+"""The managed layer: the settings in /etc/adderclaw bound every other layer, and no user can loosen them."""
 
 import os
 import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from adderclaw.config.baseline import BASELINE, MODE, TIGHTEN, Rule, Ruled
+from adderclaw.config.baseline import BASELINE, MODE, TIGHTEN, Rule, RuleResult
 from adderclaw.config.leaves import get, leaves, put
 from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, BYPASS, without_bypass
 from adderclaw.config.places import FILE_LIMIT, MANAGED_FOLDER
 from adderclaw.config.policy import NAME as POLICY
-from adderclaw.config.schema import MODE_AUTONOMY, Config
-from adderclaw.decode import decode, freeze, shown
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.types import Json
+from adderclaw.config.schema.settings import MODE_AUTONOMY, Config
+from adderclaw.core.decode import decode, freeze, short_json
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME
+from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
     from adderclaw.config import Loaded
@@ -22,49 +23,31 @@ if TYPE_CHECKING:
 FILE = os.path.join(MANAGED_FOLDER, "managed.toml")
 POLICY_FILE = os.path.join(MANAGED_FOLDER, POLICY)
 PROFILES = ("readonly", "supervised", "sandboxed", "permissive")
-"""The strictest first."""
+"""From strictest to loosest."""
 AUTONOMIES = ("readonly", "supervised", "full")
 ACCEPTS = "acceptEdits"
-HOSTS = {
-    "anthropic": "api.anthropic.com",
-    "openai": "api.openai.com",
-    "gemini": "generativelanguage.googleapis.com",
-    "openrouter": "openrouter.ai",
-    "ollama": "127.0.0.1",
-    "lm-studio": "127.0.0.1",
-}
-"""Kind → where it is asked without a `base_url`."""
-URL_VARIABLES = {
-    "anthropic": "ANTHROPIC_BASE_URL",
-    "openai": "OPENAI_BASE_URL",
-    "openai-compatible": "OPENAI_BASE_URL",
-    "gemini": "GOOGLE_GEMINI_BASE_URL",
-    "lm-studio": "LM_STUDIO_BASE_URL",
-}
-"""Kind → the variable that names another place, where the entry has no `base_url`."""
 PRICES = ("managed", "prices")
 DIRECTORIES = (("security", "additional_directories"), ("permissions", "additionalDirectories"))
-"""Two keys for one thing: what is said of one is said of the other."""
-NO_HOST = ("mock", "reliable", "router")
-ONLY_HERE = f"only {FILE} can say that, which the administrator of this machine writes"
+"""Two spellings of the same setting, which are bounded together."""
+ONLY_HERE = f"only the administrator of this machine can set this, in {FILE}"
 
 
 # ------------------------------------------------------------------ the files
 
 
 def files() -> dict[str, bytes]:
-    """The files that are there; a folder or a file that somebody else could have written is an error, never ignored."""
+    """The existing files. A folder or file that others could have written is an error and never ignored."""
     try:
         folder = os.lstat(MANAGED_FOLDER)
     except FileNotFoundError:
         return {}
     _require_roots(MANAGED_FOLDER, folder, stat.S_ISDIR(folder.st_mode), "folder")
-    found = {path: _read(path) for path in (FILE, POLICY_FILE)}
-    return {path: data for path, data in found.items() if data is not None}
+    contents = {path: _read(path) for path in (FILE, POLICY_FILE)}
+    return {path: data for path, data in contents.items() if data is not None}
 
 
 def others() -> list[str]:
-    """Names in the folder that nothing reads: a file that was meant to bind, and does not."""
+    """Names in the folder that are not read, such as misnamed files that have no effect."""
     try:
         return sorted(set(os.listdir(MANAGED_FOLDER)) - {os.path.basename(FILE), POLICY})
     except OSError:
@@ -91,20 +74,20 @@ def _read(path: str) -> bytes | None:
 
 def _require_roots(path: str, status: os.stat_result, is_kind: bool, kind: str) -> None:
     if not is_kind:
-        raise _broken(path, f"is no {kind}")
+        raise _broken(path, f"is not a {kind}")
     if status.st_uid != 0:
-        raise _broken(path, f"belongs to the user {status.st_uid}, and not to root")
+        raise _broken(path, f"belongs to the user {status.st_uid} instead of root")
     if status.st_mode & 0o022:
-        raise _broken(path, f"can be written by others than root (mode {stat.S_IMODE(status.st_mode):o})")
+        raise _broken(path, f"is writable by users other than root (mode {stat.S_IMODE(status.st_mode):o})")
 
 
 def _broken(path: str, why: str) -> ConfigError:
-    fix = "nothing runs until the administrator of this machine has mended it"
+    fix = "nothing runs until the administrator of this machine fixes it"
     return ConfigError([Problem(path, "", f"{why}; {fix}")])
 
 
 def lay(composition: "Composition") -> None:
-    """Read what /etc/adderclaw says. Whatever is wrong with it is an error: a rule that is dropped would not bind."""
+    """Read the managed settings. Every problem is an error, because an ignored rule would not bind."""
     composition.managed_files = files()
     composition.looked_at |= composition.managed_files
     if FILE not in composition.managed_files:
@@ -119,74 +102,74 @@ def lay(composition: "Composition") -> None:
 
 
 def _hooks_of_users(hooks: list[Json]) -> Iterator[Problem]:
-    """Hooks whose program each user chooses."""
+    """Problems for hooks whose program depends on the user."""
     for at, entry in enumerate(hooks):
         if "name" in entry and not entry.get("command"):
-            why = "a name stands for a program in each user's folder"
+            why = "a name refers to a program in each user's folder"
         elif entry.get("shell") == "powershell":
-            why = "PowerShell is looked for on each user's PATH"
+            why = "PowerShell is searched on each user's PATH"
         else:
             continue
-        yield Problem(FILE, f"hooks[{at}]", f"{why}: give the program's absolute path as command, with args")
+        yield Problem(FILE, f"hooks[{at}]", f"{why}; set command to the absolute path of a program, with args")
 
 
 def bound(composition: "Composition") -> None:
     composition.warnings += bind(composition.tree, composition.origins, composition.managed)
-    composition.problems += without_others(composition.tree, composition.origins)
+    composition.problems += remove_disallowed_providers(composition.tree, composition.origins)
 
 
 # ------------------------------------------------------------------ the bounds
 
 
 def held(loaded: "Loaded") -> "Loaded":
-    """Settings that were changed after they were read, within the bounds again."""
+    """Reapply the bounds to settings that were changed after loading."""
     if not loaded.managed:
         return loaded
     tree, origins = freeze(loaded.config), dict(loaded.origins)
-    said = bind(tree, origins, loaded.managed)
+    messages = bind(tree, origins, loaded.managed)
     config = decode(Config, tree)
-    return loaded._replace(config=config, origins=origins, warnings=(*dict.fromkeys((*loaded.warnings, *said)),))
+    return loaded._replace(config=config, origins=origins, warnings=(*dict.fromkeys((*loaded.warnings, *messages)),))
 
 
 def bind(tree: Json, origins: dict[str, str], data: Json) -> list[str]:
-    """Hold the settings against the managed ones; says what was wanted and does not count."""
+    """Bound the settings by the managed ones; returns messages about settings that are ignored."""
     bounds = {leaf.path: leaf.value for leaf in leaves(data) if leaf.path[:2] != PRICES}
     if (folders := directories(data)) is not None:
         bounds |= dict.fromkeys(DIRECTORIES, folders)
-    said = [text for path, value in bounds.items() if (text := _bind_leaf(tree, origins, path, value))]
-    if allows_alone(data):
-        said += _replaced(tree, origins, ("permissions", "allow"), data["permissions"].get("allow", []))
+    messages = [text for path, value in bounds.items() if (text := _bind_leaf(tree, origins, path, value))]
+    if only_managed_allows(data):
+        messages += _replaced(tree, origins, ("permissions", "allow"), data["permissions"].get("allow", []))
     if data.get("allowManagedHooksOnly"):
-        said += _only_managed_hooks(tree, origins, data.get("hooks", []))
+        messages += _only_managed_hooks(tree, origins, data.get("hooks", []))
     if data.get("hooks"):
-        said += _replaced(tree, origins, ("disableAllHooks",), bool(data.get("disableAllHooks")))
+        messages += _replaced(tree, origins, ("disableAllHooks",), bool(data.get("disableAllHooks")))
     named: Json | None = get(data, PRICES)
     if named is not None or data.get("models") or "cost_usd" in data.get("limits", {}):
         _fix(tree, origins, PRICES, {**data.get("models", {}), **(named or {})})
-    said += _bind_profile(tree, origins, data)
-    said += without_bypass(tree, origins)
-    said += _bind_mode(tree, origins, data)
-    return said
+    messages += _bind_profile(tree, origins, data)
+    messages += without_bypass(tree, origins)
+    messages += _bind_mode(tree, origins, data)
+    return messages
 
 
-def _bind_leaf(tree: Json, origins: dict[str, str], path: tuple[str, ...], wanted: Any) -> str:
+def _bind_leaf(tree: Json, origins: dict[str, str], path: tuple[str, ...], bound: Any) -> str:
     key, current = ".".join(path), get(tree, path)
-    value = _bound(key, wanted, current)
+    value = _bound(key, bound, current)
     before = origins.get(key, "default")
     if key == "hooks":
         origins |= {f"hooks[{at}]": FILE for at in range(len(cast("list[Any]", current)), len(value))}
-    if value == current and value != wanted:
-        return ""  # stricter than it needs to be
+    if value == current and value != bound:
+        return ""  # already stricter than the bound
     _fix(tree, origins, path, value)
-    if isinstance(value, list) and before != "default" and value != wanted:
+    if isinstance(value, list) and before != "default" and value != bound:
         origins[key] = ", ".join(dict.fromkeys((*before.split(", "), FILE)))
     if before == "default" or not _is_less(value, current):
         return ""
-    return f"{before}: {key} = {shown(current)} is ignored: {FILE} says {shown(get(tree, path))}"
+    return f"{before}: {key} = {short_json(current)} is ignored: {FILE} says {short_json(get(tree, path))}"
 
 
 def _is_less(value: Any, current: Any) -> bool:
-    """Whether what was wanted does not count; of a list, whether something of it does not."""
+    """Whether the effective value loses something of the requested one."""
     if isinstance(value, list) and isinstance(current, list):
         return any(item not in value for item in cast("list[Any]", current))
     return value != current
@@ -198,7 +181,7 @@ def _fix(tree: Json, origins: dict[str, str], path: tuple[str, ...], value: Any)
 
 
 def _bound(key: str, managed: Any, current: Any) -> Any:
-    """What counts of a value, where the managed one is the loosest that may."""
+    """The effective value if the managed value is the loosest allowed."""
     if current is None:
         return managed
     if key in ("permissions.allow", "hooks"):
@@ -209,17 +192,17 @@ def _bound(key: str, managed: Any, current: Any) -> Any:
     return rule(managed, current).value
 
 
-def _stays(managed: Any, _: Any) -> Ruled:
-    return Ruled(managed, True)
+def _stays(managed: Any, _: Any) -> RuleResult:
+    return RuleResult(managed, True)
 
 
 def _replaced(tree: Json, origins: dict[str, str], path: tuple[str, ...], value: Any) -> Iterator[str]:
-    """What was wanted goes; said where that is something."""
+    """Replace a value; yields a message if that discards a user's setting."""
     key, current = ".".join(path), get(tree, path)
-    before = ", ".join(one for one in origins.get(key, "default").split(", ") if one not in ("default", FILE))
+    before = ", ".join(origin for origin in origins.get(key, "default").split(", ") if origin not in ("default", FILE))
     _fix(tree, origins, path, value)
     if before and _is_less(value, current):
-        yield f"{before}: {key} = {shown(current)} is ignored: {FILE} says {shown(value)}"
+        yield f"{before}: {key} = {short_json(current)} is ignored: {FILE} says {short_json(value)}"
 
 
 def _only_managed_hooks(tree: Json, origins: dict[str, str], hooks: list[Json]) -> Iterator[str]:
@@ -229,27 +212,29 @@ def _only_managed_hooks(tree: Json, origins: dict[str, str], hooks: list[Json]) 
     origins |= {f"hooks[{at}]": FILE for at in range(len(hooks))}
 
 
-def allows_alone(data: Json) -> bool:
-    """Whether only the administrator allows calls: no rule and no policy of anybody else does."""
+def only_managed_allows(data: Json) -> bool:
+    """Whether only the administrator's rules and policies can allow calls."""
     return bool(data.get("permissions", {}).get("allowManagedPermissionRulesOnly"))
 
 
 def directories(data: Json) -> list[str] | None:
-    """Those beside the workspace that may be worked in; None: any."""
-    given = [cast("list[str]", found) for path in DIRECTORIES if (found := get(data, path)) is not None]
-    return [*dict.fromkeys(folder for folders in given for folder in folders)] if given else None
+    """The additional directories that users may work in; None for any."""
+    lists = [
+        cast("list[str]", folders_of_key) for path in DIRECTORIES if (folders_of_key := get(data, path)) is not None
+    ]
+    return [*dict.fromkeys(folder for folders in lists for folder in folders)] if lists else None
 
 
-def is_beyond(data: Json, mode: str | None) -> bool:
-    """Whether a mode is looser than the one that nobody may go beyond."""
+def exceeds_managed_mode(data: Json, mode: str | None) -> bool:
+    """Whether a mode is looser than the managed limit."""
     most = data.get("permissions", {}).get("defaultMode")
     return most is not None and not TIGHTEN[MODE](most, mode).whole
 
 
 def loosest_profile(data: Json) -> str:
-    """The profile that nobody may go beyond; `permissive`: any.
+    """The loosest profile that the managed settings allow; `permissive` means any.
 
-    That one has no sandbox, which is what holds the network, and leaves the workspace.
+    `permissive` has no sandbox, so it can neither restrict the network nor confine writes to the workspace.
     """
     security: Json = data.get("security", {})
     autonomy = security.get("autonomy", "full")
@@ -262,10 +247,11 @@ def loosest_profile(data: Json) -> str:
     return min(bounds, key=PROFILES.index)
 
 
-def lent_profile(config: Config, started: str | None = None) -> str:
-    """The profile that the operator's own settings let others have at most: who sends messages, who submits runs.
+def profile_for_others(config: Config, started: str | None = None) -> str:
+    """The loosest profile that the operator's settings allow for others, such as senders of messages and submitters of
+    runs.
 
-    `started`: the one that the program was started with, which counts where it is stricter.
+    `started`: the profile that the program was started with, which applies if it is stricter.
     """
     if config.security.autonomy == "readonly":
         return "readonly"
@@ -275,16 +261,16 @@ def lent_profile(config: Config, started: str | None = None) -> str:
 
 
 def _bind_profile(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]:
-    most, wanted = loosest_profile(data), tree["runtime"]["profile"]
-    if PROFILES.index(wanted) > PROFILES.index(most):
+    most, profile = loosest_profile(data), tree["runtime"]["profile"]
+    if PROFILES.index(profile) > PROFILES.index(most):
         before = origins.get("runtime.profile", "default")
         _fix(tree, origins, ("runtime", "profile"), most)
         if before not in ("default", FILE):
-            yield f"{before}: runtime.profile = {shown(wanted)} is ignored: {FILE} allows {most} at most"
+            yield f"{before}: runtime.profile = {short_json(profile)} is ignored: {FILE} allows {most} at most"
 
 
 def _bind_mode(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]:
-    """A mode is an autonomy by another name: what is bound for one is bound for the other."""
+    """Apply the managed bounds for autonomy also to the permission mode, which is equivalent to an autonomy."""
     profile = loosest_profile(data)
     most = data.get("security", {}).get("autonomy", "full")
     if profile in AUTONOMIES:
@@ -293,23 +279,23 @@ def _bind_mode(tree: Json, origins: dict[str, str], data: Json) -> Iterator[str]
     most = "supervised" if accepts else most
     if AUTONOMIES.index(tree["security"]["autonomy"]) > AUTONOMIES.index(most):
         yield from _replaced(tree, origins, ("security", "autonomy"), most)
-        origins[AUTONOMY] = BY_MODE + FILE if accepts else FILE  # one that was chosen would ask about edits
+        origins[AUTONOMY] = BY_MODE + FILE if accepts else FILE  # an explicit autonomy would ask about edits
     mode = tree["permissions"]["defaultMode"]
     if mode is not None and AUTONOMIES.index(_autonomy(mode)) > AUTONOMIES.index(most):
         before = origins.get(MODE, "default")
         _fix(tree, origins, ("permissions", "defaultMode"), "plan" if most == "readonly" else "default")
-        yield f"{before}: {MODE} = {shown(mode)} is ignored: {FILE} says {AUTONOMY} = {shown(most)} at most"
+        yield f"{before}: {MODE} = {short_json(mode)} is ignored: {FILE} says {AUTONOMY} = {short_json(most)} at most"
 
 
 def _autonomy(mode: Any) -> str:
     return "readonly" if mode == "plan" else MODE_AUTONOMY[mode]
 
 
-# ------------------------------------------------------------------ who may be asked
+# ------------------------------------------------------------------ allowed providers
 
 
-def without_others(tree: Json, origins: dict[str, str]) -> Iterator[Problem]:
-    """Take out the entries of `providers.models` whose host is not allowed; a problem where one of them is chosen."""
+def remove_disallowed_providers(tree: Json, origins: dict[str, str]) -> Iterator[Problem]:
+    """Remove the entries of `providers.models` whose host is not allowed; yields a problem if one is the default."""
     allowed: list[str] | None = tree["managed"]["providers"]
     if allowed is None:
         return
@@ -327,7 +313,7 @@ def without_others(tree: Json, origins: dict[str, str]) -> Iterator[Problem]:
     if chosen in gone:
         fix = f"allowed are {', '.join(allowed) or 'none'}; choose another default_provider"
         yield Problem(
-            FILE, "managed.providers", f"the provider {shown(chosen)} asks {gone[chosen]}, {NOT_ALLOWED}; {fix}"
+            FILE, "managed.providers", f"the provider {short_json(chosen)} uses {gone[chosen]}, {NOT_ALLOWED}; {fix}"
         )
 
 
@@ -335,22 +321,28 @@ NOT_ALLOWED = "which the administrator of this machine does not allow"
 
 
 def host_of(kind: str, base_url: str | None) -> str:
-    """Where an entry is asked; nothing for one that asks nobody."""
+    """The host that an entry connects to; empty if it connects to none."""
     from urllib.parse import urlsplit
 
-    from adderclaw.credentials.sources import SOCKET
+    from adderclaw.core.provider_kinds import SOCKET_VARIABLE
 
-    if kind in NO_HOST:
+    known = BY_NAME.get(kind)
+    if known is None:
+        return "an unknown host"
+    if known.has_no_server:
         return ""
-    if kind == "anthropic" and os.environ.get(SOCKET, "").strip():
-        return f"what listens at {SOCKET}"
-    address = base_url or os.environ.get(URL_VARIABLES.get(kind, "")) or ""
+    if kind == ANTHROPIC and os.environ.get(SOCKET_VARIABLE, "").strip():
+        return f"what listens at {SOCKET_VARIABLE}"
+    address = base_url or os.environ.get(known.url_variable) or known.base_url
     try:
-        return urlsplit(address).hostname or ("an unknown host" if address else HOSTS.get(kind, "an unknown host"))
+        return urlsplit(address).hostname or "an unknown host"
     except ValueError:
         return "an unknown host"
 
 
 def is_allowed(host: str, allowed: list[str]) -> bool:
     host = host.lower().rstrip(".")
-    return any(host == one.lower() or (one.startswith("*.") and host.endswith(one[1:].lower())) for one in allowed)
+    return any(
+        host == pattern.lower() or (pattern.startswith("*.") and host.endswith(pattern[1:].lower()))
+        for pattern in allowed
+    )

@@ -1,4 +1,4 @@
-"""Changes of the operator's own file, by one process at a time, all else in it kept as it is written."""
+"""Edits the operator's own configuration file under a lock, preserving everything else in it."""
 
 import json
 import os
@@ -8,22 +8,23 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from adderclaw.config import places
-from adderclaw.errors import AdderClawError, ConfigError, Problem, UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, ConfigError, Problem, UsageError
 
 type Change = Callable[[Any], None]
-"""Takes the file's table, a TOML document or plain JSON, and changes it."""
+"""Modifies the file's table, which is a TOML document or plain JSON."""
 
 
 def file_of(home: str) -> str:
-    """The operator's configuration: the file that is there, else the one to be written."""
-    first, second = os.path.join(home, "config.toml"), os.path.expanduser("~/.config/adderclaw/agent.yaml")
+    """The path of the operator's configuration: the existing file, or else the one to create."""
+    first, second = os.path.join(home, home_names.CONFIG), os.path.expanduser("~/.config/adderclaw/agent.yaml")
     return second if not os.path.lexists(first) and os.path.lexists(second) else first
 
 
 def choose_provider(home: str, name: str, entry: Mapping[str, str], *, autonomy: str | None = None) -> str:
-    """Make the entry of a model, and make it the default; a file that would be wrong then stays as it was."""
+    """Create a provider entry and make it the default. If the result would be invalid, the file is not changed."""
     if not (path := file_of(home)).endswith(".toml"):
-        raise UsageError(f"{path} is your configuration and only TOML can be edited here: change it by hand")
+        raise UsageError(f"{path} is your configuration, but only TOML can be edited automatically; edit it by hand")
 
     def change(document: Any) -> None:
         import tomlkit
@@ -43,9 +44,11 @@ def choose_provider(home: str, name: str, entry: Mapping[str, str], *, autonomy:
 
 
 def prefer(home: str, key: str, value: str) -> str:
-    """Keep how a person likes the terminal (`[repl]`)."""
+    """Save a terminal preference (`[repl]`)."""
     if not (path := file_of(home)).endswith(".toml"):
-        raise UsageError(f"{path} is your configuration and only TOML can be edited here: set repl.{key} in it")
+        raise UsageError(
+            f"{path} is your configuration, but only TOML can be edited automatically; set repl.{key} by hand"
+        )
 
     def change(document: Any) -> None:
         import tomlkit
@@ -59,8 +62,8 @@ def prefer(home: str, key: str, value: str) -> str:
     return edit(home, change)
 
 
-def count_foreign(home: str) -> str:
-    """Let the settings of another program count, too (`[compat] claude = true`)."""
+def enable_foreign_settings(home: str) -> str:
+    """Enable the settings of another program (`[compat] claude = true`)."""
 
     def change(document: Any) -> None:
         _table(document, "compat")["claude"] = True
@@ -69,7 +72,7 @@ def count_foreign(home: str) -> str:
 
 
 def check(home: str, text: str, path: str) -> None:
-    """Raise ConfigError where the file `path` would be wrong with this text."""
+    """Raise ConfigError if the file `path` would be invalid with this text."""
     from adderclaw.config import layers
 
     trial = os.path.join(home, f".trial-{os.getpid()}.toml")
@@ -77,13 +80,15 @@ def check(home: str, text: str, path: str) -> None:
     try:
         layers.compose(places.request(trial, None, "/", None))
     except ConfigError as error:
-        raise ConfigError([one._replace(file=one.file.replace(trial, path)) for one in error.problems]) from None
+        raise ConfigError(
+            [problem._replace(file=problem.file.replace(trial, path)) for problem in error.problems]
+        ) from None
     finally:
         os.unlink(trial)
 
 
 def _table(document: Any, *keys: str) -> Any:
-    """The table of that name, made where it is missing."""
+    """The table of that name, created if missing."""
     for key in keys:
         if key not in document:
             document[key] = {}
@@ -92,19 +97,19 @@ def _table(document: Any, *keys: str) -> Any:
 
 
 def edit(home: str, change: Change) -> str:
-    """Change the file and say which one that is."""
-    path = os.path.join(home, "config.toml")
+    """Edit the operator's file; returns its path."""
+    path = os.path.join(home, home_names.CONFIG)
     yaml = os.path.expanduser("~/.config/adderclaw/agent.yaml")
     if not os.path.exists(path) and os.path.exists(yaml):
-        # A config.toml would take the place of that file: what is ours goes beside it.
-        path = os.path.join(home, "settings.json")
+        # A config.toml would override that file, so write to settings.json instead.
+        path = os.path.join(home, home_names.SETTINGS)
         with _locked(home, path):
             return _json(path, change)
     return edit_toml(home, path, change)
 
 
 def edit_toml(home: str, path: str, change: Change) -> str:
-    """Change one TOML file, and keep its comments and its mode."""
+    """Edit a TOML file, preserving its comments and its mode."""
     with _locked(home, path):
         return _toml(path, change)
 
@@ -115,7 +120,7 @@ def _locked(home: str, path: str) -> Generator[None]:
 
     try:
         os.makedirs(home, mode=0o700, exist_ok=True)
-        with open(os.path.join(home, "config.lock"), "w", encoding="utf-8") as lock:
+        with open(os.path.join(home, home_names.CONFIG_LOCK), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except OSError as error:
@@ -123,7 +128,7 @@ def _locked(home: str, path: str) -> Generator[None]:
 
 
 def _replace(path: str, text: str) -> None:
-    """Write the file that a path leads to whole or not at all; it keeps its mode."""
+    """Replace the file that a path resolves to atomically, preserving its mode."""
     real = os.path.realpath(path)
     mode = stat.S_IMODE(os.stat(real).st_mode) if os.path.exists(real) else 0o600
     places.replace(real, text, mode)
@@ -155,4 +160,4 @@ def _json(path: str, change: Change) -> str:
 
 
 def _unreadable(path: str, error: Exception) -> ConfigError:
-    return ConfigError([Problem(path, "", f"cannot be changed, since it cannot be read: {error}")])
+    return ConfigError([Problem(path, "", f"cannot be changed, because it cannot be read: {error}")])

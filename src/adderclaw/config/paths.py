@@ -1,4 +1,4 @@
-"""Where a path leads, and what lies beneath what: the questions that the gate, the sandbox and the tools share."""
+"""Resolves links and compares paths, for the gate, the sandbox and the tools."""
 
 import errno
 import os
@@ -6,44 +6,45 @@ import re
 from collections.abc import Iterable
 
 UNRESOLVED = "/dev/null/unresolved"
-"""What stands for a path of which nobody can say where it leads: it lies in no folder, and the gate refuses it."""
+"""Stands for a path that cannot be resolved. It is in no folder, and the gate refuses it."""
 _TRIES = 3
 _PATH = getattr(os, "O_PATH", 0)
 DELETED = " (deleted)"
-"""What the kernel adds to the name of what is there no more."""
+"""The suffix that the kernel adds to the name of a deleted file."""
 OWN_ENDINGS = ("-wal", "-shm", "-journal", ".lock", ".key", ".head", ".tmp", ".files")
-"""What is kept beside our database and our log, by their names."""
+"""Suffixes of the companion files of the database and the receipt log."""
 _RUN = re.compile(r"run-|[^/]*\d{8}-\d{6}-")
-"""How the folder of a run is called, with what `logging.run_id_pattern` puts before it."""
+"""The name of a run folder, including any prefix from `logging.run_id_pattern`."""
 
 
 def is_run_name(name: str) -> bool:
-    """Whether a name in the folder of runs, or a path that begins with it, is a run's."""
+    """Whether a name, or the start of a path, in the folder of runs belongs to a run."""
     return _RUN.match(name) is not None
 
 
 def beneath(path: str, folder: str) -> bool:
-    """Whether a path is that folder or lies in it."""
+    """Whether a path is the folder or is inside it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def followed(path: str) -> str:
-    """A path with every link followed, or UNRESOLVED: `os.path.realpath`, which raises where a link is swapped."""
+    """A path with all links resolved, or UNRESOLVED. Retries `os.path.realpath`, which fails if a link changes
+    meanwhile."""
     if _has_no_link(path):
         return path
     for _ in range(_TRIES):
         try:
             return os.path.realpath(path)
         except OSError:
-            continue  # it was a link when it was looked at, and none when it was read
+            continue  # the link was replaced between two system calls
         except ValueError:
             break  # no file can be called so: a NUL, or what is no Unicode
     return UNRESOLVED
 
 
 def strays(path: str, roots: Iterable[str]) -> bool:
-    """Whether a path that somebody names goes through a root or a git repository, by whichever name of it, and
-    leads out of all of these: they may bring a link of that name."""
+    """Whether a path goes through a root or a git repository and leads out of all of them, as it would through a link
+    that one of them contains."""
     above = [path]
     while (folder := os.path.dirname(above[-1])) != above[-1]:
         above.append(folder)
@@ -54,13 +55,13 @@ def strays(path: str, roots: Iterable[str]) -> bool:
 
 
 def _is_repository(folder: str) -> bool:
-    """The home is none, whatever is kept in git there."""
+    """Whether a folder is a git repository. The home directory never counts."""
     return os.path.lexists(os.path.join(folder, ".git")) and folder != os.path.expanduser("~")
 
 
 def _has_no_link(path: str) -> bool:
-    """Whether the kernel itself calls what lies there by this very path, as it mostly does: three calls of the system,
-    where `realpath` makes one for every folder on the way and goes through as many steps of Python."""
+    """Whether the kernel resolves the path to itself, which is the usual case. This takes three system calls, while
+    `realpath` needs one per folder."""
     if not _PATH or not path.startswith("/") or path.endswith(DELETED):
         return False
     try:
@@ -76,8 +77,8 @@ def _has_no_link(path: str) -> bool:
 
 
 def settled(path: str) -> str:
-    """A path with every link followed; raises OSError where that cannot be told, for what must not be left out."""
+    """A path with all links resolved; raises OSError if that is impossible, for paths that must not be skipped."""
     real = followed(path)
     if real == UNRESOLVED:
-        raise OSError(errno.ELOOP, "it is not known where it leads: a link is changed at the same time", path)
+        raise OSError(errno.ELOOP, "the path cannot be resolved: it is invalid, or a link in it keeps changing", path)
     return real

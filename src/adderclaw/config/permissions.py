@@ -1,4 +1,4 @@
-"""Changes of permissions while a session runs, and those that are kept in the operator's own file."""
+"""Permission changes during a session, and their storage in the operator's own file."""
 
 import os
 from dataclasses import field, replace
@@ -6,10 +6,10 @@ from typing import Any, Literal, cast
 
 from adderclaw.config import operator_file
 from adderclaw.config.checks import is_rule
-from adderclaw.config.schema import Permissions
-from adderclaw.decode import Invalid
-from adderclaw.record import record
-from adderclaw.types import Json, PermissionMode
+from adderclaw.config.schema.settings import Permissions
+from adderclaw.core.decode import Invalid
+from adderclaw.core.record import record
+from adderclaw.core.types import Json, PermissionMode
 
 type Destination = Literal["userSettings", "projectSettings", "localSettings", "session", "cliArg"]
 type Kind = Literal["addRules", "replaceRules", "removeRules", "setMode", "addDirectories", "removeDirectories"]
@@ -28,7 +28,7 @@ class RuleValue:
 
 @record
 class PermissionUpdate:
-    """One change; which of the fields it needs depends on its type."""
+    """A change of permissions. The required fields depend on its type."""
 
     type: Kind
     destination: Destination
@@ -54,11 +54,11 @@ def changed(permissions: Permissions, update: PermissionUpdate) -> Permissions:
         case "setMode":
             return replace(permissions, defaultMode=update.mode)
         case "addDirectories":
-            kept = permissions.additionalDirectories
-            return replace(permissions, additionalDirectories=[*dict.fromkeys((*kept, *update.directories))])
+            folders = permissions.additionalDirectories
+            return replace(permissions, additionalDirectories=[*dict.fromkeys((*folders, *update.directories))])
         case "removeDirectories":
-            kept = [folder for folder in permissions.additionalDirectories if folder not in update.directories]
-            return replace(permissions, additionalDirectories=kept)
+            folders = [folder for folder in permissions.additionalDirectories if folder not in update.directories]
+            return replace(permissions, additionalDirectories=folders)
         case _:
             name = cast(Behavior, update.behavior)
             return replace(permissions, **{name: _rules(getattr(permissions, name), update)})
@@ -79,11 +79,11 @@ def _check(permissions: Permissions, update: PermissionUpdate) -> None:
         if update.behavior is None:
             problems.append(("behavior", f"is required for {update.type}"))
         bad = [rule.text for rule in update.rules if not is_rule(rule.text)]
-        problems += [("rules", f"{text!r} is no rule: it is Tool or Tool(specifier)") for text in bad]
+        problems += [("rules", f"{text!r} is not a rule; write Tool or Tool(specifier)") for text in bad]
     if update.type == "setMode" and update.mode is None:
         problems.append(("mode", "is required for setMode"))
     if update.mode == "bypassPermissions" and permissions.disableBypassPermissionsMode:
-        problems.append(("mode", "bypassPermissions is switched off by permissions.disableBypassPermissionsMode"))
+        problems.append(("mode", "bypassPermissions is disabled by permissions.disableBypassPermissionsMode"))
     if update.type.endswith("Directories"):
         relative = [folder for folder in update.directories if not os.path.isabs(folder)]
         problems += [("directories", f"{folder!r} is not an absolute path") for folder in relative]
@@ -95,7 +95,7 @@ def _check(permissions: Permissions, update: PermissionUpdate) -> None:
 
 
 def save(home: str, update: PermissionUpdate) -> str:
-    """Change the operator's own file, all else in it kept as it is written; returns which file that is."""
+    """Apply the update to the operator's own file, preserving everything else; returns the path of the file."""
 
     def change(document: Any) -> None:
         table = document.setdefault("permissions", {})

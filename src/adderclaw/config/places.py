@@ -1,4 +1,4 @@
-"""Where configuration can stand, and which directory is the workspace's project."""
+"""Where configuration files can be, and which folder is the project."""
 
 import os
 import re
@@ -6,25 +6,25 @@ import stat
 
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.safe_open import open_real
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 FILE_LIMIT = 1_048_576
 MANAGED_FOLDER = "/etc/adderclaw"
-"""What lies here bounds everybody's settings: no variable and no option names another place."""
+"""Files here bound everybody's settings. No variable or option can change this folder."""
 FLAGS = "command line"
-"""The origin of what the command line says."""
+"""The origin of values from the command line."""
 PROJECT_FILES = ("agent.yaml", "agent.toml", "agent.json")
-"""The first that is there is the project's configuration."""
+"""The first that exists is the project's configuration."""
 SETTINGS_FILES = (".adderclaw/agent.json", ".adderclaw/settings.json")
 """Permissions, hooks, MCP servers and model of a project."""
 FOREIGN_FILES = (".claude/settings.json", ".claude/settings.local.json")
-"""The same in the files of another program, which our own go before."""
+"""The same in the files of another program. Our own files take precedence."""
 SETTINGS = (*PROJECT_FILES, *SETTINGS_FILES, ".adderclaw/policy.toml", "policy.toml", *FOREIGN_FILES)
-"""The files of a project that can say what is denied: there or not, only the operator writes them."""
+"""Files of a project that can contain denials. Only the operator may write them, even if they do not exist yet."""
 MARKERS = (".git", "SPEC.md", "Agentfile", *PROJECT_FILES, ".adderclaw")
-"""The nearest folder upwards with one of these is the project."""
+"""The nearest parent folder that contains one of these is the project."""
 MANIFESTS = (
     *("AGENTS.md", "CLAUDE.md", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"),
     *("package.json", "deno.json", "deno.jsonc", "Cargo.toml", "go.mod", "pom.xml", "build.gradle", "build.gradle.kts"),
@@ -32,8 +32,8 @@ MANIFESTS = (
     *("CMakeLists.txt", "meson.build", "dune-project", "stack.yaml", "cabal.project", "project.clj", "deps.edn"),
     *("Project.toml", "build.zig", "shard.yml"),
 )
-"""So is one with these where no marker lies above it: a package belongs to its repository, without which git would not
-work there."""
+"""A folder with one of these is the project if no parent has a marker. A package belongs to its repository, because git
+would not work in the package alone."""
 
 VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^}]*)\})")
 
@@ -44,17 +44,17 @@ def home() -> str:
 
 
 def is_managed() -> bool:
-    """Whether an administrator may have bounded the settings of this machine."""
+    """Whether this machine may have managed settings."""
     return os.path.lexists(MANAGED_FOLDER)
 
 
 def foreign_homes(counts: bool) -> tuple[str, ...]:
-    """The folder of another program in which the operator keeps what counts here, too, where they say that it does."""
+    """The operator's folder of another program, if its settings are enabled."""
     return (os.path.expanduser("~/.claude"),) if counts else ()
 
 
 class Request(NamedTuple):
-    """What `load` was asked for, with where that is."""
+    """The arguments of `load` with resolved paths."""
 
     home: str
     config_file: str | None
@@ -65,11 +65,11 @@ class Request(NamedTuple):
     """The nearest directory with a marker, upwards from `cwd`."""
     marker: str
     beside: str | None = None
-    """The folder of the Agentfile that is to be run, whose policy.toml counts too."""
+    """The folder of the Agentfile to run, whose policy.toml also applies."""
     here: bool = False
-    """Whether the current directory is the workspace where it belongs to no project; else it is `workspace_dir`."""
+    """Without a project, use the current directory as the workspace instead of `workspace_dir`."""
     looks: bool = False
-    """Whether the current directory is the home or `/`, and nothing is to run: then it is passed over, not refused."""
+    """The current directory is the home or `/` and nothing will run, so it is skipped instead of refused."""
 
 
 def request(
@@ -122,14 +122,14 @@ def _project(current: str, own: str) -> tuple[str | None, str]:
         for folder in folders:
             for marker in markers:
                 path = os.path.join(folder, marker)
-                # our own home is no project's folder, wherever it was put
+                # AdderClaw's home is never a marker, wherever it is
                 if path != own and os.path.lexists(path):
                     return folder, marker
     return None, ""
 
 
 def _is_everybodys(folder: str) -> bool:
-    """Whether it is a folder like /tmp: a marker there may be anybody's, and would make all of it the workspace."""
+    """Whether anybody can create files in the folder, as in /tmp. Markers there are ignored."""
     try:
         return bool(os.stat(folder).st_mode & stat.S_ISVTX)
     except OSError:
@@ -137,15 +137,15 @@ def _is_everybodys(folder: str) -> bool:
 
 
 def read(path: str, project: str = "") -> bytes | None:
-    """The bytes of a configuration file; None when there is none, or it leads out of the project that it is one of.
+    """The bytes of a configuration file; None if it does not exist or leads out of its project.
 
-    Links are followed once: where they led is what is looked at, and what is opened, through no link.
+    Links are resolved once. The resolved path is checked and then opened without following links.
     """
     real = followed(path)
     if project and not beneath(real, followed(project)):
         return None
     try:
-        descriptor = open_real(real)  # it never waits: a pipe is refused below
+        descriptor = open_real(real)  # does not block; a pipe is refused below
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -161,17 +161,17 @@ def read(path: str, project: str = "") -> bytes | None:
 
 
 class Unexpandable(ValueError):
-    """A text with a variable that cannot be filled in."""
+    """A text with a variable that cannot be expanded."""
 
 
 def expand_variables(text: str) -> str:
-    """The text with `$NAME` and `${NAME}` filled in."""
+    """The text with `$NAME` and `${NAME}` expanded."""
 
-    def fill(found: re.Match[str]) -> str:
-        from adderclaw.credentials.redaction import secret_name
+    def fill(match: re.Match[str]) -> str:
+        from adderclaw.core.redaction import is_secret_name
 
-        name = found[1] or found[2]
-        if secret_name(name):
+        name = match[1] or match[2]
+        if is_secret_name(name):
             raise Unexpandable(f"${name} looks like a secret, which belongs neither in a path nor in a URL")
         if name not in os.environ:
             raise Unexpandable(f"the environment variable {name!r} is not set")
@@ -181,7 +181,7 @@ def expand_variables(text: str) -> str:
 
 
 def expand_path(text: str, base: str) -> str:
-    """The path with `~` and variables filled in, absolute, seen from `base`."""
+    """The absolute path with `~` and variables expanded, relative to `base`."""
     path = os.path.expanduser(expand_variables(text))
     if path.startswith("~"):
         raise Unexpandable(f"{path.split('/')[0]} is not the home of any user")
@@ -189,7 +189,7 @@ def expand_path(text: str, base: str) -> str:
 
 
 def replace(path: str, text: str, mode: int = 0o600) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,43 +1,26 @@
-"""Reads policy.toml: which tools may do what, beside the permission rules. What it says is judged by the gate."""
+"""Reads policy.toml, which restricts tools in addition to the permission rules. The gate evaluates it."""
 
 import os
 from collections.abc import Iterator
 from dataclasses import field, fields
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 from adderclaw.config import syntax
-from adderclaw.decode import Between, Invalid, decode, freeze, nearest, shown
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.record import record
-from adderclaw.types import Json
+from adderclaw.core.decode import Between, Invalid, decode, freeze, short_json, unknown_key_hint
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.record import record
+from adderclaw.core.tool_traits import TOOLS, Scope
+from adderclaw.core.types import Json
 
 NAME = "policy.toml"
 IN_PROJECT = ".adderclaw/policy.toml"
 
-type Scope = Literal["path", "command", "domain", "none"]
-
 SECTIONS: dict[str, tuple[str, Scope]] = {
-    "read": ("Read", "path"),
-    "write": ("Write", "path"),
-    "edit": ("Edit", "path"),
-    "glob": ("Glob", "path"),
-    "grep": ("Grep", "path"),
-    "ls": ("LS", "path"),
-    "bash": ("Bash", "command"),
-    "web_fetch": ("WebFetch", "domain"),
-    "web_search": ("WebSearch", "none"),
-    "memory_read": ("MemoryRead", "none"),
-    "memory_write": ("MemoryWrite", "none"),
-    "file_read": ("Read", "path"),
-    "file_write": ("Write", "path"),
-    "file_list": ("LS", "path"),
-    "notebookedit": ("NotebookEdit", "path"),
-    "shell": ("Bash", "command"),
-    "webfetch": ("WebFetch", "domain"),
-    "websearch": ("WebSearch", "none"),
-    "http": ("Http", "domain"),
+    **{tool.section: (tool.name, tool.scope) for tool in TOOLS if tool.section},
+    **{alias: (tool.name, tool.scope) for tool in TOOLS for alias in tool.section_aliases},
 }
-"""Section → the tool, and what its patterns speak of. Any other section is named after its tool and has no scope."""
+"""Section → the tool and what its patterns match. Any other section is named after its tool and has no scope."""
+SUGGESTED = [tool.section for tool in TOOLS if tool.section]
 
 _KEYS: dict[Scope, tuple[str, ...]] = {
     "path": ("allow", "deny"),
@@ -49,7 +32,7 @@ _KEYS: dict[Scope, tuple[str, ...]] = {
 
 @record
 class Pattern:
-    """A pattern that carries its own examples: they are checked whenever the file is loaded."""
+    """A pattern with its own examples, which are checked whenever the file is loaded."""
 
     pattern: str
     match: list[str] = field(default_factory=list[str])
@@ -63,7 +46,7 @@ type Patterns = list[str | Pattern]
 
 @record
 class Section:
-    """What the file says of one tool. Which of the lists count depends on the tool."""
+    """The settings for a tool. Which of the lists apply depends on the tool."""
 
     enabled: bool | None = None
     """false: the tool never runs. true is an explicit allow for a tool that has no path, command or domain scope."""
@@ -73,11 +56,11 @@ class Section:
     denylist: Patterns | None = None
     allow_domains: Patterns | None = None
     rate_limit: Annotated[int, Between(0)] | None = None
-    """Calls a minute."""
+    """Calls per minute."""
 
 
 def foreign_keys(path: str, data: bytes) -> list[str]:
-    """The keys of a policy.toml that belongs to another program: no key and no section of it is one of ours."""
+    """The keys of a policy.toml that belongs to another program; empty if any key or section is ours."""
     try:
         table = syntax.parse(path, data)
     except ConfigError:
@@ -90,26 +73,26 @@ def foreign_keys(path: str, data: bytes) -> list[str]:
 
 
 def of(section: str) -> tuple[str, Scope]:
-    """The tool that a section speaks of, and its scope."""
+    """The tool of a section and its scope."""
     return SECTIONS.get(section.lower(), (section, "none"))
 
 
 def parse(path: str, data: bytes, *, trusted: bool) -> Json:
-    """A policy file as JSON that `gate.policy_file` compiles; raises ConfigError with every problem."""
+    """A policy file as JSON that `policy.policy_file` compiles; raises ConfigError with every problem."""
     table = syntax.parse(path, data)
     problems: list[Problem] = []
     default_deny = table.pop("default_deny", False)
     if not isinstance(default_deny, bool):
-        problems.append(Problem(path, "default_deny", f"expected true or false, not {shown(default_deny)}"))
+        problems.append(Problem(path, "default_deny", f"expected true or false, not {short_json(default_deny)}"))
     sections: Json = {}
     tools: dict[str, str] = {}
-    for name, given in table.items():
+    for name, section in table.items():
         tool = of(name)[0]
         if tool in tools:
-            problems.append(Problem(path, name, f"[{tools[tool]}] speaks of the same tool: put both into one section"))
+            problems.append(Problem(path, name, f"[{tools[tool]}] is about the same tool; merge the two sections"))
         tools[tool] = name
         try:
-            sections[name] = _section(name, given)
+            sections[name] = _section(name, section)
         except Invalid as error:
             problems += [Problem(path, f"{name}.{key}" if key else name, message) for key, message in error.problems]
     if problems:
@@ -117,14 +100,15 @@ def parse(path: str, data: bytes, *, trusted: bool) -> Json:
     return {"file": path, "trusted": trusted, "default_deny": default_deny, "sections": sections}
 
 
-def _section(name: str, given: Any) -> Json:
-    if not isinstance(given, dict):
-        known = [*SECTIONS][:11]
-        raise Invalid([("", f"is not a section such as [read], and no key of the file{nearest(name, known)}")])
-    table = cast(Json, given)
+def _section(name: str, raw: Any) -> Json:
+    if not isinstance(raw, dict):
+        raise Invalid([("", f"is neither a section such as [read] nor a known key{unknown_key_hint(name, SUGGESTED)}")])
+    table = cast(Json, raw)
     scope = of(name)[1]
     allowed = ("enabled", "rate_limit", *_KEYS[scope])
-    strange = [(key, f"[{name}] has no such key{nearest(key, list(allowed))}") for key in table if key not in allowed]
+    strange = [
+        (key, f"[{name}] has no such key{unknown_key_hint(key, list(allowed))}") for key in table if key not in allowed
+    ]
     problems = strange + _unfit({key: value for key, value in table.items() if key in allowed})
     if problems:
         raise Invalid(problems)
@@ -134,8 +118,8 @@ def _section(name: str, given: Any) -> Json:
         lists = {"allow": section.allowlist, "deny": section.denylist}
     elif scope == "domain":
         lists = {"allow": section.allow_domains, "deny": None}
-    made = {key: None if value is None else [*map(_whole, value)] for key, value in lists.items()}
-    return {"enabled": section.enabled, "rate_limit": section.rate_limit, **made}
+    patterns = {key: None if value is None else [*map(_whole, value)] for key, value in lists.items()}
+    return {"enabled": section.enabled, "rate_limit": section.rate_limit, **patterns}
 
 
 def _unfit(table: Json) -> list[tuple[str, str]]:
@@ -152,7 +136,7 @@ def _bad_patterns(lists: dict[str, Patterns | None]) -> Iterator[tuple[str, str]
         for index, pattern in enumerate(patterns or ()):
             text = pattern if isinstance(pattern, str) else pattern.pattern
             if not text.strip() or "\0" in text:
-                yield f"{key}[{index}]", f"{shown(text)} is not a pattern"
+                yield f"{key}[{index}]", f"{short_json(text)} is not a pattern"
 
 
 def _whole(pattern: str | Pattern) -> Json:
@@ -160,7 +144,7 @@ def _whole(pattern: str | Pattern) -> Json:
 
 
 def read(path: str) -> Json:
-    """One file that the operator named."""
+    """A policy file that the operator named."""
     from adderclaw.config.places import read as read_file
 
     path = os.path.abspath(path)

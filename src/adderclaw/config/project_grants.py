@@ -1,4 +1,4 @@
-"""What the operator always allows in one project: rules in the operator's own file, bound to a folder."""
+"""Rules that the operator always allows in a project, stored by folder in the operator's own file."""
 
 import fcntl
 import json
@@ -9,18 +9,19 @@ from typing import Any, cast
 from adderclaw.config.checks import is_rule
 from adderclaw.config.paths import UNRESOLVED, followed
 from adderclaw.config.places import read, replace
-from adderclaw.errors import AdderClawError, ConfigError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, ConfigError
 
 type Table = dict[str, list[str]]
 """A project's folder, links followed → its rules, oldest first."""
 
 
 def place(home: str) -> str:
-    return os.path.join(home, "grants.json")
+    return os.path.join(home, home_names.GRANTS)
 
 
 def known(home: str, data: bytes | None = None) -> Table:
-    """A file that cannot be understood grants nothing; nor does a part of it that is no rule."""
+    """Read the grants. An invalid file, or an invalid rule in it, grants nothing."""
     try:
         value: Any = json.loads((read(place(home)) if data is None else data) or b"{}")
     except (ValueError, ConfigError):
@@ -33,37 +34,37 @@ def known(home: str, data: bytes | None = None) -> Table:
 
 
 def of(table: Table, folder: str) -> list[str]:
-    """The rules of exactly this folder: one that lies in it, or around it, is another project."""
+    """The rules of exactly this folder. Its subfolders and parents are other projects."""
     real = followed(folder)
     return table.get(real, []) if real != UNRESOLVED else []
 
 
 def add(home: str, folder: str, rules: Sequence[str]) -> str:
-    """Allow these in the project from now on; returns the file that says so."""
+    """Always allow these rules in the project; returns the path of the grants file."""
     return _change(home, folder, lambda before: [*dict.fromkeys((*before, *rules))])
 
 
 def remove(home: str, folder: str, rule: str) -> bool:
-    """Take one back; False where it is not there."""
-    there = rule in of(known(home), folder)
-    if there:
-        _change(home, folder, lambda before: [one for one in before if one != rule])
-    return there
+    """Remove a rule; False if it did not exist."""
+    exists = rule in of(known(home), folder)
+    if exists:
+        _change(home, folder, lambda before: [granted for granted in before if granted != rule])
+    return exists
 
 
 def _change(home: str, folder: str, change: Callable[[list[str]], list[str]]) -> str:
     """By one process at a time."""
     path, real = place(home), followed(folder)
     if real == UNRESOLVED:
-        raise AdderClawError(f"{folder} cannot be told from other folders, so that nothing is allowed for it")
+        raise AdderClawError(f"{folder} cannot be resolved, so no rules can be stored for it")
     try:
         os.makedirs(home, mode=0o700, exist_ok=True)
-        with open(os.path.join(home, "config.lock"), "w", encoding="utf-8") as lock:
+        with open(os.path.join(home, home_names.CONFIG_LOCK), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             table = known(home)
             table[real] = change(table.get(real, []))
-            kept = {name: rules for name, rules in table.items() if rules}
-            replace(path, json.dumps(kept, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+            nonempty = {name: rules for name, rules in table.items() if rules}
+            replace(path, json.dumps(nonempty, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     except OSError as error:
         raise AdderClawError(f"{path} cannot be written: {error.strerror}") from error
     return path

@@ -1,13 +1,13 @@
-"""The configuration as it may be shown: no secret, whatever somebody put where."""
+"""The configuration for display, without secrets wherever they are."""
 
 import os
 import re
 from typing import Any, cast
 
-from adderclaw.config.schema import Config
-from adderclaw.credentials.redaction import MARK, Secrets
-from adderclaw.decode import freeze
-from adderclaw.types import Json
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.decode import freeze
+from adderclaw.core.redaction import MARK, Secrets
+from adderclaw.core.types import Json
 
 _USER_INFO = re.compile(r"(?i)\b([a-z][a-z0-9+.\-]*://)[^\s/@?#]*@")
 _PATH = re.compile(r"^([a-z]+://[^/?#]*)[/?#].+")
@@ -15,7 +15,7 @@ _HIDDEN_TABLES = ("headers", "env")
 
 
 def public(config: Config) -> Json:
-    """The whole configuration, with header and environment values, user names in URLs and secrets masked."""
+    """The configuration with header and environment values, user names in URLs and secrets masked."""
     secrets = Secrets()
     for variable in (*(entry.api_key_env for entry in config.providers.models.values()), config.web.gateway_token_env):
         secrets.add(os.environ.get(variable or "", ""))

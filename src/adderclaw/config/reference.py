@@ -5,11 +5,11 @@ from dataclasses import fields, is_dataclass
 from textwrap import fill
 from typing import Any, TypeAliasType, get_args, get_origin
 
-from adderclaw.config import dialects
 from adderclaw.config.baseline import BASELINE, EVERYWHERE, TIGHTEN
+from adderclaw.config.foreign import dialects
 from adderclaw.config.leaves import meaning
-from adderclaw.config.schema import Config
-from adderclaw.decode import Between, bare, field_docs, literals, shown
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.decode import Between, field_docs, literals, plain_type, short_json
 
 HEAD = """\
 # Configuration
@@ -77,7 +77,7 @@ Even a trusted project's file cannot weaken the baseline: {baseline}, all of `no
 
 def _type(kind: Any) -> str:
     means = meaning(kind)
-    kind_bare = bare(kind)
+    kind_bare = plain_type(kind)
     if choices := literals(kind):
         return " \\| ".join(f"`{choice}`" for choice in choices)
     origin, arguments = get_origin(kind_bare), get_args(kind_bare)
@@ -95,7 +95,7 @@ def _plural(means: str | None, item: Any) -> str:
 
 
 def _number(kind: Any) -> str:
-    base = bare(kind)
+    base = plain_type(kind)
     if base not in (int, float):
         return ""
     name = "whole number" if base is int else "number"
@@ -109,7 +109,7 @@ def _bounds(kind: Any) -> Between | None:
     for note in getattr(kind, "__metadata__", ()):
         if isinstance(note, Between):
             return note
-    return next((found for arm in get_args(kind) if (found := _bounds(arm))), None)
+    return next((bounds for arm in get_args(kind) if (bounds := _bounds(arm))), None)
 
 
 def _default(spec: Any) -> str:
@@ -118,7 +118,7 @@ def _default(spec: Any) -> str:
     value = spec.default_factory() if spec.default_factory is not MISSING else spec.default
     if value is MISSING:
         return "required"
-    return "none" if value is None else f"`{shown(value)}`"
+    return "none" if value is None else f"`{short_json(value)}`"
 
 
 def _sections(kind: Any, prefix: str) -> Iterator[str]:
@@ -126,7 +126,7 @@ def _sections(kind: Any, prefix: str) -> Iterator[str]:
     docs, inner = field_docs(kind), list[tuple[str, Any]]()
     rows = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
     for spec in fields(kind):
-        base, entry = bare(spec.type), _entry_of(spec.type)
+        base, entry = plain_type(spec.type), _entry_of(spec.type)
         if is_dataclass(base):
             inner.append((f"{prefix}{spec.name}", base))
         elif entry:
@@ -143,8 +143,8 @@ def _sections(kind: Any, prefix: str) -> Iterator[str]:
 
 def _entry_of(kind: Any) -> Any:
     """The class of the entries of a table of tables."""
-    base = bare(kind)
-    entry = bare(get_args(base)[1]) if get_origin(base) is dict else None
+    base = plain_type(kind)
+    entry = plain_type(get_args(base)[1]) if get_origin(base) is dict else None
     return entry if is_dataclass(entry) else None
 
 

@@ -1,4 +1,4 @@
-"""Opening what lies beneath a directory's descriptor, through no link at all: what was checked is what is opened."""
+"""Opens files below a directory descriptor without following links, so that the checked file is the opened one."""
 
 import errno
 import os
@@ -10,14 +10,14 @@ RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
 OPENAT2 = 437
 """One number on every architecture."""
 TRIES = 32
-"""openat2 says EAGAIN while somebody renames directories around it."""
+"""openat2 fails with EAGAIN while directories in the path are being renamed."""
 
 ANCHOR = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 type Opener = Callable[[int, str, int], int]
-"""(descriptor of the root, way from there, flags) → descriptor, reached through no link."""
+"""(root descriptor, relative path, flags) → descriptor, opened without following links."""
 
 
 @cache
@@ -48,11 +48,11 @@ def by_openat2(root: int, way: str, flags: int) -> int:
             return openat2(root, os.fsencode(way), flags)
         except BlockingIOError:
             continue
-    raise OSError(errno.EAGAIN, "the directories above it keep changing")
+    raise OSError(errno.EAGAIN, "the parent directories keep changing")
 
 
 def by_walk(root: int, way: str, flags: int) -> int:
-    """The same promise for kernels without openat2: one component at a time, never through a link."""
+    """The equivalent for kernels without openat2: opens one component at a time and never follows links."""
     *folders, name = way.split("/")
     here = os.dup(root)
     try:
@@ -66,7 +66,7 @@ def by_walk(root: int, way: str, flags: int) -> int:
 
 
 def open_real(path: str, flags: int = READ) -> int:
-    """An absolute path that was resolved: what is opened is reached through no link from the root of the disk on."""
+    """Opens a resolved absolute path without following any link."""
     root = os.open("/", ANCHOR)
     try:
         return opener()(root, path.strip("/") or ".", flags)
@@ -76,7 +76,7 @@ def open_real(path: str, flags: int = READ) -> int:
 
 @cache
 def opener() -> Opener:
-    """openat2 where this kernel, and whatever filters its calls, lets us have it."""
+    """openat2 if the kernel and its system call filters allow it, else the walk."""
     if sys.platform != "linux":  # the number means another call there, or ends the process
         return by_walk
     root = os.open("/", ANCHOR)

@@ -1,4 +1,4 @@
-"""MCP servers as they are configured: one entry read, checked, and its variables filled in when it is started."""
+"""Configured MCP servers: reads and checks entries; their variables are expanded when a server starts."""
 
 import os
 import re
@@ -7,45 +7,45 @@ from dataclasses import field
 from typing import Annotated, Any, Literal, cast
 
 from adderclaw.config import checks
-from adderclaw.decode import Between, Invalid, decode, shown
-from adderclaw.record import NamedTuple, record
-from adderclaw.types import Json
+from adderclaw.core.decode import Between, Invalid, decode, short_json
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import Json
 
 FILE = ".mcp.json"
 """A project's own servers, in the shape that other programs share."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _FOREIGN = frozenset({"alwaysLoad", "headersHelper", "autoApprove", "alwaysAllow", "disabledTools", "description"})
-"""Keys of other programs that mean nothing here: they are let pass."""
+"""Keys of other programs that are ignored here."""
 
 type Milliseconds = Annotated[int, Between(1_000, 3_600_000)]
 
 
 @record
 class ServerLogin:
-    """How to log in to a server that wants it; without this, the program registers itself there."""
+    """How to log in to a server that requires it; without this, the program registers itself there."""
 
     grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
     """Who logs in: a person in a browser, or this program with its own secret or key."""
     clientId: str | None = None
-    """What this program is called there, where it was registered by hand."""
+    """The client id of this program, if it was registered manually."""
     clientSecretEnv: str | None = None
-    """The environment variable that holds the client's secret, where it has one."""
+    """The environment variable with the client's secret, if it has one."""
     clientKeyEnv: str | None = None
     """The environment variable that holds the client's private key (PEM), where it signs instead."""
     issuer: str | None = None
-    """The authorization server that the client belongs to: its secret is shown to no other."""
+    """The authorization server of the client. Its secret is sent to no other server."""
     clientMetadataUrl: str | None = None
     """A document on the web that says who this client is, for servers that take such a client."""
     scopes: list[str] = field(default_factory=list[str])
-    """What access is asked for; without it, what the server names."""
+    """The scopes to request; without them, those that the server names."""
     callbackPort: Annotated[int, Between(1, 65_535)] | None = None
-    """The port of this machine that the browser comes back to, where the registration fixes one."""
+    """The local port that the browser returns to, if the registration fixes one."""
 
 
 @record
 class Server:
-    """One entry of `mcp_servers`: a program that is started (`command`), or an address that is asked (`url`)."""
+    """An entry of `mcp_servers`: a program to start (`command`) or an address to connect to (`url`)."""
 
     type: Literal["stdio", "http", "streamable-http"] | None = None
     """Follows from `command` or `url`."""
@@ -54,15 +54,15 @@ class Server:
     args: list[str] = field(default_factory=list[str])
     """Its arguments."""
     env: dict[str, str] = field(default_factory=dict[str, str])
-    """Variables that it gets beside the few harmless ones."""
+    """Additional variables; it always gets a few harmless ones."""
     cwd: str | None = None
     """Where it starts; default: the workspace."""
     reads: list[str] = field(default_factory=list[str])
-    """Files and directories beside the workspace that it needs to read; its program is among them by itself."""
+    """Files and directories outside the workspace that it needs to read. Its program is always included."""
     url: str | None = None
     """The address of a server that speaks streamable HTTP."""
     headers: dict[str, str] = field(default_factory=dict[str, str])
-    """HTTP headers. Secrets stand in a variable: `Bearer ${TOKEN}`."""
+    """HTTP headers. Put secrets in a variable: `Bearer ${TOKEN}`."""
     oauth: ServerLogin | None = None
     """For `adderclaw mcp login`."""
     timeout: Milliseconds = 120_000
@@ -70,29 +70,29 @@ class Server:
     startupTimeout: Milliseconds = 30_000
     """How long it may take to start, in milliseconds."""
     protocol: Literal["handshake", "auto"] = "handshake"
-    """`auto` tries the protocol of 2026-07-28 first, in which few servers can ask anything back yet."""
+    """`auto` tries the protocol of 2026-07-28 first, in which few servers can send requests to the client yet."""
     sampling: bool = False
-    """It may ask your model something, at your cost."""
+    """It may send requests to your model, at your cost."""
     disabled: bool = False
     """It is not used."""
 
 
 class Entry(NamedTuple):
-    """A server with its name, and where the word for it comes from."""
+    """A server with its name and origin."""
 
     name: str
-    """Lower case, as it stands in the names of its tools."""
+    """Lower case, as in the names of its tools."""
     given: str
-    """As it is configured."""
+    """The name as configured."""
     server: Server
     scope: str
     """`user` for the operator's own configuration, `plugin:NAME` for a plugin's, else the project's directory."""
     live: object = None
-    """A server in the program that embeds us: its own code, so that nothing of it is pinned."""
+    """A server in the embedding program. It is that program's own code, so it is not pinned."""
     by_operator: bool = False
-    """Whether the operator's own configuration, or the program that starts us, names it: no file of a project."""
+    """Whether it comes from the operator's configuration or the embedding program rather than a project's file."""
     changed: Callable[[], str] = lambda: ""
-    """Why it may not be started now, where the plugin that brings it is not as it was trusted."""
+    """Why it may not start now, if its plugin changed since it was trusted."""
 
 
 def slug(name: str) -> str:
@@ -100,12 +100,12 @@ def slug(name: str) -> str:
     return re.sub(r"_+", "_", re.sub(r"[^a-z0-9-]", "_", name.lower())).strip("_")[:40]
 
 
-def read(entry: object) -> Server:
+def parse_server(entry: object) -> Server:
     """One entry; raises Invalid with every problem."""
-    given: object = entry
+    known: object = entry
     if isinstance(entry, dict):
-        given = {key: value for key, value in cast(Json, entry).items() if key not in _FOREIGN}
-    server = decode(Server, given)
+        known = {key: value for key, value in cast(Json, entry).items() if key not in _FOREIGN}
+    server = decode(Server, known)
     problems = [*_problems(server)]
     if problems:
         raise Invalid(problems)
@@ -117,7 +117,7 @@ def _problems(server: Server) -> Iterator[tuple[str, str]]:
         yield "", "needs either command (a program) or url (an address)"
         return
     if server.type is not None and (server.type == "stdio") != (server.command is not None):
-        yield "type", f"{shown(server.type)} does not go with {'command' if server.command is not None else 'url'}"
+        yield "type", f"{short_json(server.type)} does not go with {'command' if server.command is not None else 'url'}"
     if server.command is not None and not server.command.strip():
         yield "command", "is empty"
     if server.url is not None and not _VARIABLE.search(server.url):
@@ -148,19 +148,23 @@ def _login_problems(login: ServerLogin) -> Iterator[tuple[str, str]]:
 
 def problems(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What is wrong with `mcp_servers`: (key, message)."""
-    taken: dict[str, str] = {}
+    names_by_slug: dict[str, str] = {}
     for name, entry in table.items():
         key = f"mcp_servers.{name}"
         try:
-            read(entry)
+            parse_server(entry)
         except Invalid as error:
             yield from ((f"{key}.{inner}" if inner else key, message) for inner, message in error.problems)
         short = slug(name)
         if not short:
             yield key, "the name needs a letter or a digit"
-        elif short in taken:
-            yield key, f"is the same name as {shown(taken[short])}, since both become mcp__{short}__…; rename one"
-        taken.setdefault(short, name)
+        elif short in names_by_slug:
+            yield (
+                key,
+                f"is the same name as {short_json(names_by_slug[short])},"
+                f" because both become mcp__{short}__…; rename one",
+            )
+        names_by_slug.setdefault(short, name)
 
 
 class Missing(ValueError):
@@ -168,12 +172,12 @@ class Missing(ValueError):
 
 
 def filled(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """The text with `${NAME}` and `${NAME:-default}` filled in, or all of it where it is `$NAME`; raises Missing."""
+    """The text with `${NAME}` and `${NAME:-default}`, or a whole `$NAME`, expanded; raises Missing."""
     values = os.environ if environment is None else environment
     text = re.sub(r"\A\$([A-Za-z_][A-Za-z0-9_]*)\Z", r"${\1}", text)
 
-    def value(found: re.Match[str]) -> str:
-        name, default = found[1], found[2]
+    def value(match: re.Match[str]) -> str:
+        name, default = match[1], match[2]
         if values.get(name):
             return values[name]
         if default is None:
@@ -185,12 +189,14 @@ def filled(text: str, environment: Mapping[str, str] | None = None) -> str:
 
 def entries(table: Mapping[str, Json], origins: Mapping[str, str], project: str, own: str) -> list[Entry]:
     """The servers that may be used, in their order. `own` is AdderClaw's folder, `project` the workspace."""
-    made: list[Entry] = []
+    enabled: list[Entry] = []
     for name, entry in table.items():
-        server = read(entry)
+        server = parse_server(entry)
         if not server.disabled:
-            made.append(Entry(slug(name), name, server, scope_of(origins.get(f"mcp_servers.{name}", ""), project, own)))
-    return made
+            enabled.append(
+                Entry(slug(name), name, server, scope_of(origins.get(f"mcp_servers.{name}", ""), project, own))
+            )
+    return enabled
 
 
 def scope_of(origin: str, project: str, own: str) -> str:
@@ -199,16 +205,16 @@ def scope_of(origin: str, project: str, own: str) -> str:
 
 
 def files(server: Server) -> list[str]:
-    """What a server's program consists of, as far as its command line tells: it must be visible where it is started."""
-    found: list[str] = []
+    """The files of a server's program, as far as its command line names them, which must be visible in its sandbox."""
+    paths: list[str] = []
     for text in (server.command or "", *server.args, *server.reads):
         try:
             path = os.path.expanduser(filled(text))
         except Missing:
             continue
         if os.path.isabs(path) and os.path.exists(path):
-            found.append(path if text in server.reads else _package(path))
-    return found
+            paths.append(path if text in server.reads else _package(path))
+    return paths
 
 
 def _package(path: str) -> str:

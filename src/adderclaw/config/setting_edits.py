@@ -1,4 +1,4 @@
-"""Sets and unsets one setting in a TOML file: typed by the schema, checked as a whole before it is written."""
+"""Sets and unsets a setting in a TOML file, with types from the schema. The result is checked before it is written."""
 
 import os
 import tomllib
@@ -9,13 +9,13 @@ from typing import Any, cast, get_args, get_origin
 from adderclaw.config import checks, managed, operator_file
 from adderclaw.config.leaves import get
 from adderclaw.config.places import PROJECT_FILES, Request
-from adderclaw.config.schema import Config
-from adderclaw.config.trusted_folders import leads_out
-from adderclaw.credentials.redaction import MARK, Secrets, looks_secret
-from adderclaw.decode import Invalid, bare, decode, literals, nearest, shown
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.config.schema.settings import Config
+from adderclaw.config.trust.folders import leads_out
+from adderclaw.core.decode import Invalid, decode, literals, plain_type, short_json, unknown_key_hint
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import MARK, Secrets, looks_secret
+from adderclaw.core.types import Json
 
 PROJECT_FILE = "agent.toml"
 
@@ -37,23 +37,25 @@ class Setting(NamedTuple):
 def setting(key: str) -> Setting:
     """The setting of a key as TOML writes it: `a.b`, or `a."b.c"`. UsageError says what is wrong with the key."""
     if looks_secret(key):
-        raise UsageError("the key of the setting looks like a secret: keys and tokens are named by api_key_env")
+        raise UsageError(
+            "the name of the setting looks like a secret; put keys and tokens in a variable and name it in api_key_env"
+        )
     path = _path(key)
     if path[0] == "managed":
         raise UsageError(f"{key}: {managed.ONLY_HERE}")
     kind: Any = Config
     for depth, part in enumerate(path):
-        base, here = bare(kind), ".".join(path[:depth])
+        base, here = plain_type(kind), ".".join(path[:depth])
         if is_dataclass(base):
             kinds = {spec.name: spec.type for spec in fields(cast(Any, base))}
             if part not in kinds:
                 where = f"{here} has no key" if here else "there is no setting"
-                raise UsageError(f"{where} {part[:60]!r}{nearest(part, [*kinds])}")
+                raise UsageError(f"{where} {part[:60]!r}{unknown_key_hint(part, [*kinds])}")
             kind = kinds[part]
         elif get_origin(base) is dict:
             kind = get_args(base)[1]
         else:
-            raise UsageError(f"{here} is one value and has no keys: leave out .{'.'.join(path[depth:])}")
+            raise UsageError(f"{here} is a single value without keys; leave out .{'.'.join(path[depth:])}")
     return Setting(path, kind)
 
 
@@ -78,7 +80,7 @@ def every_key() -> Iterator[str]:
 
 def _keys(kind: Any, prefix: str) -> Iterator[str]:
     for spec in fields(kind):
-        base = bare(spec.type)
+        base = plain_type(spec.type)
         if is_dataclass(base):
             yield from _keys(base, f"{prefix}{spec.name}.")
         elif get_origin(base) is not dict:
@@ -87,12 +89,12 @@ def _keys(kind: Any, prefix: str) -> Iterator[str]:
 
 def choices(kind: Any) -> list[str]:
     """The words that a setting may have; empty where it is not one of a few."""
-    return ["true", "false"] if bare(kind) is bool else [str(word) for word in literals(kind)]
+    return ["true", "false"] if plain_type(kind) is bool else [str(word) for word in literals(kind)]
 
 
 def parsed(of: Setting, words: Sequence[str]) -> Any:
     """The value that the words of a command line give a setting. UsageError names what is allowed."""
-    base = bare(of.kind)
+    base = plain_type(of.kind)
     if is_dataclass(base):
         raise UsageError(
             f"{of.key} is a table; set its keys: {', '.join(spec.name for spec in fields(cast(Any, base)))}"
@@ -102,7 +104,7 @@ def parsed(of: Setting, words: Sequence[str]) -> Any:
     if get_origin(base) is list and not (len(words) == 1 and words[0].startswith("[")):
         value: Any = list(words)
     elif len(words) != 1:
-        raise UsageError(f"{of.key} takes one value, not {len(words)}: put a text with spaces into quotes")
+        raise UsageError(f"{of.key} takes one value, not {len(words)}; put text with spaces in quotes")
     else:
         value = words[0] if base is str or literals(of.kind) else _literal(words[0])
     _require_fit(of, value)
@@ -147,20 +149,25 @@ def file_to_edit(request: Request, *, of_project: bool) -> str:
     if not of_project:
         path = operator_file.file_of(request.home)
         if not path.endswith(".toml"):
-            raise UsageError(f"{path} is your configuration, and only TOML can be edited here: change it by hand")
+            raise UsageError(
+                f"{path} is your configuration, but only TOML can be edited automatically; edit it by hand"
+            )
         return path
     project = request.project or request.cwd
     first = next((name for name in PROJECT_FILES if os.path.lexists(os.path.join(project, name))), PROJECT_FILE)
     path = os.path.join(project, first)
     if first != PROJECT_FILE:
-        raise UsageError(f"{path} is the project's configuration, and only TOML can be edited here: change it by hand")
+        raise UsageError(
+            f"{path} is the project's configuration, but only TOML can be edited automatically; edit it by hand"
+        )
     if leads_out(project, first):
         raise UsageError(f"{path} is a link that leads out of the project: change the file itself")
     return path
 
 
 def put(home: str, path: str, of: Setting, value: Any) -> str:
-    """Write a setting; the text of the file. ConfigError where the file would be wrong: then it stays as it was."""
+    """Write a setting; returns the text of the file. Raises ConfigError, without a change, if the result would be
+    invalid."""
 
     def change(document: Any) -> None:
         table = document
@@ -169,14 +176,16 @@ def put(home: str, path: str, of: Setting, value: Any) -> str:
                 table[part] = {}
             table = table[part]
             if not hasattr(table, "items"):
-                raise UsageError(f"{path}: {'.'.join(of.path[: depth + 1])} is {shown(table)}, not a table: correct it")
+                raise UsageError(
+                    f"{path}: {'.'.join(of.path[: depth + 1])} is {short_json(table)}, not a table: correct it"
+                )
         table[of.path[-1]] = value
 
     return _edited(home, path, of, change, value)
 
 
 def remove(home: str, path: str, of: Setting) -> str:
-    """Take a setting, or an entry of a table, out of the file. UsageError where the file does not set it."""
+    """Remove a setting, or an entry of a table, from the file; raises UsageError if the file does not set it."""
 
     def change(document: Any) -> None:
         table: Any = document
@@ -199,7 +208,7 @@ def _edited(home: str, path: str, of: Setting, change: operator_file.Change, val
         change(document)
         text = tomlkit.dumps(document)
         if get(tomllib.loads(text), of.path) != value:
-            raise UsageError(f"{path} writes {of.key} in a way that cannot be edited here: change it by hand")
+            raise UsageError(f"{path} writes {of.key} in a form that cannot be edited automatically; edit it by hand")
         operator_file.check(home, text, path)
 
     operator_file.edit_toml(home, path, whole)

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from adderclaw.config import Loaded, checks, dialects, managed, places
+from adderclaw.config import Loaded, checks, managed, places
+from adderclaw.config.foreign import dialects
 from adderclaw.config.layers import Composition
 from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, MODE, without_bypass
-from adderclaw.config.schema import MODE_AUTONOMY, Config
-from adderclaw.decode import decode, freeze
-from adderclaw.types import Json
+from adderclaw.config.schema.settings import MODE_AUTONOMY, Config
+from adderclaw.core.decode import decode, freeze
+from adderclaw.core.types import Json
 
 ROW = "settings_snapshot 'effective'"
 
@@ -45,13 +46,13 @@ def with_row(loaded: Loaded, row: Json) -> tuple[Config, dict[str, str]]:
     without_bypass(tree, composition.origins)
     composition.endpoints()
     managed.bind(tree, composition.origins, loaded.managed)
-    composition.problems += managed.without_others(tree, composition.origins)
+    composition.problems += managed.remove_disallowed_providers(tree, composition.origins)
     composition.problems += checks.whole(tree, {})
     composition.raise_problems()
     replaced = {key for key, origin in composition.origins.items() if origin != "default"}
     replaced |= {key for key in composition.origins if key.startswith("permissions.")}
-    kept = {key: origin for key, origin in loaded.origins.items() if not key.startswith("hooks[")}
-    return decode(Config, tree), {**kept, **{key: composition.origins[key] for key in replaced}}
+    origins = {key: origin for key, origin in loaded.origins.items() if not key.startswith("hooks[")}
+    return decode(Config, tree), {**origins, **{key: composition.origins[key] for key in replaced}}
 
 
 def _own_model(config: Config, chosen: Any) -> tuple[str, str] | None:

@@ -1,11 +1,11 @@
-"""TOML, YAML and JSON into plain tables, by the file's suffix; each syntax error with line and column."""
+"""Parses TOML, YAML and JSON, chosen by the file's suffix, into tables. Syntax errors have line and column."""
 
 import re
 from collections.abc import Callable, Hashable
 from typing import Any, cast
 
-from adderclaw.errors import ConfigError, Problem
-from adderclaw.types import Json
+from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.types import Json
 
 ALIASES = 32
 """Most YAML aliases in a file: few enough that their expansion stays small."""
@@ -47,7 +47,7 @@ def _failure(path: str, message: str) -> ConfigError:
 
 
 class _Walk:
-    """Brings a parsed value into JSON's types, with text as keys and a bound on what aliases expand to."""
+    """Converts a parsed value to JSON types, requires text keys and limits what aliases expand to."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -72,13 +72,13 @@ class _Walk:
         return self._refuse(key, f"a value of type {type(value).__name__} is not allowed")
 
     def _table(self, key: str, table: dict[Any, Any], depth: int) -> Json:
-        made: Json = {}
+        plain: Json = {}
         for name, item in table.items():
             inner = f"{key}.{name}" if key else str(name)
             if not isinstance(name, str):
                 self._refuse(inner, f"the key must be text, not {name!r}; put it in quotes")
-            made[str(name)] = self.plain(inner, item, depth - 1)
-        return made
+            plain[str(name)] = self.plain(inner, item, depth - 1)
+        return plain
 
     def _refuse(self, key: str, message: str) -> None:
         self.problems.append(Problem(self.path, key, message))
@@ -93,8 +93,8 @@ def _toml(path: str, text: str) -> Any:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        found = re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", str(error), re.DOTALL)
-        message, line, column = found.groups() if found else (str(error), None, None)
+        match = re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", str(error), re.DOTALL)
+        message, line, column = match.groups() if match else (str(error), None, None)
         if line is None:
             lines = text.split("\n")
             line, column = len(lines), len(lines[-1]) + 1
@@ -106,12 +106,12 @@ class _Repeated(ValueError):
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Json:
-    made: Json = {}
+    table: Json = {}
     for key, value in pairs:
-        if key in made:
+        if key in table:
             raise _Repeated(key)
-        made[key] = value
-    return made
+        table[key] = value
+    return table
 
 
 def _json(path: str, text: str) -> Any:
@@ -166,8 +166,8 @@ def _yaml(path: str, text: str) -> Any:
         return yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise _failure(path, f"{place}{error.problem or error.context}") from None
+        position = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise _failure(path, f"{position}{error.problem or error.context}") from None
     except yaml.YAMLError as error:
         raise _failure(path, " ".join(str(error).split())) from None
 

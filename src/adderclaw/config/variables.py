@@ -1,10 +1,10 @@
-"""Which variables settings may give to commands: none by which a program is told what to load, to run or to reach."""
+"""Which variables settings may pass to commands: none that tell programs what to load, run or connect to."""
 
 import re
 from typing import Any, cast
 
-from adderclaw.credentials.redaction import looks_secret, secret_name
-from adderclaw.types import Json
+from adderclaw.core.redaction import is_secret_name, looks_secret
+from adderclaw.core.types import Json
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _HARMLESS = frozenset(
@@ -16,7 +16,7 @@ _HARMLESS = frozenset(
     DOCKER_BUILDKIT HTTP_HOST AWS_REGION AWS_DEFAULT_REGION
     """.split()  # noqa: SIM905 - one line for each would say no more
 )
-"""Of the families below, those that only switch something or name a kind of environment."""
+"""Harmless members of the families below, which only set a mode or name an environment."""
 _FAMILIES = r"""
 LD DYLD GIT SSH BASH PYTHON\w* NODE NPM YARN PNPM BUN DENO PIP UV POETRY PDM HATCH PIPX CARGO RUST RUSTC RUSTUP GO
 GO[A-Z]+ CGO JAVA JDK MAVEN MVN GRADLE KOTLIN SCALA SBT ANT RUBY GEM BUNDLE RUBYOPT RUBYLIB PERL PERL5\w* LUA PHP R
@@ -48,31 +48,31 @@ _STEERS = re.compile(
 
 
 def refusal(name: str, value: Any) -> str:
-    """Why a variable of the settings is given to no command; empty where it is."""
+    """Why a variable in the settings is not passed to commands; empty if it is."""
     if not _NAME.fullmatch(name):
-        return "is no name of a variable"
+        return "is not a variable name"
     if not isinstance(value, str) or "\0" in value or len(value) > 10_000:
         return "expected a text without NUL, of at most 10,000 characters"
-    if secret_name(name) or looks_secret(value):
-        return "credentials do not belong in a settings file, and no command is given one from there"
+    if is_secret_name(name) or looks_secret(value):
+        return "credentials do not belong in a settings file and are not passed to commands"
     if name not in _HARMLESS and _STEERS.fullmatch(name.upper()):
         return "it tells programs what to load or run, where to read settings, or whom to reach"
     if value.startswith("() {"):
-        return "its value is a function of the shell"
+        return "its value is a shell function"
     return ""
 
 
-def sifted(given: Any) -> tuple[dict[str, str], dict[str, str]]:
-    """The variables that count, and those that do not with the reason."""
-    kept: dict[str, str] = {}
-    left: dict[str, str] = {}
-    if not isinstance(given, dict):
+def split_allowed(table: Any) -> tuple[dict[str, str], dict[str, str]]:
+    """The allowed variables, and the refused ones with reasons."""
+    allowed: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    if not isinstance(table, dict):
         return {}, {"": "expected a table of names and texts"}
-    for name, item in cast(Json, given).items():
+    for name, item in cast(Json, table).items():
         value = str(item).lower() if isinstance(item, bool) else str(item) if isinstance(item, int | float) else item
         why = refusal(name, value)
         if why:
-            left[name] = why
+            refused[name] = why
         else:
-            kept[name] = value
-    return kept, left
+            allowed[name] = value
+    return allowed, refused

@@ -9,10 +9,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from adderclaw.errors import UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.types import Json
 from adderclaw.fleet.database import Cursor, Database
-from adderclaw.json_text import canonical
-from adderclaw.types import Json
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -34,11 +35,13 @@ class Identity:
 def identity(home: str, name: str) -> Identity:
     """Of this home; made when it is first asked for."""
     if NAME.fullmatch(name) is None:
-        raise UsageError(f"{name!r} is no name for a worker: letters, digits, dots, dashes; at most 63")
-    return Identity(name, key_of(os.path.join(home, "fleet-worker.key")))
+        raise UsageError(
+            f"{name!r} is not a valid worker name: use letters, digits, dots and dashes, at most 63 characters"
+        )
+    return Identity(name, load_or_create_key(os.path.join(home, home_names.FLEET_WORKER_KEY)))
 
 
-def key_of(path: str) -> Ed25519PrivateKey:
+def load_or_create_key(path: str) -> Ed25519PrivateKey:
     """The private key in this file; it is made when it is first needed."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     try:
@@ -46,10 +49,10 @@ def key_of(path: str) -> Ed25519PrivateKey:
     except FileExistsError:
         with open(path, "rb") as file:
             return _read_key(file.read(100), path)
-    made = Ed25519PrivateKey.generate()
+    key = Ed25519PrivateKey.generate()
     with os.fdopen(fd, "w", encoding="ascii") as file:
-        file.write(f"{made.private_bytes_raw().hex()}\n")
-    return made
+        file.write(f"{key.private_bytes_raw().hex()}\n")
+    return key
 
 
 def _read_key(body: bytes, path: str) -> Ed25519PrivateKey:
@@ -64,7 +67,7 @@ def _read_key(body: bytes, path: str) -> Ed25519PrivateKey:
 def enrol(database: Database, name: str, public: str) -> None:
     """The operator's word that this key is this worker's."""
     if re.fullmatch(r"[0-9a-f]{64}", public) is None:
-        raise UsageError(f"{public!r} is no public key: 64 hexadecimal digits are expected")
+        raise UsageError(f"{public!r} is not a public key: 64 hexadecimal digits are expected")
 
     def work(cursor: Cursor) -> None:
         row = cursor.execute("SELECT public_key, revoked FROM fleet.identities WHERE name = %s", (name,)).fetchone()
@@ -82,12 +85,12 @@ def enrol(database: Database, name: str, public: str) -> None:
 def require_enrolled(database: Database, who: Identity) -> None:
     row = database.one("SELECT public_key, revoked FROM fleet.identities WHERE name = %s", who.name)
     if row is None or row.public_key != who.public or row.revoked is not None:
-        said = "is not enrolled" if row is None else "was revoked" if row.revoked else "is enrolled with another key"
-        fix = f"the operator enrols it: adderclaw fleet enroll {who.name} {who.public}"
-        raise UsageError(f"worker {who.name} {said}; {fix}")
+        why = "is not enrolled" if row is None else "was revoked" if row.revoked else "is enrolled with another key"
+        fix = f"the operator enrolls it: adderclaw fleet enroll {who.name} {who.public}"
+        raise UsageError(f"worker {who.name} {why}; {fix}")
 
 
-def append(cursor: Cursor, who: Identity, body: Json) -> None:
+def append_anchor(cursor: Cursor, who: Identity, body: Json) -> None:
     """One entry more, in the transaction of what it is about."""
     head = cursor.execute("SELECT seq, hash FROM fleet.anchor_head FOR UPDATE").fetchone()
     assert head is not None
@@ -97,12 +100,12 @@ def append(cursor: Cursor, who: Identity, body: Json) -> None:
     assert at is not None
     seq = int(head.seq) + 1
     text = canonical({**body, "seq": seq, "previous": head.hash, "worker": who.name, "at": at.at})
-    made = hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(text.encode()).hexdigest()
     cursor.execute(
         "INSERT INTO fleet.anchors (seq, entry, hash, signature) VALUES (%s, %s, %s, %s)",
-        (seq, text, made, who.sign(text.encode())),
+        (seq, text, digest, who.sign(text.encode())),
     )
-    cursor.execute("UPDATE fleet.anchor_head SET seq = %s, hash = %s", (seq, made))
+    cursor.execute("UPDATE fleet.anchor_head SET seq = %s, hash = %s", (seq, digest))
 
 
 TEXTS = "submitter, project, wanted, place, outcome, reason, answer"
@@ -133,11 +136,8 @@ def _request(row: Any) -> list[str]:
     return [row.submitter, digest, row.signed_by, row.signature]
 
 
-def exported(database: Database) -> Json:
-    """What a stand-alone verifier needs, and nothing else: no text of any run is in it, and no name but submitters'.
-
-    A run from before requests were signed is not in `requests`.
-    """
+def export_anchors(database: Database) -> Json:
+    """What a stand-alone verifier needs, and nothing else: no text of any run is in it, and no name but submitters'."""
 
     def work(cursor: Cursor) -> Json:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -154,7 +154,7 @@ def exported(database: Database) -> Json:
             "head": {"seq": head.seq, "hash": head.hash},
             "workers": {row.name: row.public_key for row in workers},
             "submitters": [[row.name, row.public_key] for row in submitters],
-            "requests": {row.id: _request(row) for row in runs if row.signature is not None},
+            "requests": {row.id: _request(row) for row in runs},
             "anchors": [[row.seq, row.entry, row.hash, row.signature] for row in anchors],
             "runs": [[row.id, row.state, row.outcome, row.units, row.saved, texts(row)] for row in runs],
         }

@@ -9,25 +9,26 @@ import json
 import os
 from typing import Any
 
-from adderclaw.decode import Invalid, decode
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.agent.tool_call.approvals import BY_ROW, answer_row, matching_replies
+from adderclaw.core import home_names
+from adderclaw.core.decode import Invalid, decode
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.questions import Answer, Replies
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
 from adderclaw.fleet import queue
 from adderclaw.fleet.database import Cursor, Database, notify
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.leases import Lease, require
-from adderclaw.json_text import canonical
-from adderclaw.kernel.approvals import BY_ROW, answer_row, fitting
-from adderclaw.questions import Answer, Replies
-from adderclaw.record import record
-from adderclaw.store import Store, approvals
-from adderclaw.types import Json
+from adderclaw.storage import Store, approvals
 
 DOOR = "fleet"
 """At which signed answers come in; `adderclaw fleet webhook` makes its secret."""
 OPEN = "(r.state = 'waiting' OR (r.state = 'running' AND q.token = r.token)) AND q.answer IS NULL"
 """Questions that somebody waits for: not those of a process that is gone."""
-UNCHECKED = "this machine has no key of the fleet: whether a worker asked this, nobody looked"
-FORGED = "the answer to {id} was not given by anybody with the fleet's key"
+UNCHECKED = "this machine has no fleet key, so it was not checked that a worker asked this"
+FORGED = "the answer to {id} was not made with the fleet's key"
 
 
 def open_question(home: str) -> Json | None:
@@ -41,11 +42,13 @@ def question(home: str, id: str) -> Json | None:
 
 
 def _read(home: str, id: str) -> Json | None:
-    store = Store.open(os.path.join(home, "memory.sqlite"), read_only=True)
+    store = Store.open(os.path.join(home, home_names.DATABASE), read_only=True)
     try:
-        found = [one for one in approvals.listing(store, everything=False, limit=20) if one.answer is None]
-        found = [one for one in found if one.id == id or (not id and one.stays)]
-        return _as_json(found[-1]) if found else None
+        questions = [
+            question for question in approvals.listing(store, everything=False, limit=20) if question.answer is None
+        ]
+        questions = [question for question in questions if question.id == id or (not id and question.stays)]
+        return _as_json(questions[-1]) if questions else None
     finally:
         store.close()
 
@@ -114,9 +117,9 @@ def _seal(key: Key, run_id: str, asked: Json) -> str:
 
 def _require_sealed(key: Key, run_id: str, id: str, asked: Json, seal: str) -> None:
     if not hmac.compare_digest(seal.encode(), _seal(key, run_id, asked).encode()) or asked.get("id") != id:
-        fix = "look at who writes to the database; or its worker was older than this program, or has another key"
+        fix = "look at who writes to the database; or its worker has another key"
         fix += ": then cancel the run, and submit it again"
-        raise AdderClawError(f"the question {id} of run {run_id} is not as a worker sealed it: {fix}")
+        raise AdderClawError(f"the question {id} of run {run_id} does not match its worker's seal: {fix}")
 
 
 def given(database: Database, key: Key, lease: Lease, id: str, asked: Json | None) -> Json | None:
@@ -128,11 +131,11 @@ def given(database: Database, key: Key, lease: Lease, id: str, asked: Json | Non
     )
     if row is None:
         return None
-    why = _unfit(key, lease.run, row, asked)
+    why = _why_answer_is_invalid(key, lease.run, row, asked)
     return {"approved": False, "comment": why, "by": ""} if why else {**row.answer, "by": row.by}
 
 
-def _unfit(key: Key, run_id: str, row: Any, asked: Json | None) -> str:
+def _why_answer_is_invalid(key: Key, run_id: str, row: Any, asked: Json | None) -> str:
     """Why an answer is none to what this run asks; empty where it is. A row may say what it likes."""
     mac = key.mac("answers", _signed(run_id, row.question, row.answer, row.by))
     if not hmac.compare_digest(str(row.mac).encode(), mac.encode()):
@@ -168,37 +171,37 @@ def answer(
             what = f"the question {id}" if id else "an answer"
             raise AdderClawError(f"run {run_id} does not wait for {what}: it is {run.outcome or run.state}")
         _require_sealed(key, run_id, asked.id, asked.question, asked.seal)
-        said = _fit(row_of(asked.question), approved=approved, comment=comment, replies=replies)
+        reply = _checked_answer(row_of(asked.question), approved=approved, comment=comment, replies=replies)
         cursor.execute(
             "UPDATE fleet.questions SET answer = %s::jsonb, by = %s, mac = %s, answered = now()"
             " WHERE run = %s AND id = %s",
-            (canonical(said), by, key.mac("answers", _signed(run_id, asked.question, said, by)), run_id, asked.id),
+            (canonical(reply), by, key.mac("answers", _signed(run_id, asked.question, reply, by)), run_id, asked.id),
         )
         if run.state == "waiting":
             queue.again(cursor, run)
         notify(cursor, f"answered {run_id}")
-        return {"run_id": run_id, "question": asked.question, **said}
+        return {"run_id": run_id, "question": asked.question, **reply}
 
     return database.do(work)
 
 
-def _fit(asked: approvals.Approval, *, approved: bool, comment: str, replies: Replies | None) -> Json:
+def _checked_answer(asked: approvals.Approval, *, approved: bool, comment: str, replies: Replies | None) -> Json:
     """The answer, if it is one to this question."""
-    said: Json = {"approved": approved, "comment": comment}
+    reply: Json = {"approved": approved, "comment": comment}
     if not approved:
-        return said
+        return reply
     if asked.terminal:
         raise AdderClawError(f"{asked.id}: only a person at a terminal may answer yes: fetch the run and answer there")
     if asked.questions:
-        return {**said, "replies": fitting(asked, replies)}
+        return {**reply, "replies": matching_replies(asked, replies)}
     if replies:
         raise UsageError(f"{asked.id} is answered with yes or no: it asks no question that takes a reply")
-    return said
+    return reply
 
 
-def _signed(run_id: str, asked: Json, said: Json, by: str) -> str:
+def _signed(run_id: str, asked: Json, reply: Json, by: str) -> str:
     """All that an answer is given to, and what it is."""
-    return canonical([run_id, asked, said, by])
+    return canonical([run_id, asked, reply, by])
 
 
 def take_answers(database: Database, key: Key, run_id: str, home: str) -> None:
@@ -206,7 +209,7 @@ def take_answers(database: Database, key: Key, run_id: str, home: str) -> None:
     rows = database.rows(
         "SELECT id, question, answer, by, mac FROM fleet.questions WHERE run = %s AND answer IS NOT NULL", run_id
     )
-    path = os.path.join(home, "memory.sqlite")
+    path = os.path.join(home, home_names.DATABASE)
     if not rows or not os.path.exists(path):
         return
     store = Store.open(path)
@@ -215,10 +218,10 @@ def take_answers(database: Database, key: Key, run_id: str, home: str) -> None:
             asked = approvals.get(store, row.id)
             if asked is None or asked.answer is not None or not asked.stays:
                 continue
-            if why := _unfit(key, run_id, row, _as_json(asked)):
+            if why := _why_answer_is_invalid(key, run_id, row, _as_json(asked)):
                 raise AdderClawError(why)
-            said = Answer(bool(row.answer["approved"]), BY_ROW, str(row.answer["comment"]), who=f"{row.by} (fleet)")
-            answer_row(store, lambda: key.receipts(run_id), asked, said)
+            reply = Answer(bool(row.answer["approved"]), BY_ROW, str(row.answer["comment"]), who=f"{row.by} (fleet)")
+            answer_row(store, lambda: key.receipts(run_id), asked, reply)
     finally:
         store.close()
 
@@ -244,8 +247,8 @@ def _shown(key: Key | None, row: Any) -> Json:
     except AdderClawError as error:
         unknown = approvals.Approval(row.question_id, "", "", "?", "high", str(error), "", "", 0, "", terminal=1)
         return _as_json(unknown)
-    made: Json = row.question
-    return made if key is not None else {**made, "unchecked": UNCHECKED}
+    question: Json = row.question
+    return question if key is not None else {**question, "unchecked": UNCHECKED}
 
 
 @record
@@ -287,17 +290,17 @@ def _require_whole(row: Any) -> None:
         raise AdderClawError(f"the question {row.question_id} of run {row.id} is none that a worker asks") from error
 
 
-def of_run(database: Database, key: Key | None, run_id: str) -> list[Json]:
+def questions_of_run(database: Database, key: Key | None, run_id: str) -> list[Json]:
     """All that a run has asked, with what was answered: what is not as somebody with the key sealed it is not shown."""
     rows = database.rows(
         "SELECT run AS id, id AS question_id, question, seal, answer, by, mac FROM fleet.questions WHERE run = %s"
         " ORDER BY asked",
         run_id,
     )
-    return [{"id": row.question_id, "question": _shown(key, row), **_said(key, row)} for row in rows]
+    return [{"id": row.question_id, "question": _shown(key, row), **_answer_text(key, row)} for row in rows]
 
 
-def _said(key: Key | None, row: Any) -> Json:
+def _answer_text(key: Key | None, row: Any) -> Json:
     if row.answer is None or key is None:
         return {"answer": row.answer, "by": row.by}
     mac = key.mac("answers", _signed(row.id, row.question, row.answer, row.by))

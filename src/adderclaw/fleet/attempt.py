@@ -8,7 +8,10 @@ import threading
 import zlib
 from typing import Any
 
-from adderclaw.errors import EXIT_CODES, AdderClawError
+from adderclaw.core.errors import EXIT_CODES, AdderClawError
+from adderclaw.core.overseer import ModelCallEstimate
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.fleet import asking, budgets, progress
 from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.controls import Stop
@@ -18,12 +21,9 @@ from adderclaw.fleet.leases import Fenced, Lease
 from adderclaw.fleet.link import Link, now
 from adderclaw.fleet.objects import Objects
 from adderclaw.fleet.progress import Saved
-from adderclaw.fleet.state import Folder
+from adderclaw.fleet.state import AttemptFolder
 from adderclaw.fleet.tracing import Span, Tracing
-from adderclaw.fleet.warm import Process, Warm
-from adderclaw.overseer import Asking
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.fleet.warm import RunForker, RunProcess
 
 GRACE = 1.0
 """Seconds that a run's process has for its last words, once it is stopped or has said them."""
@@ -37,7 +37,7 @@ class Means(NamedTuple):
     objects: Objects
     key: Key
     identity: Identity
-    warm: Warm
+    warm: RunForker
     home: str
     root: str
     """Where the folders of runs are."""
@@ -71,10 +71,10 @@ class Attempt:
         self.lease = Lease(str(row.id), int(row.token), str(row.worker))
         self._row: Json = row._asdict()
         self.deadline = deadline
-        self.folder = Folder(os.path.join(means.root, self.run, str(row.token)))
+        self.folder = AttemptFolder(os.path.join(means.root, self.run, str(row.token)))
         self._saver: Any = None
         self._link: Link | None = None
-        self._process: Process | None = None
+        self._process: RunProcess | None = None
         self.up = False
         """Whether the process has begun: what ends it before that is not the run."""
         self._events: list[Json] = []
@@ -104,16 +104,16 @@ class Attempt:
         self._span = means.tracing.begin("fleet attempt", self._row["trace"], {**about, "token": self.lease.token})
         lost = progress.begin(means.database, self.lease, int(self._row["saved_call"]))
         self._saver = self.folder.fill(
-            means.objects, self._row, means.key, means.home, lambda: self._unwanted, local_repos=means.local_repos
+            means.objects, self._row, means.key, means.home, lambda: self._is_cancelled, local_repos=means.local_repos
         )
         asking.take_answers(means.database, means.key, self.run, self.folder.home)
         ours, theirs = socket.socketpair()
         with open(os.path.join(self.folder.root, "child.log"), "ab") as log, theirs:
-            if self._unwanted:
+            if self._is_cancelled:
                 ours.close()
                 return self._stopped_end(None)
             self._process = means.warm.child(theirs, log.fileno(), self.folder.home, self.folder.workspace)
-        if self._unwanted:  # by whoever found no process to end
+        if self._is_cancelled:  # by whoever found no process to end
             self.kill()
         self._link = Link(ours)
         order: Json = {
@@ -131,7 +131,7 @@ class Attempt:
         return None
 
     @property
-    def _unwanted(self) -> bool:
+    def _is_cancelled(self) -> bool:
         return self.stopped is not None or self.fenced
 
     def serve(self) -> Unit | Ended | Died:
@@ -158,7 +158,7 @@ class Attempt:
                 return came
         code = self._waited()
         if self.fenced or self._taken():
-            raise Fenced(f"run {self.run} is another worker's now")
+            raise Fenced(f"run {self.run} belongs to another worker now")
         if self.stopped is not None:
             return self._stopped_end(self._saved_if_possible())
         return Died(f"signal {-code}" if code < 0 else f"exit code {code}", blameless=not self.up)
@@ -178,7 +178,7 @@ class Attempt:
             case "slow":
                 budgets.slow(database, message["model"], message["seconds"])
             case "reserve":
-                return self._reserved(message), None
+                return self._reserve(message), None
             case "settle":
                 budgets.settle(database, message["held"], int(message["tokens"]), float(message["price"] or 0))
             case "begins":
@@ -188,7 +188,7 @@ class Attempt:
                 progress.call_ended(database, lease, message["call"])
             case "question":
                 self.tell_events()
-                self._asks(message["id"])
+                self._open_question(message["id"])
             case "answered":
                 asked = self._questions.get(message["id"])
                 answer = asking.given(database, self._means.key, lease, message["id"], asked)
@@ -196,10 +196,10 @@ class Attempt:
                     self._questions.pop(message["id"], None)
                 return {"answer": answer}, None
             case "save":
-                progress.keep_state(database, lease, self._saved(), self._means.identity)
+                progress.keep_state(database, lease, self._save(), self._means.identity)
             case "unit":
                 self.tell_events()
-                number = progress.keep_unit(database, lease, message["place"], self._saved(), self._means.identity)
+                number = progress.keep_unit(database, lease, message["place"], self._save(), self._means.identity)
                 return {}, Unit(number)
             case "ended":
                 self._waited()
@@ -211,23 +211,23 @@ class Attempt:
                 raise AssertionError(other)
         return {}, None
 
-    def _asks(self, id: str) -> None:
+    def _open_question(self, id: str) -> None:
         question = asking.question(self.folder.home, id)
         if question is not None:
             asking.ask(self._means.database, self._means.key, self.lease, question)
             self._questions[id] = question
 
-    def _reserved(self, message: Json) -> Json:
+    def _reserve(self, message: Json) -> Json:
         waiting = self._tickets.get(message["model"])
-        call = Asking(**{name: message[name] for name in Asking._fields})
-        made = budgets.reserve(self._means.database, self.lease, call, waiting[-1] if waiting else "")
-        if isinstance(made, budgets.Refused):
-            return {"limit": made.reason, "by": made.by} if made.reason else {}
+        call = ModelCallEstimate(**{name: message[name] for name in ModelCallEstimate._fields})
+        granted = budgets.reserve(self._means.database, self.lease, call, waiting[-1] if waiting else "")
+        if isinstance(granted, budgets.Refused):
+            return {"limit": granted.reason, "by": granted.by} if granted.reason else {}
         if waiting:
             waiting.pop()
-        return {"held": made.held, "answer": made.answer}
+        return {"held": granted.held, "answer": granted.answer}
 
-    def _saved(self) -> Saved:
+    def _save(self) -> Saved:
         name = self.folder.save(self._saver)
         return Saved(name, *self.folder.head())
 
@@ -236,7 +236,7 @@ class Attempt:
         stop = self.stopped
         if stop is not None and report["outcome"] == "stopped":
             report = {**report, "reason": stop.said, "stopped_by": stop.id}
-        saved, means = self._saved(), self._means
+        saved, means = self._save(), self._means
         if report["outcome"] == "needs_input" and (question := asking.open_question(self.folder.home)) is not None:
             progress.keep_waiting(means.database, means.key, self.lease, saved, question, means.identity)
         else:
@@ -246,7 +246,7 @@ class Attempt:
     def _stopped_end(self, saved: Saved | None) -> Ended:
         """A stop ended it before it could say anything itself: what was in flight is of unknown outcome."""
         if self.stopped is None:
-            raise Fenced(f"run {self.run} is another worker's now")
+            raise Fenced(f"run {self.run} belongs to another worker now")
         report: Json = {"outcome": "stopped", "reason": self.stopped.said, "stopped_by": self.stopped.id}
         progress.keep_end(
             self._means.database, self.lease, {**report, "exit_code": STOPPED}, saved, self._means.identity
@@ -256,7 +256,7 @@ class Attempt:
     def _saved_if_possible(self) -> Saved | None:
         """Of a process that was killed: else the last state counts."""
         with contextlib.suppress(AdderClawError, OSError, sqlite3.Error, zlib.error):
-            return self._saved()
+            return self._save()
         return None
 
     def tell_events(self) -> None:

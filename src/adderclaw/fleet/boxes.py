@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 
 PREFIX = "box-"
 BOX = re.compile(r"box-[0-9a-f]{64}")
@@ -43,8 +43,8 @@ class Sealer:
         once = X25519PrivateKey.from_private_bytes(_derived(self._own, hashlib.sha256(inside).digest()))
         shared = once.exchange(X25519PublicKey.from_public_bytes(self._public))
         beside = once.public_key().public_bytes_raw()
-        made = beside + AESGCM(_derived(shared, beside + self._public)).encrypt(_NONCE, inside, None)
-        return PREFIX + hashlib.sha256(made).hexdigest(), made
+        box = beside + AESGCM(_derived(shared, beside + self._public)).encrypt(_NONCE, inside, None)
+        return PREFIX + hashlib.sha256(box).hexdigest(), box
 
 
 class Opener:
@@ -57,7 +57,7 @@ class Opener:
     def opened(self, box: bytes, name: str) -> tuple[str, bytes]:
         """Whose it is, and what is inside."""
         if PREFIX + hashlib.sha256(box).hexdigest() != name:
-            raise UsageError(f"object {name[:16]} is not what it is called: it was changed")
+            raise UsageError(f"object {name[:16]} does not match its name: it was changed")
         beside = box[:LENGTH]
         try:
             shared = self._private.exchange(X25519PublicKey.from_public_bytes(beside))
@@ -68,10 +68,10 @@ class Opener:
         return inside[2 : 2 + length].decode("utf-8", "replace"), inside[2 + length :]
 
 
-def public(text: str, place: str) -> bytes:
+def public(text: str, path: str) -> bytes:
     """A fleet's public key as fleet.toml has it."""
     if re.fullmatch(r"[0-9a-f]{64}", text) is None:
-        raise UsageError(f"{place} has no public key of a fleet: {2 * LENGTH} hexadecimal digits are expected")
+        raise UsageError(f"{path} has no public key of a fleet: {2 * LENGTH} hexadecimal digits are expected")
     return bytes.fromhex(text)
 
 

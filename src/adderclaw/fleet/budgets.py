@@ -2,10 +2,10 @@
 
 import uuid
 
+from adderclaw.core.overseer import ModelCallEstimate, Reservation
+from adderclaw.core.record import NamedTuple
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.leases import Lease, require
-from adderclaw.overseer import Asking, Granted
-from adderclaw.record import NamedTuple
 
 SLOW = 5.0
 """Seconds that all wait after a refusal that does not say how long."""
@@ -20,28 +20,28 @@ class Refused(NamedTuple):
     by: str
 
 
-def reserve(database: Database, lease: Lease, call: Asking, ticket: str) -> Refused | Granted:
+def reserve(database: Database, lease: Lease, call: ModelCallEstimate, ticket: str) -> Refused | Reservation:
     """Hold what a model call can take at most in every budget that the run is in.
 
     Where the longest answer does not fit, one that does: the call is made with that as its limit.
     """
     name = ticket or uuid.uuid4().hex
 
-    def work(cursor: Cursor) -> Refused | Granted:
+    def work(cursor: Cursor) -> Refused | Reservation:
         cursor.execute("LOCK TABLE fleet.reservations IN ROW EXCLUSIVE MODE")  # nobody sets a budget meanwhile
         run = require(cursor, lease)
         known = cursor.execute("SELECT held_tokens FROM fleet.reservations WHERE id = %s", (name,)).fetchone()
         if known is not None and known.held_tokens:
             answer = int(known.held_tokens) - call.input_tokens  # this was committed, and nobody heard of it
-            return Granted(name, answer)
+            return Reservation(name, answer)
         budgets = _budgets(cursor, run)
         answer = call.most
         for budget in budgets:
-            if (refused := _passed(budget, call)) is not None:
+            if (refused := _limit_reached(budget, call)) is not None:
                 if refused.reason:
                     cursor.execute("DELETE FROM fleet.reservations WHERE id = %s", (name,))
                 return refused
-            answer = min(answer, _fits(budget, call))
+            answer = min(answer, _answer_tokens_left(budget, call))
         price, tokens = call.input_price + answer * call.answer_price, call.input_tokens + answer
         for budget in budgets:
             cursor.execute(
@@ -55,7 +55,7 @@ def reserve(database: Database, lease: Lease, call: Asking, ticket: str) -> Refu
             " held_cost = excluded.held_cost, held_tokens = excluded.held_tokens",
             (name, lease.run, lease.token, run.submitter, run.project, call.model, price, tokens),
         )
-        return Granted(name, answer if answer < call.most or (budgets and not call.bounded) else None)
+        return Reservation(name, answer if answer < call.most or (budgets and not call.bounded) else None)
 
     return database.do(work)
 
@@ -65,14 +65,14 @@ def settle(database: Database, name: str, tokens: int, price: float) -> None:
     database.do(lambda cursor: _settled(cursor, name, tokens, price, lost=False))
 
 
-def forfeit(cursor: Cursor, run: str, token: int) -> None:
+def settle_lost(cursor: Cursor, run: str, token: int) -> None:
     """The process that made these calls is gone: what was expected of each counts."""
-    found = cursor.execute(
+    rows = cursor.execute(
         "SELECT id, held_tokens, held_cost FROM fleet.reservations"
         " WHERE run = %s AND token < %s AND settled IS NULL ORDER BY id",
         (run, token),
     ).fetchall()
-    for row in found:
+    for row in rows:
         _settled(cursor, row.id, row.held_tokens, row.held_cost, lost=True)
 
 
@@ -118,7 +118,7 @@ def _budgets(cursor: Cursor, run: object) -> list[_Budget]:
     return [_Budget(*row) for row in rows]
 
 
-def _passed(budget: _Budget, call: Asking) -> Refused | None:
+def _limit_reached(budget: _Budget, call: ModelCallEstimate) -> Refused | None:
     """Whether not even a short answer fits."""
     of = f"the {budget.scope}'s budget" if not budget.name else f"the budget of {budget.scope} {budget.name}"
     price, tokens = call.input_price + call.least * call.answer_price, call.input_tokens + call.least
@@ -128,17 +128,17 @@ def _passed(budget: _Budget, call: Asking) -> Refused | None:
     if budget.cost is not None and budget.spent_cost + budget.held_cost + price > budget.cost + NEAR:
         if budget.held_cost > NEAR and budget.spent_cost + price <= budget.cost + NEAR:
             return Refused("", "")
-        said = f"${budget.spent_cost:.4f} spent, the next call can cost ${price:.4f}, of ${budget.cost:g}"
-        return Refused(f"cost limit reached: {said} ({of})", "cost_usd")
+        figures = f"${budget.spent_cost:.4f} spent, the next call can cost ${price:.4f}, of ${budget.cost:g}"
+        return Refused(f"cost limit reached: {figures} ({of})", "cost_usd")
     if budget.tokens is not None and budget.spent_tokens + budget.held_tokens + tokens > budget.tokens:
         if budget.held_tokens and budget.spent_tokens + tokens <= budget.tokens:
             return Refused("", "")
-        said = f"{budget.spent_tokens:,} used, the next call can take {tokens:,}, of {budget.tokens:,}"
-        return Refused(f"token limit reached: {said} ({of})", "tokens")
+        figures = f"{budget.spent_tokens:,} used, the next call can take {tokens:,}, of {budget.tokens:,}"
+        return Refused(f"token limit reached: {figures} ({of})", "tokens")
     return None
 
 
-def _fits(budget: _Budget, call: Asking) -> int:
+def _answer_tokens_left(budget: _Budget, call: ModelCallEstimate) -> int:
     """Tokens of an answer that fit into what is left."""
     answer = call.most
     if budget.cost is not None and call.answer_price > 0:

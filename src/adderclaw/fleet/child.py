@@ -12,28 +12,29 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from adderclaw.agent.run import open_run, start
+from adderclaw.agent.run.drive import drive, show_nothing
+from adderclaw.agent.run.driver import RESUMABLE, Driver, MessageDriver, Opening
+from adderclaw.agent.run.opened import Resume
+from adderclaw.agent.run.signals import until_signal
+from adderclaw.agent.session.session import Session, TurnResult
+from adderclaw.agent.tool_call.approvals import refuse_unaskable
 from adderclaw.config import Loaded, load
-from adderclaw.config.options import Options
-from adderclaw.decode import decode
-from adderclaw.drivers.driver import RESUMABLE, Driver, MessageDriver, Opening
-from adderclaw.drivers.wanted import RunParams, prepared
-from adderclaw.errors import EXIT_CODES, AdderClawError, Completed, LimitError, Stopped, outcome_of
-from adderclaw.events import EventRecord
+from adderclaw.config.legacy.options import Options
+from adderclaw.core import home_names
+from adderclaw.core.decode import decode
+from adderclaw.core.errors import EXIT_CODES, AdderClawError, AlreadyCompleted, LimitError, Stopped, outcome_of
+from adderclaw.core.events import EventRecord
+from adderclaw.core.overseer import BudgetReserved, ModelCallEstimate, PendingToolCall, Reservation, RunSupervisor
+from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest
+from adderclaw.core.types import Json, ToolCall
 from adderclaw.fleet import places, tracing
 from adderclaw.fleet.link import Link, now
-from adderclaw.kernel.approvals import unaskable
-from adderclaw.kernel.session import Session, TurnResult
-from adderclaw.overseer import Asking, Begun, Crowded, Granted, Overseer
-from adderclaw.questions import Answer, ApprovalRequest, QuestionRequest
-from adderclaw.runtime import opened, start
-from adderclaw.runtime.drive import drive, unshown
-from adderclaw.runtime.run import Resume
-from adderclaw.runtime.signals import until_signal
-from adderclaw.sinks.log import fields
-from adderclaw.store import Store, runs
-from adderclaw.types import Json, ToolCall
+from adderclaw.flows.request import RunParams, prepare_driver
+from adderclaw.storage import Store, runs
+from adderclaw.storage.telemetry.log import fields
 
-TAKEN = "the worker's lease on this run ran out, or was taken: another worker goes on with it"
+TAKEN = "the worker's lease on this run expired or was taken over: another worker continues it"
 UNTOLD = frozenset({"llm_delta", "memory_persisted", "config_path", "workspace_path"})
 """Events that nobody far away wants to read."""
 
@@ -41,13 +42,13 @@ WAITS = (0.3, 3.0)
 """Seconds between two looks for an answer: at first, and at most."""
 
 LOST = """\
-An earlier worker ended while it worked on this. The files of the workspace are as they were when the work was last \
-put away. After that these tool calls had begun, and nobody can say what came of them; what they did outside of the \
-workspace may have happened. Look before you do the same again.
+An earlier worker ended during this work. The files of the workspace are as they were when the state was last saved. \
+These tool calls had started after that, and their outcome is unknown; their effects outside of the workspace may have \
+happened. Check before you repeat them.
 {calls}"""
 
 
-class Worker(Overseer):
+class WorkerLink(RunSupervisor):
     """The worker, as the process of its run sees it."""
 
     def __init__(self, link: Link, order: Json) -> None:
@@ -60,43 +61,43 @@ class Worker(Overseer):
         """Why the run is no longer this process's."""
         threading.Thread(target=self._hear, name="worker", daemon=True).start()
 
-    def halted(self) -> bool:
+    def has_lost_run(self) -> bool:
         if not self.why and now() >= self._deadline:
             self.why = TAKEN
         return bool(self.why)
 
-    def pause(self, model: str) -> float:
+    def seconds_to_wait(self, model: str) -> float:
         return float(self._ask({"do": "pause", "model": model})["seconds"])
 
-    def slow(self, model: str, seconds: float | None) -> None:
+    def report_rate_limit(self, model: str, seconds: float | None) -> None:
         self._ask({"do": "slow", "model": model, "seconds": seconds})
 
-    def reserve(self, call: Asking) -> Granted:
-        made = self._ask({"do": "reserve", **call._asdict()})
-        if "limit" in made:
-            raise LimitError(str(made["limit"]), made["by"])
-        if "held" not in made:
-            raise Crowded
-        return Granted(str(made["held"]), made["answer"])
+    def reserve(self, call: ModelCallEstimate) -> Reservation:
+        reply = self._ask({"do": "reserve", **call._asdict()})
+        if "limit" in reply:
+            raise LimitError(str(reply["limit"]), reply["by"])
+        if "held" not in reply:
+            raise BudgetReserved
+        return Reservation(str(reply["held"]), reply["answer"])
 
     def settle(self, held: str, tokens: int, price: float | None) -> None:
         self._tell({"do": "settle", "held": held, "tokens": tokens, "price": price})
 
-    def begins(self, calls: Sequence[Begun]) -> None:
+    def calls_started(self, calls: Sequence[PendingToolCall]) -> None:
         self._ask({"do": "begins", "calls": [list(call) for call in calls]})
 
-    def ended(self, call: ToolCall) -> bool:
+    def call_ended(self, call: ToolCall) -> bool:
         self._tell({"do": "called", "call": call.id})
         self._calls += 1
         return self._every > 0 and self._calls % self._every == 0
 
-    async def put_away(self) -> None:
+    async def save_progress(self) -> None:
         await asyncio.to_thread(self._ask, {"do": "save"})
 
-    async def unit(self, place: str) -> None:
-        await asyncio.to_thread(self._ask, {"do": "unit", "place": place})
+    async def unit_stored(self, unit: str) -> None:
+        await asyncio.to_thread(self._ask, {"do": "unit", "place": unit})
 
-    def lost(self) -> str:
+    def interrupted_calls_notice(self) -> str:
         calls, self._lost = self._lost, []
         if not calls:
             return ""
@@ -109,8 +110,8 @@ class Worker(Overseer):
         while (answer := (await asyncio.to_thread(self._ask, {"do": "answered", "id": id}))["answer"]) is None:
             await asyncio.sleep(wait)
             wait = min(wait * 1.5, WAITS[1])
-        made: Json = answer
-        return made
+        reply: Json = answer
+        return reply
 
     def hear(self, record: EventRecord) -> None:
         """A sink: what `fleet logs` shows."""
@@ -158,29 +159,29 @@ def _leave() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Far:
+class RemoteOperator:
     """The operators of the fleet: they answer by `fleet approve`, by the dashboard or by a signed request."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: WorkerLink) -> None:
         self._worker = worker
         self.session: Session | None = None
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         if request.stays:  # the process ends; whoever goes on with the run finds the answer
             return Answer(approved=False, by="no_operator")
-        return unaskable(request) or await self._answered(request.id)
+        return refuse_unaskable(request) or await self._answered(request.id)
 
     async def ask(self, request: QuestionRequest) -> Answer:
         return await self._answered(request.id)
 
     async def _answered(self, id: str) -> Answer:
         began = now()
-        said = await self._worker.answered(id)
+        reply = await self._worker.answered(id)
         if self.session is not None:
-            self.session.budget.waited(now() - began)  # that nobody answered is not the run's time
-        by = "operator" if said["by"] else "no_operator"
-        who = f"{said['by']} (fleet)" if said["by"] else ""
-        return Answer(bool(said["approved"]), by, str(said["comment"]), who=who, replies=said.get("replies"))
+            self.session.budget.exclude_wait(now() - began)  # that nobody answered is not the run's time
+        by = "operator" if reply["by"] else "no_operator"
+        who = f"{reply['by']} (fleet)" if reply["by"] else ""
+        return Answer(bool(reply["approved"]), by, str(reply["comment"]), who=who, replies=reply.get("replies"))
 
 
 def main(end: socket.socket) -> None:
@@ -191,50 +192,50 @@ def main(end: socket.socket) -> None:
         _leave()
         return
     link.send({"do": "up"})
-    worker = Worker(link, order)
+    worker = WorkerLink(link, order)
     worker.end(_ran(order, worker))
 
 
-def _ran(order: Json, worker: Worker) -> Json:
+def _ran(order: Json, worker: WorkerLink) -> Json:
     """How the run ended: whatever happens, one outcome."""
     try:
-        return _driven(order, worker)
-    except Completed as ended:
+        return _drive(order, worker)
+    except AlreadyCompleted as ended:
         return {"outcome": "completed", "answer": ended.answer, "reason": "", "exit_code": 0}
     except AdderClawError as error:
         outcome = outcome_of(error)
         return {"outcome": outcome, "answer": "", "reason": str(error), "exit_code": EXIT_CODES[outcome]}
 
 
-def _driven(order: Json, worker: Worker) -> Json:
+def _drive(order: Json, worker: WorkerLink) -> Json:
     if order["trace"]:
         os.environ[tracing.VARIABLE] = order["trace"]
     home = os.environ["ADDERCLAW_HOME"]
-    wanted = decode(RunParams, {**order["wanted"], "workspace": order["workspace"]})
-    places.require_fit(wanted, order["workspace"])
-    places.require_allowed(wanted, load(workspace=order["workspace"]).config)
+    params = decode(RunParams, {**order["wanted"], "workspace": order["workspace"]})
+    places.require_fit(params, order["workspace"])
+    places.require_allowed(params, load(workspace=order["workspace"]).config)
     options = Options(
         workspace=order["workspace"],
         headless=True,
         asks="must",
-        overseer=worker,
+        supervisor=worker,
         amend=lambda loaded: _bounded(loaded, order["seconds"]),
         overrides={
-            "memory": {"path": os.path.join(home, "memory.sqlite"), "backend": "sqlite"},
-            "receipts": {"path": os.path.join(home, "tool_receipts.log"), "enabled": True},
+            "memory": {"path": os.path.join(home, home_names.DATABASE), "backend": "sqlite"},
+            "receipts": {"path": os.path.join(home, home_names.RECEIPTS), "enabled": True},
         },
     )
-    made, again = _made(options, wanted, order["run"], os.path.join(home, "memory.sqlite"))
-    opening = made.opening
+    driver, again = _made(options, params, order["run"], os.path.join(home, home_names.DATABASE))
+    opening = driver.opening
     runtime = start(opening.options)
-    runtime.bus.go_on_with(order["run"])
-    runtime.bus.listen("fleet", worker.hear)
+    runtime.bus.continue_run(order["run"])
+    runtime.bus.add_sink("fleet", worker.hear)
     kind = opening.kind
-    far = Far(worker)
-    with opened(runtime, far, kind=kind, channel="fleet", again=again, task=opening.task, more=opening.rows) as run:
+    far = RemoteOperator(worker)
+    with open_run(runtime, far, kind=kind, channel="fleet", again=again, task=opening.task, more=opening.rows) as run:
         far.session = run.session
         run.session.state.stays = kind == "message"  # a SOP's steps say so themselves
-        work: Awaitable[TurnResult] = until_signal(run, made.run(run.session), mode=opening.mode)
+        work: Awaitable[TurnResult] = until_signal(run, driver.run(run.session), mode=opening.mode)
         return asyncio.run(_finished(run, work, opening, worker))
 
 
@@ -246,38 +247,38 @@ def _bounded(loaded: Loaded, seconds: float | None) -> Loaded:
     return loaded._replace(config=replace(loaded.config, limits=replace(limits, seconds=max(0.0, seconds))))
 
 
-async def _finished(run: Any, work: Awaitable[TurnResult], opening: Opening, worker: Worker) -> Json:
-    report = await drive(run, _told_why(work, worker), mode=opening.mode, show=unshown)
+async def _finished(run: Any, work: Awaitable[TurnResult], opening: Opening, worker: WorkerLink) -> Json:
+    report = await drive(run, _with_stop_reason(work, worker), mode=opening.mode, show=show_nothing)
     return {**report.as_json(), "exit_code": report.exit_code, "tokens": run.session.budget.usage.total}
 
 
-async def _told_why(work: Awaitable[TurnResult], worker: Worker) -> TurnResult:
+async def _with_stop_reason(work: Awaitable[TurnResult], worker: WorkerLink) -> TurnResult:
     """Where the lease is gone, that is the reason, and no emergency stop."""
     result = await work
     return result._replace(outcome="stopped", reason=worker.why) if worker.why else result
 
 
-def _made(options: Options, wanted: RunParams, run_id: str, path: str) -> tuple[Driver, Resume | None]:
+def _made(options: Options, fields: RunParams, run_id: str, path: str) -> tuple[Driver, Resume | None]:
     """The driver, and what goes on where the state has a run that did not end."""
     row = _row(run_id, path)
     if row is None or row.kind == "spec":  # what a specification has reached is in its workspace
-        return prepared(options, wanted), None
+        return prepare_driver(options, fields), None
     if row.outcome == "completed":
-        raise Completed(row.run_id, row.answer or "")
-    driver = prepared(options, wanted)
+        raise AlreadyCompleted(row.run_id, row.answer or "")
+    driver = prepare_driver(options, fields)
     if row.kind in RESUMABLE and row.kind != "message":
-        driver, turn = _going_on(driver, row, path)
+        driver, turn = _resumed_driver(driver, row, path)
         return driver, Resume(row.conversation_id, go_on=turn)
     if isinstance(driver, MessageDriver):
         driver = replace(driver, again=row.run_id)
     return driver, Resume(row.conversation_id, go_on=True)
 
 
-def _going_on(driver: Driver, row: runs.Run, path: str) -> tuple[Driver, bool]:
+def _resumed_driver(driver: Driver, row: runs.Run, path: str) -> tuple[Driver, bool]:
     """What it does is the signed request's word. The state, which another worker wrote, says only how far it came, and
     whether that is a turn of the ordinary agent."""
-    from adderclaw.schedules.work import going_on
-    from adderclaw.store import workflows
+    from adderclaw.flows.schedules.work import going_on
+    from adderclaw.storage import workflows
 
     store = Store.open(path, read_only=True)
     try:

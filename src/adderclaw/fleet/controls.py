@@ -4,10 +4,10 @@ from typing import Any
 
 from psycopg import Connection
 
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
 from adderclaw.fleet import queue
 from adderclaw.fleet.database import Cursor, Database, notify
-from adderclaw.record import NamedTuple
 
 
 class Stop(NamedTuple):
@@ -49,12 +49,12 @@ def heard(database: Database, stop: Stop, worker: str, runs: int) -> None:
     )
 
 
-def obeyed(database: Database, stop: Stop, worker: str) -> None:
+def record_ended(database: Database, stop: Stop, worker: str) -> None:
     """No process of them is there any more."""
     database.run("UPDATE fleet.heard SET ended = clock_timestamp() WHERE control = %s AND worker = %s", stop.id, worker)
 
 
-class Heard(NamedTuple):
+class StopReceipt(NamedTuple):
     """A worker and a stop; seconds are from when that was set, by PostgreSQL's clock."""
 
     worker: str
@@ -65,7 +65,7 @@ class Heard(NamedTuple):
     runs: int
 
 
-def who_heard(database: Database, control: int) -> list[Heard]:
+def stop_receipts(database: Database, control: int) -> list[StopReceipt]:
     """All workers that said something within the last minute."""
     rows = database.rows(
         "SELECT w.id, extract(epoch FROM h.heard - c.at)::float8 AS heard,"
@@ -75,7 +75,7 @@ def who_heard(database: Database, control: int) -> list[Heard]:
         " AND (h.worker IS NOT NULL OR (w.ended IS NULL AND w.seen > now() - interval '1 minute')) ORDER BY w.id",
         control,
     )
-    return [Heard(*row) for row in rows]
+    return [StopReceipt(*row) for row in rows]
 
 
 def stop(database: Database, scope: str, name: str, reason: str, by: str) -> int:
@@ -84,13 +84,13 @@ def stop(database: Database, scope: str, name: str, reason: str, by: str) -> int
     def work(cursor: Cursor) -> int:
         if scope == "run" and cursor.execute("SELECT 1 FROM fleet.runs WHERE id = %s", (name,)).fetchone() is None:
             raise UsageError(f"there is no run {name!r}; `adderclaw fleet list` lists them")
-        made = cursor.execute(
+        row = cursor.execute(
             "INSERT INTO fleet.controls (scope, name, reason, by) VALUES (%s, %s, %s, %s) RETURNING id",
             (scope, name, reason, by),
         ).fetchone()
-        assert made is not None
+        assert row is not None
         notify(cursor, "stop")
-        return int(made.id)
+        return int(row.id)
 
     return database.do(work)
 
@@ -109,12 +109,12 @@ def resume(database: Database, scope: str, name: str) -> int:
             ([row.id for row in cleared],),
         ).fetchall()
         notify(cursor, "resume")
-        return _gone_on(cursor, runs)
+        return _requeue(cursor, runs)
 
     return database.do(work)
 
 
-def let_go_on(database: Database) -> int:
+def resume_cleared(database: Database) -> int:
     """Runs that a worker held or ended which had not heard yet that the stop was over; how many."""
 
     def work(cursor: Cursor) -> int:
@@ -122,12 +122,12 @@ def let_go_on(database: Database) -> int:
             "SELECT r.* FROM fleet.runs AS r JOIN fleet.controls AS c ON c.id = r.stopped_by AND c.cleared IS NOT NULL"
             " WHERE r.state IN ('held', 'ended') ORDER BY r.number FOR UPDATE OF r SKIP LOCKED"
         ).fetchall()
-        return _gone_on(cursor, runs)
+        return _requeue(cursor, runs)
 
     return database.do(work)
 
 
-def _gone_on(cursor: Cursor, runs: list[Any]) -> int:
+def _requeue(cursor: Cursor, runs: list[Any]) -> int:
     """They are queued again; but not where somebody submitted one with the same dedupe key since, or pruned it."""
     count = 0
     for run in runs:

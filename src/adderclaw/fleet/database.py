@@ -21,19 +21,10 @@ from psycopg.sql import SQL, Identifier
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_loads
 
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
 
-MIGRATIONS = (
-    "m001_fleet",
-    "m002_roles",
-    "m003_robust",
-    "m004_complete",
-    "m005_narrow",
-    "m006_sealed",
-    "m007_bounded",
-    "m008_signed",
-)
-"""Each is a file below `sql/`, applied once, in this order."""
+MIGRATIONS = ("m001_fleet",)
+"""Each is a file below `sql/`, applied once, in this order. The first has all tables and roles."""
 OLDEST = 130000
 """The oldest server that is known to carry it."""
 WAIT = 0.1
@@ -46,7 +37,7 @@ STATEMENT = 30.0
 
 type Cursor = psycopg.Cursor[Any]
 
-AGAIN = (
+RETRYABLE = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
     psycopg.errors.SerializationFailure,
@@ -60,7 +51,7 @@ class Unreachable(AdderClawError):
     """The server does not answer, or not any more."""
 
 
-class Taken(AdderClawError):
+class DuplicateKey(AdderClawError):
     """Somebody else has just written a row with the same key: the same again finds it."""
 
 
@@ -101,48 +92,50 @@ class Database:
             with connection.transaction(), connection.cursor() as cursor:
                 return work(cursor)
 
-        return self._tried(within, patience)
+        return self._retry(within, patience)
 
-    def _tried[T](self, work: Callable[[psycopg.Connection[Any]], T], patience: float | None) -> T:
+    def _retry[T](self, work: Callable[[psycopg.Connection[Any]], T], patience: float | None) -> T:
         limit = time.monotonic() + (self.patience if patience is None else patience)
         wait = WAIT
         while True:
             try:
                 return work(self._connection())
             except psycopg.errors.DiskFull as error:
-                raise Unreachable("PostgreSQL's disk is full: make room there; nothing is lost") from error
-            except AGAIN as error:
+                raise Unreachable("PostgreSQL's disk is full: free some space there; nothing is lost") from error
+            except RETRYABLE as error:
                 self._drop()
                 if time.monotonic() + wait > limit:
                     raise Unreachable(self.unreachable(error)) from error
                 time.sleep(wait)
                 wait = min(wait * 2, 1.0)
             except psycopg.errors.UniqueViolation as error:
-                raise Taken(f"PostgreSQL refused: {str(error).splitlines()[0]}") from error
+                raise DuplicateKey(f"PostgreSQL refused: {str(error).splitlines()[0]}") from error
             except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedTable) as error:
-                why = f"{shown(self.url)} has no fleet in it, or one that is older than this program"
+                why = f"{shown(self.url)} has no fleet, or one that is older than this program"
                 raise UsageError(f"{why}; `adderclaw fleet init` with the same address makes or updates it") from error
             except psycopg.errors.UndefinedColumn as error:
-                said = f"the fleet's tables in {shown(self.url)} are older than this program"
-                raise UsageError(f"{said}: run `adderclaw fleet init` again with the same address") from error
+                detail = f"the fleet's tables in {shown(self.url)} are older than this program"
+                raise UsageError(f"{detail}: run `adderclaw fleet init` again with the same address") from error
             except psycopg.errors.InsufficientPrivilege as error:
-                said = str(error).splitlines()[0]
-                raise UsageError(f"this role may not do that: {said}; docs/fleet.md says what each role may") from error
+                detail = str(error).splitlines()[0]
+                raise UsageError(
+                    f"this role may not do that: {detail}; docs/fleet.md says what each role may"
+                ) from error
             except psycopg.Error as error:
-                said = str(error).splitlines()[0] if str(error) else type(error).__name__
-                raise AdderClawError(f"PostgreSQL refused: {said}") from error
+                detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+                raise AdderClawError(f"PostgreSQL refused: {detail}") from error
 
     def rows(self, sql: str, *parameters: object, patience: float | None = None) -> list[Any]:
         """Of one statement, which is a transaction of its own."""
-        return self._tried(lambda connection: connection.execute(sql, parameters).fetchall(), patience)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return self._retry(lambda connection: connection.execute(sql, parameters).fetchall(), patience)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
     def one(self, sql: str, *parameters: object) -> Any:
         """The first row; None where there is none."""
-        found = self.rows(sql, *parameters)
-        return found[0] if found else None
+        rows = self.rows(sql, *parameters)
+        return rows[0] if rows else None
 
     def run(self, sql: str, *parameters: object) -> None:
-        self._tried(lambda connection: connection.execute(sql, parameters), None)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        self._retry(lambda connection: connection.execute(sql, parameters), None)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
     def close(self) -> None:
         """This thread's connection."""
@@ -170,11 +163,11 @@ class Database:
             held.close()
 
     def unreachable(self, error: psycopg.Error) -> str:
-        said = " ".join(str(error).split()) or type(error).__name__
+        detail = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)):
-            return f"PostgreSQL at {shown(self.url)} is busy: {said}; try again"
+            return f"PostgreSQL at {shown(self.url)} is busy: {detail}; try again"
         fix = "start it, or name another with --database or ADDERCLAW_FLEET_DATABASE"
-        return f"PostgreSQL at {shown(self.url)} cannot be reached: {said}; {fix}"
+        return f"PostgreSQL at {shown(self.url)} cannot be reached: {detail}; {fix}"
 
 
 SEARCH = "-c search_path=pg_catalog,pg_temp"
@@ -192,14 +185,14 @@ def careful(url: str) -> Any:
     }
     ours = " ".join(f"-c {name}={int(seconds * 1000)}" for name, seconds in bounds.items())
     alive = "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
-    given = conninfo_to_dict(url).get("options") or ""
+    options = conninfo_to_dict(url).get("options") or ""
     return {
         "connect_timeout": 5,
         "keepalives_idle": 5,
         "keepalives_interval": 2,
         "keepalives_count": 3,
         "tcp_user_timeout": 10_000,
-        "options": " ".join(part for part in (ours, alive, SEARCH, str(given)) if part),
+        "options": " ".join(part for part in (ours, alive, SEARCH, str(options)) if part),
     }
 
 
@@ -244,13 +237,16 @@ def migrate(database: Database) -> list[str]:
         cursor.execute("CREATE SCHEMA IF NOT EXISTS fleet")
         cursor.execute("CREATE TABLE IF NOT EXISTS fleet.migrations (name text PRIMARY KEY, at timestamptz)")
         known = {row.name for row in cursor.execute("SELECT name FROM fleet.migrations").fetchall()}
-        if newer := known - set(MIGRATIONS):
-            raise UsageError(f"this database is of a newer AdderClaw ({max(newer)}): upgrade this one")
-        made = [name for name in MIGRATIONS if name not in known]
-        for name in made:
+        if unknown := known - set(MIGRATIONS):
+            raise UsageError(
+                f"this database is of another version of AdderClaw (it has the migration {max(unknown)}): use that "
+                "version, or export its anchors with it (`adderclaw fleet export`) and name a new database"
+            )
+        pending = [name for name in MIGRATIONS if name not in known]
+        for name in pending:
             text = files("adderclaw.fleet").joinpath("sql", f"{name}.sql").read_text("utf-8")
             cursor.execute(text.encode())
             cursor.execute("INSERT INTO fleet.migrations VALUES (%s, now())", (name,))
-        return made
+        return pending
 
     return database.do(work)

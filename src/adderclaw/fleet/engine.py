@@ -22,10 +22,10 @@ def migrate_engine(url: str) -> None:
         "serializer": DBOSPortableJSONSerializer(),
         "log_level": "ERROR",
     }
-    made: Any = DBOS(config=config)
+    engine: Any = DBOS(config=config)
     DBOS.listen_queues([])
     DBOS.launch()
-    del made
+    del engine
     DBOS.destroy()
 
 
@@ -53,7 +53,7 @@ def refuse_pickles() -> None:
     serializer.deserialize = refuse
 
 
-class Taker(Protocol):
+class QueueLimiter(Protocol):
     """Who takes from queues."""
 
     def room(self, queue_name: str) -> int: ...
@@ -63,7 +63,7 @@ class Taker(Protocol):
     def took(self, queue_name: str, workflows: list[str]) -> None: ...
 
 
-def bounded(worker: Taker) -> None:
+def limit_per_worker(worker: QueueLimiter) -> None:
     """Let this worker take as many runs as it has slots free, and ask the queue only when there is a reason.
 
     A queue of DBOS has one bound for all workers, a row of its table; there is no public way to a bound for each. So
@@ -87,8 +87,8 @@ def bounded(worker: Taker) -> None:
             return [], None
         queue._worker_concurrency = running + room
         worker.asks(queue.name)
-        found, why = take(self, queue, executor, version, key, running, **named)
-        worker.took(queue.name, found)
-        return found, why
+        workflows, why = take(self, queue, executor, version, key, running, **named)
+        worker.took(queue.name, workflows)
+        return workflows, why
 
     database.get_queue, database.start_queued_workflows = once, own

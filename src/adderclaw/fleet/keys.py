@@ -9,7 +9,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from adderclaw.errors import UsageError
+from adderclaw.core import home_names
+from adderclaw.core.errors import UsageError
 from adderclaw.fleet.boxes import Opener
 
 VARIABLE = "ADDERCLAW_FLEET_KEY"
@@ -52,7 +53,7 @@ class Key:
         except (InvalidTag, ValueError) as error:
             raise UsageError(f"object {name[:16]} does not open: it was changed, or sealed with another key") from error
         if not hmac.compare_digest(self.digest(body), name):
-            raise UsageError(f"object {name[:16]} is not what it is called: it was changed")
+            raise UsageError(f"object {name[:16]} does not match its name: it was changed")
         return body
 
     def mac(self, purpose: str, text: str) -> str:
@@ -63,13 +64,13 @@ class Key:
         return HKDF(SHA256(), LENGTH, salt=None, info=f"adderclaw fleet {purpose}".encode()).derive(self._secret)
 
 
-def lent(environment: Mapping[str, str]) -> dict[str, str]:
+def environment_for_runs(environment: Mapping[str, str]) -> dict[str, str]:
     """What of the worker's environment the processes of its runs have, and git."""
     return {name: value for name, value in environment.items() if name not in SECRET}
 
 
 def path(home: str) -> str:
-    return os.path.join(home, "fleet.key")
+    return os.path.join(home, home_names.FLEET_KEY)
 
 
 def found(home: str) -> bool:
@@ -79,12 +80,12 @@ def found(home: str) -> bool:
 
 def read(home: str) -> Key:
     """From the environment, a mounted file, or the file of this home."""
-    if given := os.environ.get(VARIABLE):
-        return Key(_decoded(given, VARIABLE))
+    if secret := os.environ.get(VARIABLE):
+        return Key(_parse_key(secret, VARIABLE))
     file = os.environ.get(f"{VARIABLE}_FILE") or path(home)
     try:
         with open(file, encoding="ascii") as opened:
-            return Key(_decoded(opened.read(200), file))
+            return Key(_parse_key(opened.read(200), file))
     except (OSError, UnicodeDecodeError) as error:
         fix = f"copy fleet.key from where `fleet init` ran, or set {VARIABLE} or {VARIABLE}_FILE"
         raise UsageError(f"the fleet's key is not in {file}; {fix}") from error
@@ -92,19 +93,19 @@ def read(home: str) -> Key:
 
 def make(home: str) -> str:
     """A new key in this home; one that is there already stays. Where it is."""
-    place = path(home)
+    key_path = path(home)
     os.makedirs(home, mode=0o700, exist_ok=True)
     try:
-        fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        return place
+        return key_path
     with os.fdopen(fd, "w", encoding="ascii") as file:
         file.write(f"{os.urandom(LENGTH).hex()}\n")
-    return place
+    return key_path
 
 
-def _decoded(text: str, place: str) -> bytes:
+def _parse_key(text: str, source: str) -> bytes:
     try:
         return bytes.fromhex(text.strip())
     except ValueError as error:
-        raise UsageError(f"{place} holds no key: {2 * LENGTH} hexadecimal digits are expected") from error
+        raise UsageError(f"{source} contains no key: {2 * LENGTH} hexadecimal digits are expected") from error

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
 from adderclaw.fleet import requests, states
 from adderclaw.fleet.database import Cursor, Database
-from adderclaw.record import NamedTuple
 
 STRIKES = 3
 """Times that the run's process or its worker died at its work, without a finished unit between them: set aside."""
@@ -13,7 +13,7 @@ STARTS = 10
 """The same for workers that died before its work began: what fills a folder may be what kills them."""
 LEAP = 1000
 """Turns that the clock goes on by at most with one claim: who writes rows by hand may give a run any turn."""
-POISON = "set aside: {strikes} starts ended without a finished unit between them; look at it, then `fleet retry {id}`"
+POISON = "set aside: {strikes} starts ended without finishing a unit; find the cause, then `fleet retry {id}`"
 
 _WORKED = (
     "(EXISTS (SELECT 1 FROM fleet.reservations AS v WHERE v.run = r.id AND v.token = r.token AND v.begun > coalesce("
@@ -25,7 +25,7 @@ _WORKED = (
 
 
 class Fenced(AdderClawError):
-    """The run is another worker's now: nothing that this one still has of it is written."""
+    """The run belongs to another worker now: nothing that this one still has of it is written."""
 
 
 class Lease(NamedTuple):
@@ -76,7 +76,7 @@ def require(cursor: Cursor, lease: Lease) -> Any:
     ).fetchone()
     if row is None or row.token != lease.token or row.worker != lease.worker or row.state != "running":
         holder = f"worker {row.worker} holds it" if row is not None and row.worker else "its lease ran out"
-        raise Fenced(f"run {lease.run} is no longer of worker {lease.worker}: {holder}")
+        raise Fenced(f"run {lease.run} no longer belongs to worker {lease.worker}: {holder}")
     return row
 
 
@@ -90,7 +90,7 @@ class Renewed(NamedTuple):
 
 def renew(database: Database, worker: str, held: list[Lease], seconds: float) -> Renewed:
     """The runs of this worker. It waits for nobody: one that cannot be renewed keeps no other from it."""
-    names, tokens = [one.run for one in held], [one.token for one in held]
+    names, tokens = [lease.run for lease in held], [lease.token for lease in held]
 
     def work(cursor: Cursor) -> Renewed:
         sql = "UPDATE fleet.workers SET seen = now() WHERE id = %s RETURNING draining"
@@ -98,14 +98,14 @@ def renew(database: Database, worker: str, held: list[Lease], seconds: float) ->
         draining = me is not None and me.draining
         if not held:
             return Renewed(frozenset(), frozenset(), draining)
-        kept = cursor.execute(
+        rows = cursor.execute(
             "UPDATE fleet.runs SET lease_until = now() + make_interval(secs => %s) WHERE id IN ("
             "SELECT r.id FROM fleet.runs AS r JOIN unnest(%s::text[], %s::bigint[]) AS held(id, token)"
             " ON r.id = held.id AND r.token = held.token WHERE r.worker = %s AND r.state = 'running'"
             " FOR UPDATE OF r SKIP LOCKED) RETURNING id",
             (seconds, names, tokens, worker),
         )
-        ours = frozenset(row.id for row in kept.fetchall())
+        ours = frozenset(row.id for row in rows.fetchall())
         if len(ours) == len(held):
             return Renewed(ours, frozenset(), draining)
         now = cursor.execute("SELECT id, token, worker, state FROM fleet.runs WHERE id = ANY(%s)", (names,)).fetchall()
@@ -134,7 +134,7 @@ def strike(database: Database, lease: Lease) -> None:
     )
 
 
-def forgive(database: Database, lease: Lease) -> None:
+def take_back_strike(database: Database, lease: Lease) -> None:
     """Its worker was slow and lives: that the lease ran out was not the run's doing."""
     database.run(
         f"UPDATE fleet.runs AS r SET strikes = greatest(0, strikes - 1) WHERE id = %s AND state <> 'ended' AND "  # noqa: S608
@@ -178,6 +178,6 @@ def reap(database: Database, seconds: float) -> list[Any]:
     return database.do(work, patience=0.5)
 
 
-def due(database: Database, runs: list[str]) -> None:
+def mark_due(database: Database, runs: list[str]) -> None:
     """These came from the queue and never began here: somebody is to take them anew."""
     database.run("UPDATE fleet.runs SET resume_due = true WHERE id = ANY(%s) AND state = 'queued'", runs)

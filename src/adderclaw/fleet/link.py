@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 LONGEST = 16 * 1024 * 1024
 
@@ -39,8 +39,8 @@ class Link:
                 return None
             self._rest += got
         line, _, self._rest = self._rest.partition(b"\n")
-        made: Json = json.loads(line)
-        return made
+        message: Json = json.loads(line)
+        return message
 
     def close(self) -> None:
         self._end.close()

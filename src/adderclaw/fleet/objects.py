@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.fleet.boxes import Sealer, is_box
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.keys import Key
@@ -13,7 +13,7 @@ from adderclaw.fleet.keys import Key
 IN_DATABASE = "postgresql"
 KEPT = 24 * 3600.0
 """Seconds for which an object is kept that nothing refers to: what does may not be written yet."""
-NEW = KEPT / 2
+NEW_SECONDS = KEPT / 2
 """Seconds after which one that is used again is written again, so that it counts as new."""
 
 
@@ -37,9 +37,9 @@ class Place(Protocol):
 class Objects:
     """What is put here is sealed first, and looked at when it comes back: no place needs to be trusted."""
 
-    def __init__(self, place: Place, key: Key, of: str | None = None, *, submitted: bool = False) -> None:
+    def __init__(self, backend: Place, key: Key, of: str | None = None, *, submitted: bool = False) -> None:
         """`of`: no box of another submitter is opened; `submitted`: nothing but boxes is."""
-        self._place, self._key = place, key
+        self._place, self._key = backend, key
         self._of, self._submitted = of, submitted
 
     def of(self, submitter: str, *, submitted: bool = False) -> "Objects":
@@ -68,7 +68,7 @@ class Objects:
 
     def get(self, name: str) -> bytes:
         if _NAME.fullmatch(name) is None:  # who submits may write anything
-            raise UsageError(f"object {name[:16]!r} is none: that is no name of one")
+            raise UsageError(f"object {name[:16]!r} is not a valid object name")
         sealed = self._place.get(name)
         if sealed is None:
             raise Gone(f"object {name[:16]} is not in the object store: it was removed")
@@ -85,8 +85,8 @@ class Objects:
 class Boxes:
     """Where who submits puts files: it can read none of what is there."""
 
-    def __init__(self, place: Place, sealer: Sealer) -> None:
-        self._place, self._sealer = place, sealer
+    def __init__(self, backend: Place, sealer: Sealer) -> None:
+        self._place, self._sealer = backend, sealer
 
     def put(self, body: bytes) -> str:
         name, sealed = self._sealer.sealed(body)
@@ -118,7 +118,9 @@ class Table:
     def has(self, name: str) -> bool:
         return (
             self._database.one(
-                "SELECT 1 FROM fleet.objects WHERE digest = %s AND at > now() - make_interval(secs => %s)", name, NEW
+                "SELECT 1 FROM fleet.objects WHERE digest = %s AND at > now() - make_interval(secs => %s)",
+                name,
+                NEW_SECONDS,
             )
             is not None
         )
@@ -168,11 +170,11 @@ class Bucket:
 
     def put(self, name: str, body: bytes) -> None:
         try:
-            self._alone(name, lambda: self._obstore.put(self._store, _key(name), body))
+            self._with_lock(name, lambda: self._obstore.put(self._store, _key(name), body))
         except self._error as error:
             raise AdderClawError(f"the object store refused {name[:16]}: {error}") from error
 
-    def _alone[T](self, name: str, work: Callable[[], T]) -> T:
+    def _with_lock[T](self, name: str, work: Callable[[], T]) -> T:
         """Nobody else writes or removes this one meanwhile."""
 
         def locked(cursor: Cursor) -> T:
@@ -188,30 +190,30 @@ class Bucket:
         except FileNotFoundError:
             return None
         except self._error as error:
-            raise AdderClawError(f"the object store did not give {name[:16]}: {error}") from error
+            raise AdderClawError(f"the object store could not read {name[:16]}: {error}") from error
 
     def has(self, name: str) -> bool:
-        return (age := self._age(name)) is not None and age < NEW
+        return (age := self._age(name)) is not None and age < NEW_SECONDS
 
     def _age(self, name: str) -> float | None:
         try:
-            found = self._obstore.head(self._store, _key(name))
+            head = self._obstore.head(self._store, _key(name))
         except FileNotFoundError:
             return None
         except self._error as error:
-            raise AdderClawError(f"the object store did not look for {name[:16]}: {error}") from error
-        return float(time.time() - found["last_modified"].timestamp())
+            raise AdderClawError(f"the object store could not check {name[:16]}: {error}") from error
+        return float(time.time() - head["last_modified"].timestamp())
 
     def unused(self, used: Callable[[str], bool]) -> Iterator[str]:
         try:
             for some in self._obstore.list(self._store, chunk_size=1000):
-                for one in some:
-                    name = str(one["path"]).rpartition("/")[2]
-                    is_ours = one["path"] == _key(name) and _NAME.fullmatch(name) is not None
-                    if is_ours and time.time() - one["last_modified"].timestamp() > KEPT and not used(name):
+                for entry in some:
+                    name = str(entry["path"]).rpartition("/")[2]
+                    is_ours = entry["path"] == _key(name) and _NAME.fullmatch(name) is not None
+                    if is_ours and time.time() - entry["last_modified"].timestamp() > KEPT and not used(name):
                         yield name
         except self._error as error:
-            raise AdderClawError(f"the object store does not list what it holds: {error}") from error
+            raise AdderClawError(f"the object store could not list its objects: {error}") from error
 
     def remove(self, names: Sequence[str]) -> int:
         def work(name: str) -> bool:
@@ -221,9 +223,9 @@ class Bucket:
             return True
 
         try:
-            return sum(self._alone(name, lambda name=name: work(name)) for name in names)
+            return sum(self._with_lock(name, lambda name=name: work(name)) for name in names)
         except self._error as error:
-            raise AdderClawError(f"the object store does not remove what it holds: {error}") from error
+            raise AdderClawError(f"the object store could not remove objects: {error}") from error
 
 
 _NAME = re.compile(r"(box-)?[0-9a-f]{64}")

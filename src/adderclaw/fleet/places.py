@@ -5,13 +5,13 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
-from adderclaw.errors import UsageError
-from adderclaw.record import record
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import record
 from adderclaw.sandbox import programs
 
 if TYPE_CHECKING:
     from adderclaw.config import Config
-    from adderclaw.drivers.wanted import RunParams
+    from adderclaw.flows.request import RunParams
 
 _HOST = r"[a-zA-Z0-9][\w.-]*"
 REMOTE = re.compile(rf"https://{_HOST}(:\d+)?/\S+|ssh://({_HOST}@)?{_HOST}(:\d+)?/\S+|{_HOST}@{_HOST}:\S+", re.ASCII)
@@ -29,7 +29,7 @@ class Place:
     commit: str | None = None
 
 
-UNFIT = ("resume", "config", "dry_run", "debug_llm")
+LOCAL_ONLY = ("resume", "config", "dry_run", "debug_llm")
 """What a run elsewhere has no part in; a configuration is the worker's own."""
 FILES = ("agentfile", "spec", "sop", "skills_dir")
 """What is named as it lies in the workspace."""
@@ -40,29 +40,29 @@ def require_fit(params: "RunParams", workspace: str | None = None) -> None:
 
     `workspace`: no link in it leads to a file of the worker's disk, of which what is wrong with it would tell.
     """
-    if unfit := [name for name in UNFIT if getattr(params, name)]:
-        raise UsageError(f"{', '.join(unfit)}: a run on another machine has no use for it")
+    if unfit := [name for name in LOCAL_ONLY if getattr(params, name)]:
+        raise UsageError(f"{', '.join(unfit)}: this cannot be used for a run on another machine")
     for name in FILES:
-        given = str(getattr(params, name) or "")
-        if given.startswith(("/", "~")) or ".." in given.split("/"):
-            raise UsageError(f"{name} {given!r}: name it as it lies in the workspace, not from / and not by ..")
-        if given and workspace is not None:
+        path = str(getattr(params, name) or "")
+        if path.startswith(("/", "~")) or ".." in path.split("/"):
+            raise UsageError(f"{name} {path!r}: give a path relative to the workspace, without ..")
+        if path and workspace is not None:
             within = os.path.realpath(workspace)
-            if not os.path.realpath(os.path.join(within, given)).startswith(f"{within}/"):
-                raise UsageError(f"{name} {given!r} leads out of the workspace")
+            if not os.path.realpath(os.path.join(within, path)).startswith(f"{within}/"):
+                raise UsageError(f"{name} {path!r} leads out of the workspace")
 
 
 def require_allowed(params: "RunParams", config: "Config") -> None:
     """The worker's own configuration is the loosest that who submits may want: its profile, and each of its limits."""
-    from adderclaw.config.managed import PROFILES, lent_profile
-    from adderclaw.drivers.wanted import beyond
+    from adderclaw.config.managed import PROFILES, profile_for_others
+    from adderclaw.flows.request import limits_above_own
 
-    most = lent_profile(config)
+    most = profile_for_others(config)
     if params.profile is not None and PROFILES.index(params.profile) > PROFILES.index(most):
         fix = f'its operator allows it: profile = "{params.profile}" under [runtime] in config.toml there'
         why = "this worker runs nothing without its sandbox" if params.profile == "permissive" else f"{most} at most"
         raise UsageError(f"profile {params.profile}: {why}; {fix}")
-    if limits := beyond(params, config.limits):
+    if limits := limits_above_own(params, config.limits):
         fix = "its operator allows more under [limits] in config.toml there"
         raise UsageError(f"limits: a run on this worker may use up at most: {limits}; {fix}")
 
@@ -73,62 +73,66 @@ def require_reachable(url: str, *, local: bool) -> None:
         return
     takes = "https://HOST/PATH without a password, ssh://USER@HOST/PATH or USER@HOST:PATH"
     more = "" if local else "; paths of a disk only where fleet.toml has local_repos = true"
-    raise UsageError(f"the repository {url[:200]!r} is none that a worker clones: {takes}{more}")
+    raise UsageError(f"the repository {url[:200]!r} cannot be cloned by a worker: use {takes}{more}")
 
 
 def require_commit(url: str, commit: str) -> None:
     """Refuse a text that git would not read as a commit, such as an option."""
     if COMMIT.fullmatch(commit) is None:
-        raise UsageError(f"{url} at {commit[:100]!r} cannot be cloned: that is no commit")
+        raise UsageError(f"{url} at {commit[:100]!r} cannot be cloned: that is not a commit")
 
 
-def protocols(*, local: bool) -> tuple[str, ...]:
+def protocol_options(*, local: bool) -> tuple[str, ...]:
     """Options of git: it is led to no other protocol, whatever it is told on the way."""
     allowed = ("https", "ssh", *(("file",) if local else ()))
-    return ("-c", "protocol.allow=never", *(word for one in allowed for word in ("-c", f"protocol.{one}.allow=always")))
+    return (
+        "-c",
+        "protocol.allow=never",
+        *(word for protocol in allowed for word in ("-c", f"protocol.{protocol}.allow=always")),
+    )
 
 
-def found_git() -> tuple[str, str]:
+def find_git() -> tuple[str, str]:
     """Git, and the PATH on which it finds ssh: never in a folder that a run may write to."""
-    git = programs.on_system("git")
+    git = programs.resolve_outside_sessions("git")
     if git is None:
         raise UsageError("git is not found on PATH outside of projects: install it")
-    return git, os.pathsep.join(programs.search_path(programs.outside_sessions()))
+    return git, os.pathsep.join(programs.search_path(programs.roots_outside_sessions()))
 
 
-def split(given: str) -> tuple[str, str]:
+def split_ref(spec: str) -> tuple[str, str]:
     """`URL@REF`, or a URL alone: then what is behind its @ is a host."""
-    url, at, ref = given.rpartition("@")
+    url, at, ref = spec.rpartition("@")
     has_ref = at and ":" not in ref and (REMOTE.fullmatch(url) or LOCAL.fullmatch(url))
-    url, ref = (url, ref) if has_ref else (given, "HEAD")
+    url, ref = (url, ref) if has_ref else (spec, "HEAD")
     if url.startswith("-") or ref.startswith("-") or not url or not ref:
-        raise UsageError(f"--repo {given!r}: it takes URL@REF")
+        raise UsageError(f"--repo {spec!r}: it takes URL@REF")
     return url, ref
 
 
-def repository(given: str, *, local: bool) -> dict[str, str]:
+def resolve_ref_to_commit(spec: str, *, local: bool) -> dict[str, str]:
     """`URL@REF` at the commit that it is now."""
-    url, ref = split(given)
+    url, ref = split_ref(spec)
     require_reachable(url, local=local)
     if COMMIT.fullmatch(ref):
         return {"repo": url, "commit": ref}
-    git, path = found_git()
+    git, path = find_git()
     quiet = {**os.environ, "PATH": path, "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": ""}
-    step = (git, *protocols(local=local), "ls-remote", "--", url, ref, f"{ref}^{{}}")
+    step = (git, *protocol_options(local=local), "ls-remote", "--", url, ref, f"{ref}^{{}}")
     try:
         done = subprocess.run(step, capture_output=True, env=quiet, timeout=60, check=False)
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"--repo {url}: it did not answer within 60 s") from error
-    told = (line.split("\t") for line in done.stdout.decode("utf-8", "replace").splitlines())
-    commits = {one[1]: one[0] for one in told if len(one) == 2}
-    found = next((commits[name] for name in _names(ref) if name in commits), None)
-    if done.returncode or found is None:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise UsageError(f"--repo {given}: {said[-1] if said else f'it has no {ref}'}")
-    return {"repo": url, "commit": found}
+    refs = (line.split("\t") for line in done.stdout.decode("utf-8", "replace").splitlines())
+    commits = {fields[1]: fields[0] for fields in refs if len(fields) == 2}
+    commit = next((commits[name] for name in _names(ref) if name in commits), None)
+    if done.returncode or commit is None:
+        errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise UsageError(f"--repo {spec}: {errors[-1] if errors else f'it has no {ref}'}")
+    return {"repo": url, "commit": commit}
 
 
 def _names(ref: str) -> tuple[str, ...]:
     """What git calls a ref by, in its own order; it lists every ref that ends so. A tag stands for its commit."""
     whole = (ref, f"refs/{ref}", f"refs/tags/{ref}", f"refs/heads/{ref}")
-    return tuple(name for one in whole for name in (f"{one}^{{}}", one))
+    return tuple(name for candidate in whole for name in (f"{candidate}^{{}}", candidate))

@@ -2,14 +2,14 @@
 
 from typing import Any
 
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.fleet import anchors, asking, budgets, queue, states, versions
 from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.database import Cursor, Database, notify
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.leases import Lease, require
-from adderclaw.json_text import canonical
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 
 ANSWER = 20_000
 """Characters of an answer that are kept in the row; the state has it whole."""
@@ -33,12 +33,12 @@ def begin(database: Database, lease: Lease, saved_call: int) -> list[Json]:
             "UPDATE fleet.calls SET lost = true WHERE run = %s AND token < %s AND id > %s AND NOT lost",
             (lease.run, lease.token, saved_call),
         )
-        budgets.forfeit(cursor, lease.run, lease.token)
-        found = cursor.execute(
+        budgets.settle_lost(cursor, lease.run, lease.token)
+        rows = cursor.execute(
             "SELECT tool, shown FROM fleet.calls WHERE run = %s AND id > %s AND lost ORDER BY id",
             (lease.run, saved_call),
         ).fetchall()
-        return [{"tool": row.tool, "shown": row.shown} for row in found]
+        return [{"tool": row.tool, "shown": row.shown} for row in rows]
 
     return database.do(work)
 
@@ -64,10 +64,10 @@ def call_ended(database: Database, lease: Lease, call: str) -> None:
 
 def keep_state(database: Database, lease: Lease, saved: Saved, identity: Identity) -> None:
     """Between two units."""
-    database.do(lambda cursor: _point(cursor, require(cursor, lease), saved, identity))
+    database.do(lambda cursor: _record_state(cursor, require(cursor, lease), saved, identity))
 
 
-def keep_unit(database: Database, lease: Lease, place: str, saved: Saved, identity: Identity) -> int:
+def keep_unit(database: Database, lease: Lease, position: str, saved: Saved, identity: Identity) -> int:
     """Its number."""
 
     def work(cursor: Cursor) -> int:
@@ -75,16 +75,16 @@ def keep_unit(database: Database, lease: Lease, place: str, saved: Saved, identi
         last = cursor.execute(
             "SELECT place, token, saved FROM fleet.units WHERE run = %s AND number = %s", (lease.run, run.units)
         ).fetchone()
-        if last is not None and tuple(last) == (place, lease.token, saved.name):
+        if last is not None and tuple(last) == (position, lease.token, saved.name):
             return int(run.units)  # this was committed, and nobody heard of it
         number = int(run.units) + 1
         cursor.execute(
             "INSERT INTO fleet.units (run, number, place, token, worker, saved) VALUES (%s, %s, %s, %s, %s, %s)",
-            (lease.run, number, place, lease.token, lease.worker, saved.name),
+            (lease.run, number, position, lease.token, lease.worker, saved.name),
         )
         cursor.execute("UPDATE fleet.runs SET units = %s, strikes = 0, starts = 0 WHERE id = %s", (number, lease.run))
-        _point(cursor, run, saved, identity)
-        anchors.append(cursor, identity, _entry(lease, "unit", saved, unit=number))
+        _record_state(cursor, run, saved, identity)
+        anchors.append_anchor(cursor, identity, _entry(lease, "unit", saved, unit=number))
         return number
 
     return database.do(work)
@@ -96,11 +96,13 @@ def keep_end(database: Database, lease: Lease, report: Json, saved: Saved | None
     def work(cursor: Cursor) -> None:
         run = require(cursor, lease)
         if saved is not None:
-            _point(cursor, run, saved, identity)
+            _record_state(cursor, run, saved, identity)
         _end(cursor, run, report)
         sql = f"SELECT {anchors.TEXTS} FROM fleet.runs WHERE id = %s"  # noqa: S608 - ours
         texts = anchors.texts(cursor.execute(sql.encode(), (lease.run,)).fetchone())
-        anchors.append(cursor, identity, _entry(lease, "end", saved, outcome=str(report["outcome"]), texts=texts))
+        anchors.append_anchor(
+            cursor, identity, _entry(lease, "end", saved, outcome=str(report["outcome"]), texts=texts)
+        )
 
     database.do(work)
 
@@ -110,14 +112,14 @@ def keep_waiting(database: Database, key: Key, lease: Lease, saved: Saved, quest
 
     def work(cursor: Cursor) -> None:
         run = require(cursor, lease)
-        _point(cursor, run, saved, identity)
+        _record_state(cursor, run, saved, identity)
         asking.put(cursor, key, lease.run, question)
         cursor.execute(
             "UPDATE fleet.runs SET state = 'waiting', worker = NULL, lease_until = NULL, strikes = 0, starts = 0,"
             " token = token + 1 WHERE id = %s",
             (lease.run,),
         )
-        anchors.append(cursor, identity, _entry(lease, "wait", saved, question=question["id"]))
+        anchors.append_anchor(cursor, identity, _entry(lease, "wait", saved, question=question["id"]))
         notify(cursor, f"waiting {lease.run}")
 
     database.do(work)
@@ -144,21 +146,21 @@ def _end(cursor: Cursor, run: Any, report: Json) -> None:
             run.id,
         ),
     )
-    budgets.forfeit(cursor, run.id, run.token + 1)
-    queue.ready(cursor, run.id)
+    budgets.settle_lost(cursor, run.id, run.token + 1)
+    queue.start_dependents(cursor, run.id)
     notify(cursor, f"ended {run.id}")
 
 
-def _text(said: object) -> str:
-    return str(said or "").replace("\0", "")[:ANSWER]
+def _text(text: object) -> str:
+    return str(text or "").replace("\0", "")[:ANSWER]
 
 
-def _point(cursor: Cursor, run: Any, saved: Saved, identity: Identity) -> None:
+def _record_state(cursor: Cursor, run: Any, saved: Saved, identity: Identity) -> None:
     """From now on a take-over begins with this state, which has all calls so far."""
     cursor.execute(
         "UPDATE fleet.runs SET saved = %s, saved_by = %s, saved_signature = %s, schema = %s, version = %s,"
         " saved_call = coalesce((SELECT max(id) FROM fleet.calls WHERE run = %s), 0) WHERE id = %s",
-        (saved.name, *states.signed(identity, run.id, saved.name), *versions.written(), run.id, run.id),
+        (saved.name, *states.signed(identity, run.id, saved.name), *versions.schema_and_version(), run.id, run.id),
     )
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from itertools import batched
 from typing import Any
 
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.fleet import trees
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.objects import Gone, Objects
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 
 BATCH = 500
 """Runs and objects that are removed in one transaction."""
@@ -59,23 +59,23 @@ def _counted(database: Database, seconds: float) -> tuple[int, int, int]:
 
 def _rows(database: Database, seconds: float) -> tuple[int, int, int]:
     total = 0, 0, 0
-    while (done := database.do(lambda cursor: _some(cursor, seconds)))[0]:
+    while (done := database.do(lambda cursor: _prune_batch(cursor, seconds)))[0]:
         total = total[0] + done[0], total[1] + done[1], total[2] + done[2]
     return total
 
 
-def _some(cursor: Cursor, seconds: float) -> tuple[int, int, int]:
+def _prune_batch(cursor: Cursor, seconds: float) -> tuple[int, int, int]:
     """One batch. A run that somebody just queues again is left out: its row is locked."""
-    found = cursor.execute(
+    rows = cursor.execute(
         f"SELECT id, generation FROM fleet.runs WHERE {_OLD} ORDER BY finished LIMIT %s FOR UPDATE SKIP LOCKED",  # noqa: S608
         (seconds, BATCH),
     ).fetchall()
-    ids = [row.id for row in found]
+    ids = [row.id for row in rows]
     if not ids:
         return 0, 0, 0
     calls = _removed(cursor, "fleet.calls", ids)
     events = _removed(cursor, "fleet.events", ids)
-    workflows = [f"{row.id}.{number}" for row in found for number in range(1, row.generation + 1)]
+    workflows = [f"{row.id}.{number}" for row in rows for number in range(1, row.generation + 1)]
     cursor.execute("DELETE FROM dbos.workflow_status WHERE workflow_uuid = ANY(%s)", (workflows,))
     cursor.execute("UPDATE fleet.runs SET pruned = now() WHERE id = ANY(%s)", (ids,))
     return len(ids), calls, events
@@ -98,7 +98,7 @@ def _used(database: Database, objects: Objects, seconds: float | None) -> tuple[
             unreadable[run] = why
     if unreadable and not used:
         why = next(iter(unreadable.values()))
-        raise AdderClawError(f"nothing was removed of the objects: none can be read with this key: {why}")
+        raise AdderClawError(f"no objects were removed: none can be read with this key: {why}")
     for row in database.rows("SELECT DISTINCT saved FROM fleet.units WHERE run = ANY(%s)", list(unreadable)):
         _read(objects, row.saved, used)
     return used, tuple(unreadable)

@@ -34,7 +34,7 @@ def enqueue(cursor: Cursor, run: Any) -> None:
     cursor.execute("SELECT fleet.enqueue(%s, %s)", (run.id, STEP))
 
 
-def ready(cursor: Cursor, ended: str) -> None:
+def start_dependents(cursor: Cursor, ended: str) -> None:
     """Let go on what waited for this run: all that it waits for has completed; else it ends with that."""
     waiting = cursor.execute(
         "SELECT id, token, after FROM fleet.runs WHERE state = 'held' AND stopped_by IS NULL AND %s = ANY(after)"
@@ -46,7 +46,7 @@ def ready(cursor: Cursor, ended: str) -> None:
             "SELECT id, outcome FROM fleet.runs WHERE id = ANY(%s) AND outcome IS DISTINCT FROM 'completed'",
             (list(run.after),),
         ).fetchall()
-        failed = [one for one in left if one.outcome is not None]
+        failed = [row for row in left if row.outcome is not None]
         if failed:
             from adderclaw.fleet.progress import end_unworked
 
@@ -84,7 +84,7 @@ def has_key(cursor: Cursor, run: Any) -> str | None:
     return None if other is None else str(other.id)
 
 
-def carried_on(cursor: Cursor, run: Any) -> bool:
+def replace_ended_workflow(cursor: Cursor, run: Any) -> bool:
     """Whether a run that is due had a workflow which has ended without it: then it has a new one."""
     row = cursor.execute(
         "SELECT r.*, w.status FROM fleet.runs r JOIN dbos.workflow_status w"

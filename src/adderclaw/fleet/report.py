@@ -2,7 +2,7 @@
 
 from html import escape
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1a1a1a}"
@@ -13,16 +13,16 @@ STYLE = (
 )
 
 
-def page(made: Json) -> str:
+def page(batch: Json) -> str:
     """Everything that came from elsewhere is escaped: nothing of it is markup."""
     counts = "".join(
-        f"<li class={escape(how)!r}>{escape(how)}: {count}</li>" for how, count in made["outcomes"].items()
+        f"<li class={escape(how)!r}>{escape(how)}: {count}</li>" for how, count in batch["outcomes"].items()
     )
-    rows = "".join(_row(row) for row in made["rows"])
+    rows = "".join(_row(row) for row in batch["rows"])
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{escape(made['batch'])}</title><style>{STYLE}</style><h1>{escape(made['batch'])}</h1>"
-        f"<p>{made['runs']} runs, ${made['cost']:.4f}</p><ul>{counts}</ul>"
+        f"<title>{escape(batch['batch'])}</title><style>{STYLE}</style><h1>{escape(batch['batch'])}</h1>"
+        f"<p>{batch['runs']} runs, ${batch['cost']:.4f}</p><ul>{counts}</ul>"
         "<table><thead><tr><th scope=col>Run<th scope=col>What<th scope=col>Outcome<th scope=col>Answer or reason"
         f"<th scope=col>Units<th scope=col>Cost</thead><tbody>{rows}</tbody></table></html>\n"
     )
@@ -30,9 +30,9 @@ def page(made: Json) -> str:
 
 def _row(row: Json) -> str:
     how = row["outcome"] or row["state"]
-    said = row["answer"] if how == "completed" else row["reason"] or row["answer"]
+    text = row["answer"] if how == "completed" else row["reason"] or row["answer"]
     cost = "" if row["cost"] is None else f"${row['cost']:.4f}"
     return (
         f"<tr><td><code>{escape(row['run_id'])}</code><td>{escape(row['what'][:200])}"
-        f"<td class={escape(how)!r}>{escape(how)}<td>{escape((said or '')[:1000])}<td>{row['units']}<td>{cost}</tr>"
+        f"<td class={escape(how)!r}>{escape(how)}<td>{escape((text or '')[:1000])}<td>{row['units']}<td>{cost}</tr>"
     )

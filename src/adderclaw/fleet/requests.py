@@ -12,19 +12,19 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Self, cast
 
-from adderclaw.decode import Invalid, decode
-from adderclaw.drivers.wanted import WHAT, RunParams
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.core import home_names
+from adderclaw.core.decode import Invalid, decode
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.fleet import queue
-from adderclaw.fleet.anchors import Identity, key_of, signed_by
+from adderclaw.fleet.anchors import Identity, load_or_create_key, signed_by
 from adderclaw.fleet.boxes import BOX
 from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.places import Place, require_commit, require_fit, require_reachable
-from adderclaw.json_text import canonical
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.flows.request import SOURCES, RunParams
 
-FILE = "fleet-submitter.key"
 LABEL = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
@@ -51,16 +51,16 @@ class Request(NamedTuple):
 
     @classmethod
     def of(cls, row: Any) -> Self:
-        made = cls._make(getattr(row, name) for name in cls._fields)
-        return made._replace(after=tuple(row.after))
+        request = cls._make(getattr(row, name) for name in cls._fields)
+        return request._replace(after=tuple(row.after))
 
     @property
     def digest(self) -> str:
         """A hash of the whole request, which reveals no text of the run."""
-        made = self._asdict()
-        made["max_cost"] = None if self.max_cost is None else repr(float(self.max_cost))
-        made["deadline"] = None if self.deadline is None else self.deadline.astimezone(UTC).isoformat()
-        return hashlib.sha256(canonical(made).encode()).hexdigest()
+        fields = self._asdict()
+        fields["max_cost"] = None if self.max_cost is None else repr(float(self.max_cost))
+        fields["deadline"] = None if self.deadline is None else self.deadline.astimezone(UTC).isoformat()
+        return hashlib.sha256(canonical(fields).encode()).hexdigest()
 
 
 def signed_text(id: str, digest: str) -> bytes:
@@ -70,7 +70,7 @@ def signed_text(id: str, digest: str) -> bytes:
 
 def identity(home: str, name: str) -> Identity:
     """The submitter's own key in this home, created on first use."""
-    return Identity(name, key_of(os.path.join(home, FILE)))
+    return Identity(name, load_or_create_key(os.path.join(home, home_names.FLEET_SUBMITTER_KEY)))
 
 
 def enrol(database: Database, name: str, public: str) -> None:
@@ -123,27 +123,27 @@ def require_valid(request: Request, *, local: bool) -> RunParams:
     if request.max_cost is not None and not 0 <= request.max_cost < math.inf:
         raise UsageError(f"max_cost {request.max_cost}: a number of US dollars, at least 0")
     params = _params(request.wanted)
-    place = decode(Place, request.place)
-    if bool(place.archive) == bool(place.repo):
+    source = decode(Place, request.place)
+    if bool(source.archive) == bool(source.repo):
         raise UsageError("give one of --repo and --workspace: the files that it works on")
-    if place.archive and BOX.fullmatch(place.archive) is None:
-        raise UsageError(f"object {place.archive[:16]!r} was not submitted as files of a run: submit them again")
-    if place.repo:
-        require_reachable(place.repo, local=local)
-        require_commit(place.repo, place.commit or "")
+    if source.archive and BOX.fullmatch(source.archive) is None:
+        raise UsageError(f"object {source.archive[:16]!r} was not submitted as files of a run: submit them again")
+    if source.repo:
+        require_reachable(source.repo, local=local)
+        require_commit(source.repo, source.commit or "")
     return params
 
 
-def _params(wanted: object) -> RunParams:
-    if not isinstance(wanted, dict):
-        raise UsageError("what is to be run is not a JSON object")
-    given = {name: value for name, value in cast(Json, wanted).items() if value is not None}
-    params = decode(RunParams, given)
+def _params(request: object) -> RunParams:
+    if not isinstance(request, dict):
+        raise UsageError("the request is not a JSON object")
+    fields = {name: value for name, value in cast(Json, request).items() if value is not None}
+    params = decode(RunParams, fields)
     if params.workspace:
-        raise UsageError("workspace: a run on another machine has no use for it")
+        raise UsageError("workspace: this cannot be used for a run on another machine")
     require_fit(params)
-    if sum(bool(getattr(params, name)) for name in WHAT) != 1:
-        raise UsageError(f"give exactly one of {', '.join(WHAT[:-1])}")
+    if sum(bool(getattr(params, name)) for name in SOURCES) != 1:
+        raise UsageError(f"give exactly one of {', '.join(SOURCES[:-1])}")
     return params
 
 
@@ -159,8 +159,7 @@ def require_submitted(cursor: Cursor, row: Any, *, local: bool) -> None:
 
 def _require_signed(cursor: Cursor, row: Any, request: Request) -> None:
     if not row.signature:
-        why = "its request has no signature: an older version submitted it, or somebody wrote the row by hand"
-        raise Refused(f"{why}. Submit it again with this version")
+        raise Refused("its request has no signature: somebody wrote the row by hand. Submit it again")
     known = cursor.execute(
         "SELECT revoked FROM fleet.submitters WHERE name = %s AND public_key = %s", (row.submitter, row.signed_by)
     ).fetchone()

@@ -15,17 +15,18 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import IO
 
-from adderclaw.decode import decode
-from adderclaw.errors import AdderClawError
+from adderclaw.core import home_names
+from adderclaw.core.decode import decode
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.types import Json
 from adderclaw.fleet import places, trees
-from adderclaw.fleet.keys import Key, lent
+from adderclaw.fleet.keys import Key, environment_for_runs
 from adderclaw.fleet.objects import Objects
 from adderclaw.fleet.places import Place
-from adderclaw.types import Json
 
-OPERATORS = ("config.toml", "policy.toml", "settings.json", "AGENTS.md")
+OPERATORS = (home_names.CONFIG, home_names.POLICY, home_names.SETTINGS, home_names.INSTRUCTIONS[0])
 """Files of the worker's home that count for its runs; they are the worker's, and never part of a state."""
-KEPT = ("memory.sqlite", "tool_receipts.log")
+KEPT = (home_names.DATABASE, home_names.RECEIPTS)
 """What of a run's home is part of its state. Keys and configuration are not."""
 RELOCATED = (
     ("conversations", "project_dir"),
@@ -42,7 +43,7 @@ _OURS = re.compile(r".+-[0-9a-f]{8}\.lock")
 """Such a file, as the id of a worker makes it: who gives `--root` a folder of theirs keeps every other file there."""
 
 
-class Room:
+class WorkerFolder:
     """Where the folders of a worker's runs are. What a worker left there that was killed is removed by the next one."""
 
     def __init__(self, root: str) -> None:
@@ -83,7 +84,7 @@ class Room:
             os.unlink(self._own + _LOCK)
 
 
-class Folder:
+class AttemptFolder:
     """Where one attempt at a run works; no other attempt has the same."""
 
     def __init__(self, root: str) -> None:
@@ -109,24 +110,26 @@ class Folder:
             source = os.path.join(operators_home, name)
             if os.path.isfile(source):
                 shutil.copyfile(source, os.path.join(self.home, name))
-        fd = os.open(os.path.join(self.home, "receipt.key"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        fd = os.open(os.path.join(self.home, home_names.RECEIPT_KEY), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         os.write(fd, key.receipts(row["id"]))
         os.close(fd)
         return saver
 
     def _state(self, objects: Objects, row: Json, unwanted: Callable[[], bool], *, local_repos: bool) -> trees.Saver:
-        place, submitter = decode(Place, row["place"]), str(row["submitter"])
+        source, submitter = decode(Place, row["place"]), str(row["submitter"])
         if row["saved"]:
             tree = trees.restore(objects.of(submitter), row["saved"], {"home": self.home, "workspace": self.workspace})
             for name in (*tree.files, *tree.links, *tree.folders):
-                if name.startswith("home/") and not name.startswith(tuple(f"home/{kept}" for kept in KEPT)):
-                    raise AdderClawError(f"the state has {name!r}, which is no part of one: nobody goes on from it")
+                if name.startswith("home/") and not name.startswith(tuple(f"home/{part}" for part in KEPT)):
+                    raise AdderClawError(
+                        f"it contains {name!r}, which does not belong to a state: the run cannot continue from it"
+                    )
             self._relocate()
             return trees.Saver(objects, tree)
-        if place.archive is not None:
+        if source.archive is not None:
             submitted = objects.of(submitter, submitted=True)
-            return trees.Saver(objects, trees.restore(submitted, place.archive, {"workspace": self.workspace}))
-        clone(place.repo or "", place.commit or "", self.workspace, unwanted, local=local_repos)
+            return trees.Saver(objects, trees.restore(submitted, source.archive, {"workspace": self.workspace}))
+        clone(source.repo or "", source.commit or "", self.workspace, unwanted, local=local_repos)
         return trees.Saver(objects)
 
     def save(self, saver: trees.Saver) -> str:
@@ -136,26 +139,26 @@ class Folder:
             if not os.path.exists(source):
                 continue
             if name.endswith(".sqlite"):
-                _copied(source, target)
+                _copy_database(source, target)
             else:
                 shutil.copyfile(source, target)
         return saver.save({"home": self._saving, "workspace": self.workspace})
 
     def head(self) -> tuple[int, str]:
         """Number and hash of the last receipt in what is put away."""
-        store = os.path.join(self._saving, "memory.sqlite")
+        store = os.path.join(self._saving, home_names.DATABASE)
         if not os.path.exists(store):
             return 0, ""
         with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as connection:
-            found = connection.execute(
+            row = connection.execute(
                 "SELECT seq, receipt_hash FROM receipts WHERE archive = '' ORDER BY seq DESC LIMIT 1"
             ).fetchone()
         connection.close()
-        return (int(found[0]), str(found[1])) if found else (0, "")
+        return (int(row[0]), str(row[1])) if row else (0, "")
 
     def stop(self) -> None:
         """The emergency stop of this run alone; the same file as everywhere."""
-        with open(os.path.join(self.home, "ESTOP"), "a", encoding="utf-8"):
+        with open(os.path.join(self.home, home_names.ESTOP), "a", encoding="utf-8"):
             pass
 
     def remove(self) -> None:
@@ -164,7 +167,7 @@ class Folder:
             os.rmdir(os.path.dirname(self.root))  # of the run, if this was its last attempt here
 
     def _relocate(self) -> None:
-        path = os.path.join(self.home, "memory.sqlite")
+        path = os.path.join(self.home, home_names.DATABASE)
         if not os.path.exists(path):
             return
         connection = sqlite3.connect(path)
@@ -174,7 +177,7 @@ class Folder:
             if before and before != self.workspace:
                 with connection:
                     for table, column in RELOCATED:
-                        _moved(connection, table, column, before, self.workspace)
+                        _rewrite_paths(connection, table, column, before, self.workspace)
         finally:
             connection.close()
 
@@ -190,7 +193,7 @@ def remove(folder: str) -> None:
         try:
             waiting = ["."]
             while waiting:
-                waiting += _emptied(top, waiting.pop())
+                waiting += _empty_folder(top, waiting.pop())
         finally:
             os.close(top)
         os.rmdir(folder)
@@ -199,7 +202,7 @@ def remove(folder: str) -> None:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def _emptied(top: int, name: str) -> list[str]:
+def _empty_folder(top: int, name: str) -> list[str]:
     """Remove a folder of the top; what lay in it comes up there, so that no way grows."""
     moved: list[str] = []
     with contextlib.suppress(OSError):
@@ -222,13 +225,13 @@ def _removed(entry: str, here: int, top: int) -> str:
         if not stat.S_ISDIR(os.stat(entry, dir_fd=here, follow_symlinks=False).st_mode):
             os.unlink(entry, dir_fd=here)
             return ""
-        _let_in(here, entry)
+        _make_writable(here, entry)
         os.rename(entry, name := uuid.uuid4().hex, src_dir_fd=here, dst_dir_fd=top)
         return name
     return ""
 
 
-def _let_in(folder: int, name: str) -> None:
+def _make_writable(folder: int, name: str) -> None:
     """Only who may write into a folder moves it to another."""
     if (handle := getattr(os, "O_PATH", 0)) == 0:
         os.chmod(name, 0o700, dir_fd=folder, follow_symlinks=False)
@@ -240,18 +243,18 @@ def _let_in(folder: int, name: str) -> None:
         os.close(opened)
 
 
-def _moved(connection: sqlite3.Connection, table: str, column: str, before: str, now: str) -> None:
+def _rewrite_paths(connection: sqlite3.Connection, table: str, column: str, before: str, now: str) -> None:
     """Paths are text in some tables, bytes in others: each stays what it is."""
     rows = connection.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()  # noqa: S608 - names of ours
     for (path,) in rows:
         text = os.fsdecode(path) if isinstance(path, (bytes, str)) else ""
         if text == before or text.startswith(f"{before}/"):
             moved = now + text[len(before) :]
-            made = os.fsencode(moved) if isinstance(path, bytes) else moved
-            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} IS ?", (made, path))  # noqa: S608
+            value = os.fsencode(moved) if isinstance(path, bytes) else moved
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} IS ?", (value, path))  # noqa: S608
 
 
-def _copied(source: str, target: str) -> None:
+def _copy_database(source: str, target: str) -> None:
     """A database that is in use, as it is at one moment."""
     with sqlite3.connect(f"file:{source}?mode=ro", uri=True) as live, sqlite3.connect(target) as copy:
         live.backup(copy)
@@ -265,37 +268,37 @@ def clone(
     """A repository at one commit. Nothing of it runs: no hook, no filter, no other protocol than git's own."""
     places.require_reachable(url, local=local)
     places.require_commit(url, commit)
-    git, path = places.found_git()
+    git, path = places.find_git()
     quiet = {
-        **lent(os.environ),
+        **environment_for_runs(os.environ),
         "PATH": path,
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "",
         "GIT_LFS_SKIP_SMUDGE": "1",
     }
-    careful = ("-c", "core.hooksPath=/dev/null", *places.protocols(local=local), "-c", "core.fsmonitor=false")
+    careful = ("-c", "core.hooksPath=/dev/null", *places.protocol_options(local=local), "-c", "core.fsmonitor=false")
     steps = (
         (git, *careful, "clone", "--quiet", "--no-checkout", "--", url, target),
         (git, *careful, "-C", target, "checkout", "--quiet", "--detach", commit),
     )
     for step in steps:
-        with tempfile.TemporaryFile() as told:
-            code = _waited(step, told, quiet, unwanted)
-            told.seek(0)
-            said = told.read(100_000).decode("utf-8", "replace").strip().splitlines()
+        with tempfile.TemporaryFile() as output:
+            code = _waited(step, output, quiet, unwanted)
+            output.seek(0)
+            lines = output.read(100_000).decode("utf-8", "replace").strip().splitlines()
         if unwanted():
             os.makedirs(target, exist_ok=True)
             return
         if code is None:
             raise AdderClawError(f"{url} could not be cloned within {CLONE_SECONDS} s")
         if code:
-            raise AdderClawError(f"{url} at {commit} cannot be cloned: {said[-1] if said else 'git failed'}")
+            raise AdderClawError(f"{url} at {commit} cannot be cloned: {lines[-1] if lines else 'git failed'}")
 
 
-def _waited(step: Sequence[str], told: IO[bytes], env: dict[str, str], unwanted: Callable[[], bool]) -> int | None:
+def _waited(step: Sequence[str], output: IO[bytes], env: dict[str, str], unwanted: Callable[[], bool]) -> int | None:
     """How git ended; None where it took too long. It is ended with all that it started where nobody wants it."""
     process = subprocess.Popen(
-        step, stdin=subprocess.DEVNULL, stdout=told, stderr=told, env=env, start_new_session=True
+        step, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env, start_new_session=True
     )
     limit = time.monotonic() + CLONE_SECONDS
     try:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from adderclaw.core.json_text import canonical
 from adderclaw.fleet.anchors import Identity, signed_by
 from adderclaw.fleet.database import Cursor
 from adderclaw.fleet.requests import Refused
-from adderclaw.json_text import canonical
 
 
 def signed(who: Identity, run: str, name: str) -> tuple[str, str]:
@@ -17,7 +17,7 @@ def require_signed(cursor: Cursor, row: Any) -> None:
     """Refuse to continue from a state that no enrolled worker saved for this run."""
     if row.saved is None:
         if cursor.execute("SELECT 1 FROM fleet.units WHERE run = %s LIMIT 1", (row.id,)).fetchone() is not None:
-            why = "units of it are finished, but its saved state was removed: it would do them again"
+            why = "some of its units are finished, but its saved state was removed, so it would repeat them"
             raise Refused(f"{why}; `adderclaw fleet retry {row.id} --fresh` does so")
         return
     known = cursor.execute(

@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
-from adderclaw.config.options import Options
-from adderclaw.decode import Between
-from adderclaw.drivers.wanted import RunParams, prepared
-from adderclaw.errors import AdderClawError, UsageError
+from adderclaw.config.legacy.options import Options
+from adderclaw.core.decode import Between
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import Json
 from adderclaw.fleet import queue, trees
 from adderclaw.fleet.anchors import Identity
-from adderclaw.fleet.database import Cursor, Database, Taken
+from adderclaw.fleet.database import Cursor, Database, DuplicateKey
 from adderclaw.fleet.objects import Boxes
 from adderclaw.fleet.requests import Request, require_valid, signed_text
-from adderclaw.json_text import canonical
-from adderclaw.record import NamedTuple, record
-from adderclaw.types import Json
+from adderclaw.flows.request import RunParams, prepare_driver
 
 MOST = 100_000
 """Runs in one submission."""
@@ -48,7 +48,7 @@ class Submitted(NamedTuple):
     """False: a run with this dedupe key is there already."""
 
 
-def archived(boxes: Boxes, folder: str) -> Json:
+def archive_folder(boxes: Boxes, folder: str) -> Json:
     """A folder as it is now, in the object store."""
     path = os.path.abspath(os.path.expanduser(folder))
     if not os.path.isdir(path):
@@ -63,20 +63,20 @@ ANY_PLACE = {"archive": f"box-{'0' * 64}"}
 
 def check(order: Order, workspace: str | None) -> None:
     """Refuse now what a worker would refuse later: the driver is made ready as it would be there."""
-    from adderclaw.decode import decode
+    from adderclaw.core.decode import decode
 
     params = require_valid(_request("any", order, ANY_PLACE, ("", ""), None), local=False)
     if workspace is not None:
         here = os.path.abspath(os.path.expanduser(workspace))
         files = {name: getattr(params, name) for name in ("agentfile", "spec")}
-        named = {name: os.path.join(here, given) for name, given in files.items() if given}
-        prepared(Options(workspace=here, headless=True), decode(RunParams, {**order.wanted, **named}))
+        named = {name: os.path.join(here, path) for name, path in files.items() if path}
+        prepare_driver(Options(workspace=here, headless=True), decode(RunParams, {**order.wanted, **named}))
 
 
 def submit(
     database: Database,
     orders: Sequence[Order],
-    places: Sequence[Json],
+    sources: Sequence[Json],
     signer: Identity,
     batch: str = "",
     trace: str = "",
@@ -87,7 +87,7 @@ def submit(
     if len(orders) > MOST:
         raise UsageError(f"{len(orders):,} runs at once; at most {MOST:,}: submit them in parts")
     ids = [_id() for _ in orders]
-    for id, order, place in zip(ids, orders, places, strict=True):
+    for id, order, place in zip(ids, orders, sources, strict=True):
         require_valid(_request(id, order, place, (batch, trace), None), local=local)
 
     def work(cursor: Cursor) -> list[Submitted]:
@@ -99,26 +99,26 @@ def submit(
         rows: list[tuple[object, ...]] = []
         deadlines = _deadlines(cursor, orders)
 
-        def row(id: str, order: Order, place: Json, tag: int) -> tuple[object, ...]:
-            request = _request(id, order, place, (batch, trace), deadlines[order.deadline])
+        def row(id: str, order: Order, source: Json, tag: int) -> tuple[object, ...]:
+            request = _request(id, order, source, (batch, trace), deadlines[order.deadline])
             return _row(request, tag, _state(cursor, order), signer)
 
-        for id, order, place, tag in zip(ids, orders, places, _tags(cursor, orders), strict=True):
+        for id, order, source, tag in zip(ids, orders, sources, _tags(cursor, orders), strict=True):
             if order.dedupe is None:
-                rows.append(row(id, order, place, tag))
+                rows.append(row(id, order, source, tag))
                 done.append(Submitted(id, new=True))
             elif (known := _known(cursor, order.dedupe)) is not None:
                 done.append(Submitted(known, new=False))
             else:  # at once: another row of the same matrix may have the same key
-                _insert(cursor, [*rows, row(id, order, place, tag)])
+                _insert(cursor, [*rows, row(id, order, source, tag)])
                 rows.clear()
                 done.append(Submitted(id, new=True))
         _insert(cursor, rows)
-        _queue(cursor, [one.id for one in done if one.new], dict(zip(ids, orders, strict=True)))
+        _queue(cursor, [submitted.id for submitted in done if submitted.new], dict(zip(ids, orders, strict=True)))
         return done
 
     for _ in range(3):
-        with contextlib.suppress(Taken):  # of a dedupe key: another submits a run with it right now
+        with contextlib.suppress(DuplicateKey):  # of a dedupe key: another submits a run with it right now
             return database.do(work)
     return database.do(work)
 
@@ -130,7 +130,7 @@ def _committed(cursor: Cursor, ids: list[str], orders: Sequence[Order]) -> list[
     if not there:
         return None
     known = (_known(cursor, order.dedupe) if order.dedupe else None for order in orders)
-    return [Submitted(id if id in there else str(one), id in there) for id, one in zip(ids, known, strict=True)]
+    return [Submitted(id if id in there else str(run_id), id in there) for id, run_id in zip(ids, known, strict=True)]
 
 
 def _id() -> str:
@@ -170,17 +170,17 @@ def _known(cursor: Cursor, dedupe: str) -> str | None:
 
 def _deadlines(cursor: Cursor, orders: Sequence[Order]) -> dict[float | None, datetime | None]:
     """When each deadline is, by PostgreSQL's clock."""
-    made: dict[float | None, datetime | None] = {None: None}
+    deadlines: dict[float | None, datetime | None] = {None: None}
     for order in orders:
-        if order.deadline not in made:
+        if order.deadline not in deadlines:
             sql = "SELECT now() + make_interval(secs => %s) AS at"
             row = cursor.execute(sql, (order.deadline,)).fetchone()
             assert row is not None
-            made[order.deadline] = row.at
-    return made
+            deadlines[order.deadline] = row.at
+    return deadlines
 
 
-def _request(id: str, order: Order, place: Json, together: tuple[str, str], deadline: datetime | None) -> Request:
+def _request(id: str, order: Order, source: Json, together: tuple[str, str], deadline: datetime | None) -> Request:
     batch, trace = together
     return Request(
         id=id,
@@ -190,7 +190,7 @@ def _request(id: str, order: Order, place: Json, together: tuple[str, str], dead
         batch=batch,
         trace=trace,
         wanted=order.wanted,
-        place=place,
+        place=source,
         priority=order.priority,
         dedupe=order.dedupe,
         after=order.after,
@@ -233,12 +233,12 @@ def _state(cursor: Cursor, order: Order) -> str:
     if not order.after:
         return "queued"
     known = cursor.execute("SELECT id, outcome FROM fleet.runs WHERE id = ANY(%s) FOR SHARE", (list(order.after),))
-    found = {row.id: row.outcome for row in known.fetchall()}
-    if missing := [one for one in order.after if one not in found]:
+    outcomes = {row.id: row.outcome for row in known.fetchall()}
+    if missing := [run_id for run_id in order.after if run_id not in outcomes]:
         raise UsageError(f"--after {missing[0]}: there is no such run; `adderclaw fleet list` lists them")
-    if failed := [one for one, outcome in found.items() if outcome not in (None, "completed")]:
-        raise UsageError(f"--after {failed[0]}: it ended {found[failed[0]]}; it will never be completed")
-    return "held" if None in found.values() else "queued"
+    if failed := [run_id for run_id, outcome in outcomes.items() if outcome not in (None, "completed")]:
+        raise UsageError(f"--after {failed[0]}: it ended {outcomes[failed[0]]}; it will never be completed")
+    return "held" if None in outcomes.values() else "queued"
 
 
 def cancel(database: Database, run_id: str, by: str) -> str:
@@ -267,12 +267,12 @@ def retry(database: Database, run_id: str, *, fresh: bool) -> None:
         if run is None:
             raise UsageError(f"there is no run {run_id!r}; `adderclaw fleet list` lists them")
         if run.state != "ended" or run.outcome == "completed":
-            said = "has completed" if run.state == "ended" else f"is {run.state}"
-            raise AdderClawError(f"run {run_id} {said}: there is nothing to try again")
+            status = "has completed" if run.state == "ended" else f"is {run.state}"
+            raise AdderClawError(f"run {run_id} {status}: there is nothing to retry")
         if run.pruned is not None:
             raise AdderClawError(f"run {run_id}: its files were pruned; submit it again")
         if (other := queue.has_key(cursor, run)) is not None:
-            raise AdderClawError(f"run {other} has the key {run.dedupe!r} now: it does the same")
+            raise AdderClawError(f"run {other} now has the dedupe key {run.dedupe!r}: it does the same work")
         queue.again(cursor, run, fresh=fresh)
 
     database.do(work)

@@ -8,10 +8,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import __version__
-from adderclaw.sinks.telemetry import lacking
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema import Config
+    from adderclaw.config.schema.settings import Config
 
 VARIABLE = "TRACEPARENT"
 """Which span another program began, as the W3C's Trace Context writes it."""
@@ -22,8 +21,8 @@ SECONDS = 2.0
 
 def given() -> str:
     """The span that this program was begun in; empty where there is none."""
-    said = os.environ.get(VARIABLE, "")
-    return said if _PARENT.fullmatch(said) else ""
+    traceparent = os.environ.get(VARIABLE, "")
+    return traceparent if _PARENT.fullmatch(traceparent) else ""
 
 
 class Span:
@@ -32,8 +31,8 @@ class Span:
     def __init__(self, span: Any, above: str) -> None:
         self._span = span
         if span is None:  # nobody listens: the trace is named all the same, so that its parts belong together
-            found = _PARENT.fullmatch(above)
-            self.parent = above if found else f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+            match = _PARENT.fullmatch(above)
+            self.parent = above if match else f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
             return
         known = span.get_span_context()
         self.parent = f"00-{known.trace_id:032x}-{known.span_id:016x}-01"
@@ -51,9 +50,9 @@ class Tracing:
     """Where spans go: to the OTLP endpoint of this home's configuration, or nowhere."""
 
     def __init__(self, config: "Config") -> None:
-        wanted = config.telemetry
+        settings = config.telemetry
         self._provider: Any = None
-        if not wanted.enabled or wanted.protocol != "otlp" or lacking("otlp"):
+        if not settings.enabled or settings.protocol != "otlp":
             return
         import logging
 
@@ -63,7 +62,7 @@ class Tracing:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # a service that is gone costs spans, no more
-        base = (wanted.endpoint or "").rstrip("/").removesuffix("/v1/traces")
+        base = (settings.endpoint or "").rstrip("/").removesuffix("/v1/traces")
         about = {"service.name": "adderclaw-fleet", "service.version": __version__}
         self._provider = TracerProvider(resource=Resource(about), shutdown_on_exit=False)
         exporter = OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=SECONDS)
@@ -75,9 +74,9 @@ class Tracing:
         from opentelemetry import trace
 
         context: Any = None
-        if found := _PARENT.fullmatch(above):
+        if match := _PARENT.fullmatch(above):
             known = trace.SpanContext(
-                int(found[1], 16), int(found[2], 16), is_remote=True, trace_flags=trace.TraceFlags(1)
+                int(match[1], 16), int(match[2], 16), is_remote=True, trace_flags=trace.TraceFlags(1)
             )
             context = trace.set_span_in_context(trace.NonRecordingSpan(known))
         tracer = self._provider.get_tracer("adderclaw.fleet", __version__)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Literal, Protocol
 
 from adderclaw.config.safe_open import opener
-from adderclaw.errors import UsageError
-from adderclaw.record import NamedTuple
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import NamedTuple
 
 PART = 16 * 1024 * 1024
 """Bytes of a file that are one piece, and about which an object has."""
@@ -81,7 +81,7 @@ class Saver:
         result that are not wanted."""
         if not self._seen:  # before any of it is read
             for prefix, path in roots.items():
-                _measured(path, prefix, leave_out)
+                _require_size(path, prefix, leave_out)
         saving = _Saving(self._objects, self._known, self._seen, self._part, self._most)
         for prefix, path in roots.items():
             saving.add(path, prefix, leave_out)
@@ -103,31 +103,31 @@ class _Saving:
 
     def add(self, path: str, prefix: str, leave_out: frozenset[str]) -> None:
         tree = self._tree
-        for found in _walk(path, prefix, leave_out):
-            self._total += found.status.st_size if found.kind == "file" else 0
+        for entry in _walk(path, prefix, leave_out):
+            self._total += entry.status.st_size if entry.kind == "file" else 0
             if self._total > self._most or sum(map(len, tree)) > MOST_FILES:
                 raise UsageError(_too_much(path))
-            if found.kind == "folder":
-                tree.folders[found.name] = found.status.st_mode & 0o777
-            elif found.kind == "link":
-                tree.links[found.name] = found.target
-            elif (file := self._file(found)) is not None:
-                tree.files[found.name] = file
+            if entry.kind == "folder":
+                tree.folders[entry.name] = entry.status.st_mode & 0o777
+            elif entry.kind == "link":
+                tree.links[entry.name] = entry.target
+            elif (file := self._file(entry)) is not None:
+                tree.files[entry.name] = file
 
     def end(self) -> str:
         name = self._objects.put(_packed(self._tree, bytes(self._pack)))
         self.known = {file.sha: _named(file.pieces, name) for file in self._tree.files.values()}
         return name
 
-    def _file(self, found: "Found") -> File | None:
+    def _file(self, entry: "FolderEntry") -> File | None:
         """None where it went away meanwhile."""
-        status, name = found.status, found.name
+        status, name = entry.status, entry.name
         identity = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         seen = self._seen.get(name)
         if seen is not None and seen.identity == identity and seen.sha in self.known:
             return File(status.st_mode & 0o777, seen.size, status.st_mtime_ns, seen.sha, self.known[seen.sha])
         try:
-            descriptor = found.open()
+            descriptor = entry.open()
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ELOOP):
                 return None
@@ -181,17 +181,17 @@ def _named(pieces: tuple[Piece, ...], name: str) -> tuple[Piece, ...]:
     return tuple((held or name, start, length) for held, start, length in pieces)
 
 
-def _measured(path: str, prefix: str, leave_out: frozenset[str]) -> None:
+def _require_size(path: str, prefix: str, leave_out: frozenset[str]) -> None:
     size = count = 0
-    for found in _walk(path, prefix, leave_out):
-        size, count = size + (found.status.st_size if found.kind == "file" else 0), count + 1
+    for entry in _walk(path, prefix, leave_out):
+        size, count = size + (entry.status.st_size if entry.kind == "file" else 0), count + 1
         if size > MOST_BYTES or count > MOST_FILES:
             raise UsageError(_too_much(path))
 
 
 def _too_much(path: str) -> str:
     fix = "leave out what can be made again, or submit a repository with --repo"
-    return f"{path} is too much for an archive: at most {MOST_BYTES // 1024**3} GiB in {MOST_FILES:,} files; {fix}"
+    return f"{path} is too large for an archive: at most {MOST_BYTES // 1024**3} GiB in {MOST_FILES:,} files; {fix}"
 
 
 def _too_deep(path: str) -> str:
@@ -211,15 +211,15 @@ def load(objects: Gets, name: str) -> Tree:
     body = objects.get(name)
     length = int.from_bytes(body[-_TAIL:])
     try:
-        text = _inflated(body[-_TAIL - length : -_TAIL], _MANIFEST).decode("utf-8", "surrogateescape")
+        text = _inflate(body[-_TAIL - length : -_TAIL], _MANIFEST).decode("utf-8", "surrogateescape")
         if sum(map(text.count, "[{,:")) > _MARKS:
             raise UsageError(_too_much(f"object {name[:16]}"))
-        made: dict[str, Any] = json.loads(text)
-        files = {str(path): _file(name, *file) for path, file in made["files"].items()}
-        links = {str(path): str(target) for path, target in made["links"].items()}
-        tree = Tree(files, links, {str(path): int(mode) & 0o777 for path, mode in made["folders"].items()})
+        manifest: dict[str, Any] = json.loads(text)
+        files = {str(path): _file(name, *file) for path, file in manifest["files"].items()}
+        links = {str(path): str(target) for path, target in manifest["links"].items()}
+        tree = Tree(files, links, {str(path): int(mode) & 0o777 for path, mode in manifest["folders"].items()})
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise UsageError(f"object {name[:16]} holds no folder: {error}") from error
+        raise UsageError(f"object {name[:16]} is not a saved folder: {error}") from error
     if any(path.count("/") > DEEPEST for part in tree for path in part):
         raise UsageError(_too_deep(f"object {name[:16]}"))
     if sum(map(len, tree)) > MOST_FILES or sum(file.size for file in tree.files.values()) > MOST_BYTES:
@@ -228,17 +228,17 @@ def load(objects: Gets, name: str) -> Tree:
 
 
 def _file(name: str, mode: Any, size: Any, mtime: Any, sha: Any, pieces: Any) -> File:
-    made = tuple((str(held or name), int(start), int(length)) for held, start, length in pieces)
-    return File(int(mode) & 0o777, max(0, int(size)), max(-_LATEST, min(int(mtime), _LATEST)), str(sha), made)
+    placed = tuple((str(held or name), int(start), int(length)) for held, start, length in pieces)
+    return File(int(mode) & 0o777, max(0, int(size)), max(-_LATEST, min(int(mtime), _LATEST)), str(sha), placed)
 
 
-def _inflated(body: bytes, most: int) -> bytes:
+def _inflate(body: bytes, most: int) -> bytes:
     """What was compressed, if it is no more than this: a few bytes may stand for many."""
     engine = zlib.decompressobj()
-    made = engine.decompress(body, most + 1)
-    if len(made) > most or not engine.eof:
-        raise UsageError("the archive holds more or less than it says")
-    return made
+    body_text = engine.decompress(body, most + 1)
+    if len(body_text) > most or not engine.eof:
+        raise UsageError("the size of the archive does not match its manifest")
+    return body_text
 
 
 class _Pieces:
@@ -251,7 +251,7 @@ class _Pieces:
         name, start, length = piece
         if self._last[0] != name:
             self._last = (name, self._objects.get(name))
-        return _inflated(self._last[1][start : start + length], PART)
+        return _inflate(self._last[1][start : start + length], PART)
 
 
 def restore(objects: Gets, name: str, roots: dict[str, str]) -> Tree:
@@ -259,46 +259,46 @@ def restore(objects: Gets, name: str, roots: dict[str, str]) -> Tree:
     looked whether who submitted it may read the objects that it names."""
     tree, pieces = _below(load(objects, name), roots), _Pieces(objects)
     for path, mode in sorted(tree.folders.items()):
-        if (place := _placed(path, roots)) is not None:
-            os.makedirs(place, exist_ok=True)
-            os.chmod(place, mode | 0o700)
+        if (path_here := _target_path(path, roots)) is not None:
+            os.makedirs(path_here, exist_ok=True)
+            os.chmod(path_here, mode | 0o700)
     in_order = sorted(tree.files.items(), key=lambda item: item[1].pieces[:1])
     for path, file in in_order:
-        if (place := _placed(path, roots)) is not None:
-            _write(place, file, pieces)
+        if (path_here := _target_path(path, roots)) is not None:
+            _write(path_here, file, pieces)
     for path, target in tree.links.items():  # last: nothing is written through one
-        if (place := _placed(path, roots)) is not None:
+        if (path_here := _target_path(path, roots)) is not None:
             if path in roots or any(path[:at] in tree.links for at, sign in enumerate(path) if sign == "/"):
                 raise UsageError(f"the archive names {path!r}, a link that leads out of its folder")
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            os.symlink(target, place)
+            os.makedirs(os.path.dirname(path_here), exist_ok=True)
+            os.symlink(target, path_here)
     return tree
 
 
 def _below(tree: Tree, roots: dict[str, str]) -> Tree:
-    files = {path: file for path, file in tree.files.items() if _placed(path, roots) is not None}
+    files = {path: file for path, file in tree.files.items() if _target_path(path, roots) is not None}
     return tree._replace(files=files)
 
 
-def _write(place: str, file: File, pieces: _Pieces) -> None:
+def _write(path: str, file: File, pieces: _Pieces) -> None:
     """A file is what its hash says: by that hash it is known later, and not put away again."""
-    os.makedirs(os.path.dirname(place), exist_ok=True)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(place, flags, 0o600), "wb") as opened:
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as opened:
         left, whole = file.size, hashlib.sha256()
         for piece in file.pieces:
             part = pieces.read(piece)
             whole.update(part)
             left -= opened.write(part)
             if left < 0:
-                raise UsageError(f"the archive holds more of {os.path.basename(place)!r} than it says")
+                raise UsageError(f"the archive holds more of {os.path.basename(path)!r} than its manifest says")
         if whole.hexdigest() != file.sha:
-            raise UsageError(f"the archive holds another {os.path.basename(place)!r} than it says")
+            raise UsageError(f"the archive holds another {os.path.basename(path)!r} than its manifest says")
         os.fchmod(opened.fileno(), file.mode)
-    os.utime(place, ns=(file.mtime_ns, file.mtime_ns))
+    os.utime(path, ns=(file.mtime_ns, file.mtime_ns))
 
 
-def _placed(path: str, roots: dict[str, str]) -> str | None:
+def _target_path(path: str, roots: dict[str, str]) -> str | None:
     """Where a path of a manifest lies here."""
     first, slash, rest = path.partition("/")
     if first not in roots:
@@ -311,7 +311,7 @@ def _placed(path: str, roots: dict[str, str]) -> str | None:
 # ------------------------------------------------------------------ reading a folder that others may change meanwhile
 
 
-class Found(NamedTuple):
+class FolderEntry(NamedTuple):
     """One entry. It is opened by the descriptor of its folder, through no link."""
 
     kind: Literal["file", "link", "folder"]
@@ -329,14 +329,14 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def _walk(path: str, prefix: str, leave_out: frozenset[str]) -> Iterator[Found]:
+def _walk(path: str, prefix: str, leave_out: frozenset[str]) -> Iterator[FolderEntry]:
     """What a folder holds; sockets, pipes and devices are passed over, and what goes away meanwhile, too.
 
     One folder is open at a time: how many lie in one another is for whoever fills them to say.
     """
     root = os.open(path, _FOLDER)
     try:
-        yield Found("folder", prefix, os.fstat(root))
+        yield FolderEntry("folder", prefix, os.fstat(root))
         waiting = ["."]
         while waiting:
             way = waiting.pop()
@@ -352,9 +352,9 @@ def _walk(path: str, prefix: str, leave_out: frozenset[str]) -> Iterator[Found]:
                 continue
             try:
                 below: list[str] = []
-                for found in _entries(folder, prefix + way[1:], leave_out):
-                    below += [f"{way}/{found.entry}"] if found.kind == "folder" else []
-                    yield found
+                for entry in _entries(folder, prefix + way[1:], leave_out):
+                    below += [f"{way}/{entry.entry}"] if entry.kind == "folder" else []
+                    yield entry
             finally:
                 os.close(folder)
             waiting += reversed(below)
@@ -366,7 +366,7 @@ _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """It is there no more, or has become another thing, or a link."""
 
 
-def _entries(folder: int, prefix: str, leave_out: frozenset[str]) -> Iterator[Found]:
+def _entries(folder: int, prefix: str, leave_out: frozenset[str]) -> Iterator[FolderEntry]:
     for entry in sorted(os.listdir(folder)):
         name = f"{prefix}/{entry}"
         if name in leave_out:
@@ -374,11 +374,11 @@ def _entries(folder: int, prefix: str, leave_out: frozenset[str]) -> Iterator[Fo
         try:
             status = os.stat(entry, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISLNK(status.st_mode):
-                yield Found("link", name, status, target=os.readlink(entry, dir_fd=folder))
+                yield FolderEntry("link", name, status, target=os.readlink(entry, dir_fd=folder))
             elif stat.S_ISREG(status.st_mode):
-                yield Found("file", name, status, folder, entry)
+                yield FolderEntry("file", name, status, folder, entry)
             elif stat.S_ISDIR(status.st_mode):
-                yield Found("folder", name, status, entry=entry)
+                yield FolderEntry("folder", name, status, entry=entry)
         except OSError as error:
             if error.errno not in _GONE:
                 raise

@@ -6,19 +6,19 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.fleet import trees
-from adderclaw.fleet.anchors import exported, signed_by
+from adderclaw.fleet.anchors import export_anchors, signed_by
 from adderclaw.fleet.database import Database
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.objects import Objects
 from adderclaw.fleet.requests import signed_text
-from adderclaw.record import NamedTuple
-from adderclaw.store.chain import ZERO, Broken, check
-from adderclaw.types import Json
+from adderclaw.storage.ledger.chain import ZERO, BrokenReceipt, parse_receipt
 
 
-class Wrong(NamedTuple):
+class Finding(NamedTuple):
     """One finding."""
 
     what: str
@@ -33,120 +33,123 @@ class Verified(NamedTuple):
     receipts: int
     pruned: int
     """Runs whose states were removed since: what was signed of them is compared, and no receipts."""
-    unsigned: int
-    """Runs that an older version submitted without a signature, so nothing proves who submitted them."""
-    wrong: list[Wrong]
+    wrong: list[Finding]
 
 
 def verify(database: Database, objects: Objects, key: Key) -> Verified:
     """All of it: the log of anchors, then each run's last state against it."""
-    made = exported(database)
-    wrong = list(of_export(made))
+    export = export_anchors(database)
+    wrong = list(check_export(export))
     pruned = {row.id for row in database.rows("SELECT id FROM fleet.runs WHERE pruned IS NOT NULL")}
-    latest = _latest(made)
+    latest = _latest(export)
     receipts = 0
-    for id, _, _, _, saved, *_ in made["runs"]:
+    for id, _, _, _, saved, *_ in export["runs"]:
         entry = latest.get(id)
         if entry is None or "state" not in entry or saved is None or id in pruned:
             continue
         try:
             receipts += _receipts(objects, key.receipts(id), saved, entry)
-        except Broken as error:
-            wrong.append(Wrong("receipts", id, str(error)))
+        except BrokenReceipt as error:
+            wrong.append(Finding("receipts", id, str(error)))
         except (AdderClawError, zlib.error, ValueError) as error:
-            wrong.append(Wrong("state", id, str(error)))
-    unsigned = len(made["runs"]) - len(made["requests"])
-    return Verified(len(made["anchors"]), len(made["runs"]), receipts, len(pruned), unsigned, wrong)
+            wrong.append(Finding("state", id, str(error)))
+    return Verified(len(export["anchors"]), len(export["runs"]), receipts, len(pruned), wrong)
 
 
-def of_export(made: Json) -> Iterator[Wrong]:
+def check_export(export: Json) -> Iterator[Finding]:
     """What an export shows by itself, as `scripts/verify_fleet.py` finds it, too."""
     previous, number = ZERO, 0
     entries: list[Json] = []
-    for seq, text, digest, signature in made["anchors"]:
+    for seq, text, digest, signature in export["anchors"]:
         number += 1
         entry = _entry(text)
-        place = f"anchor {seq}"
+        where = f"anchor {seq}"
         if seq != number or entry.get("seq") != number:
-            yield Wrong("chain", place, f"it should be number {number}: entries were removed, added or moved")
+            yield Finding("chain", where, f"it should be number {number}: entries were removed, added or moved")
             number = seq
         if hashlib.sha256(text.encode()).hexdigest() != digest:
-            yield Wrong("chain", place, "it was changed: its hash does not match its content")
+            yield Finding("chain", where, "it was changed: its hash does not match its content")
         if entry.get("previous") != previous:
-            yield Wrong("chain", place, "it does not continue the one before")
+            yield Finding("chain", where, "it does not continue the one before")
         previous = digest
-        public = made["workers"].get(entry.get("worker"))
+        public = export["workers"].get(entry.get("worker"))
         if public is None:
-            yield Wrong("worker", place, f"worker {entry.get('worker')} was never enrolled")
+            yield Finding("worker", where, f"worker {entry.get('worker')} was never enrolled")
         elif not signed_by(public, text.encode(), signature):
-            yield Wrong("signature", place, f"worker {entry['worker']} did not sign this")
+            yield Finding("signature", where, f"worker {entry['worker']} did not sign this")
         if entry:
             entries.append(entry)
         else:
-            yield Wrong("chain", place, "it is not an entry as workers write them")
-    if (made["head"]["seq"], made["head"]["hash"]) != (number, previous):
-        yield Wrong("chain", "head", "the head is not the last entry: entries were cut off, or the head was rewritten")
-    yield from _runs(made, entries)
-    yield from _requests(made)
+            yield Finding("chain", where, "it is not an entry as workers write them")
+    if (export["head"]["seq"], export["head"]["hash"]) != (number, previous):
+        yield Finding(
+            "chain", "head", "the head is not the last entry: entries were cut off, or the head was rewritten"
+        )
+    yield from _runs(export, entries)
+    yield from _requests(export)
 
 
-def _requests(made: Json) -> Iterator[Wrong]:
+def _requests(export: Json) -> Iterator[Finding]:
     """Whether each run is what its submitter signed."""
-    enrolled = {(name, key) for name, key in made["submitters"]}
-    for id, (submitter, digest, key, signature) in made["requests"].items():
+    enrolled = {(name, key) for name, key in export["submitters"]}
+    unsigned = ["", "", "", ""]
+    for id, *_ in export["runs"]:
+        submitter, digest, key, signature = export["requests"].get(id, unsigned)
         if not signature:
-            yield Wrong("request", id, "its request is not signed, so nothing proves who submitted it")
+            yield Finding("request", id, "its request is not signed, so nothing proves who submitted it")
         elif (submitter, key) not in enrolled:
-            yield Wrong("request", id, f"its request is signed with a key that was never enrolled for {submitter}")
+            yield Finding("request", id, f"its request is signed with a key that was never enrolled for {submitter}")
         elif not signed_by(key, signed_text(id, digest), signature):
-            yield Wrong("request", id, "its request is not what its submitter signed")
+            yield Finding("request", id, "its request is not what its submitter signed")
 
 
 def _entry(text: str) -> Json:
     """An entry of the log; empty where it is none. Every worker may add any text."""
     try:
-        made: Json = json.loads(text)
+        entry: Json = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(made, dict) or not {"run", "kind"} <= made.keys():  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(entry, dict) or not {"run", "kind"} <= entry.keys():  # pyright: ignore[reportUnnecessaryIsInstance]
         return {}
-    return made if made["kind"] != "unit" or isinstance(made.get("unit"), int) else {}
+    return entry if entry["kind"] != "unit" or isinstance(entry.get("unit"), int) else {}
 
 
-def _runs(made: Json, entries: list[Json]) -> Iterator[Wrong]:
-    known = {run[0] for run in made["runs"]}
+def _runs(export: Json, entries: list[Json]) -> Iterator[Finding]:
+    known = {run[0] for run in export["runs"]}
     units: dict[str, int] = {}
     ends: dict[str, Json] = {}
     for entry in entries:
         run = str(entry["run"])
         if run not in known:
-            yield Wrong("run", run, "it was worked on, and is missing now")
+            yield Finding("run", run, "workers signed entries of this run, but its row is missing")
             known.add(run)
         if entry["kind"] == "unit":
             units[run] = max(units.get(run, 0), int(entry["unit"]))
         elif entry["kind"] == "end":
             ends[run] = entry
-    for id, state, outcome, count, _, *texts in made["runs"]:
+    for id, state, outcome, count, _, *texts in export["runs"]:
         if units.get(id, 0) < count:
-            yield Wrong("unit", id, f"{count} units are said to be finished, {units.get(id, 0)} are signed")
+            yield Finding("unit", id, f"{count} units are recorded as finished, but only {units.get(id, 0)} are signed")
         if state != "ended" or outcome == "stopped":  # whoever cancels one is no worker
             continue
         end = ends.get(id, {})
         signed = end.get("outcome")
         if signed != outcome:
-            yield Wrong("outcome", id, f"it is said to have ended {outcome}, and {signed or 'nothing'} is signed")
+            yield Finding(
+                "outcome", id, f"its recorded outcome is {outcome}, but the signed one is {signed or 'missing'}"
+            )
         elif [end.get("texts")] not in (texts, [None]):
-            yield Wrong("texts", id, "what was asked, or what came of it, is not what its worker signed")
+            yield Finding("texts", id, "its request or its result is not what its worker signed")
 
 
-def _latest(made: Json) -> dict[str, Json]:
+def _latest(export: Json) -> dict[str, Json]:
     """The last entry with a state, for each run."""
-    found: dict[str, Json] = {}
-    for _, text, _, _ in made["anchors"]:
+    latest: dict[str, Json] = {}
+    for _, text, _, _ in export["anchors"]:
         entry = _entry(text)
         if "state" in entry:
-            found[str(entry["run"])] = entry
-    return found
+            latest[str(entry["run"])] = entry
+    return latest
 
 
 def _receipts(objects: Objects, key: bytes, saved: str, entry: Json) -> int:
@@ -157,10 +160,10 @@ def _receipts(objects: Objects, key: bytes, saved: str, entry: Json) -> int:
         if not line:
             continue
         seq += 1
-        receipt: Any = check(line, seq=seq, previous_hash=previous, key=key)
+        receipt: Any = parse_receipt(line, seq=seq, previous_hash=previous, key=key)
         previous = receipt.receipt_hash
         if seq == entry["receipts"]:
             at_entry = previous
     if at_entry != entry["head"]:
-        raise Broken(f"receipt {entry['receipts']} is not the one that was signed: the log was cut or written anew")
+        raise BrokenReceipt(f"receipt {entry['receipts']} is not the signed one: the log was cut or rewritten")
     return seq

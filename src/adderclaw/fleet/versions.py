@@ -3,13 +3,13 @@
 from typing import Any
 
 from adderclaw import __version__
-from adderclaw.errors import UsageError
+from adderclaw.core.errors import UsageError
 from adderclaw.fleet import queue
 from adderclaw.fleet.database import MIGRATIONS, Cursor, Database
-from adderclaw.store.migrations import MIGRATIONS as STEPS
+from adderclaw.storage.migrations import MIGRATIONS as STEPS
 
-SCHEMA = len(STEPS)
-"""Of this program's store: steps are only ever added, so that a larger number is a later one."""
+SCHEMA = 1 + len(STEPS)
+"""Of this program's store: migrations are only ever added, so that a larger number is a later one."""
 WAITS = "it waits for a worker of AdderClaw {version} (store {schema}) or newer"
 
 
@@ -17,7 +17,7 @@ def require_tables(database: Database) -> None:
     """Refuse to work with a database that lacks what this program writes; a newer one has it all."""
     known = {row.name for row in database.rows("SELECT name FROM fleet.migrations")}
     if missing := [name for name in MIGRATIONS if name not in known]:
-        fix = "run `adderclaw fleet init` again with the same address; workers may go on meanwhile"
+        fix = "run `adderclaw fleet init` again with the same address; workers can keep running meanwhile"
         raise UsageError(f"the fleet's tables are older than this program (no {missing[0]}): {fix}")
 
 
@@ -38,18 +38,18 @@ def release(database: Database, labels: list[str], room: int) -> int:
     """Queue again what waits for a worker such as this one, as many as it can take; how many."""
 
     def work(cursor: Cursor) -> int:
-        found = cursor.execute(
+        rows = cursor.execute(
             "SELECT * FROM fleet.runs WHERE state = 'held' AND stopped_by IS NULL AND saved IS NOT NULL"
             " AND schema BETWEEN 1 AND %s AND label = ANY(%s) ORDER BY number LIMIT %s FOR UPDATE SKIP LOCKED",
             (SCHEMA, labels, room),
         ).fetchall()
-        for run in found:
+        for run in rows:
             queue.again(cursor, run)
-        return len(found)
+        return len(rows)
 
     return database.do(work) if room > 0 else 0
 
 
-def written() -> tuple[int, str]:
+def schema_and_version() -> tuple[int, str]:
     """What a state of this program is marked with."""
     return SCHEMA, __version__

@@ -18,24 +18,24 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from adderclaw.types import Json
+from adderclaw.core.types import Json
 
 PRELOADED = """
 asyncio ctypes email.message sqlite3 ssl tomllib
-adderclaw.checkpoints.tracker adderclaw.fleet.child adderclaw.gate.commands adderclaw.gate.guards adderclaw.gate.judges
-adderclaw.gate.modes adderclaw.providers.mock adderclaw.runtime.run adderclaw.sandbox.box adderclaw.sandbox.confinement
-adderclaw.tools.files
+adderclaw.sandbox.legacy.checkpoints.tracker adderclaw.fleet.child adderclaw.policy.legacy.commands
+adderclaw.policy.guards adderclaw.policy.judges adderclaw.policy.modes adderclaw.models.providers.mock
+adderclaw.agent.run.opened adderclaw.sandbox.box adderclaw.sandbox.confinement adderclaw.tools.files
 """.split()  # noqa: SIM905
 
 
-class Cold(OSError):
+class CannotStart(OSError):
     """No process of a run can be started here."""
 
 
-class Process:
+class RunProcess:
     """One run's process. It leads a group, and is known by a descriptor: nobody else's is ever meant."""
 
-    def __init__(self, warm: "Warm", pid: int) -> None:
+    def __init__(self, warm: "RunForker", pid: int) -> None:
         self._warm, self.pid = warm, pid
         self._fd = os.pidfd_open(pid)
         self._code: int | None = None
@@ -63,7 +63,7 @@ class Process:
             os.killpg(self.pid, signal.SIGKILL)
 
 
-class Warm:
+class RunForker:
     """The worker's side. It is started with the first run, and anew where somebody ended it."""
 
     def __init__(self, environment: Mapping[str, str], *, patience: float = 30.0) -> None:
@@ -82,7 +82,7 @@ class Warm:
             except OSError:
                 self._forget()
 
-    def child(self, link: socket.socket, log: int, home: str, workspace: str) -> Process:
+    def child(self, link: socket.socket, log: int, home: str, workspace: str) -> RunProcess:
         """A process of a run in this workspace, with one end of a link and a file for what it prints."""
         order = json.dumps({"home": home, "workspace": workspace}).encode() + b"\n"
         with self._lock:
@@ -90,19 +90,19 @@ class Warm:
                 try:
                     talk = self._started()
                     socket.send_fds(talk, [order], [link.fileno(), log])
-                    made = self._line(talk)
+                    reply = self._line(talk)
                     break
                 except OSError:
                     self._forget()
             else:
-                raise Cold("the process that starts runs does not live: is there memory for it?")
-            if "pid" not in made:
-                raise Cold(f"no process can be started: {made.get('error')}")
+                raise CannotStart("the process that forks runs does not start: check the free memory")
+            if "pid" not in reply:
+                raise CannotStart(f"no process can be started: {reply.get('error')}")
             try:
-                return Process(self, int(made["pid"]))
+                return RunProcess(self, int(reply["pid"]))
             except ProcessLookupError:
                 self._forget()
-                raise Cold("the process that starts runs was ended") from None
+                raise CannotStart("the process that forks runs was killed") from None
 
     def reaped(self, pid: int) -> int:
         """The exit code of one that has ended; that of a killed one where nobody can say it."""
@@ -140,10 +140,10 @@ class Warm:
         while not got.endswith(b"\n"):
             part = talk.recv(4096)
             if not part:
-                raise OSError("the process that starts runs has ended")
+                raise OSError("the process that forks runs has ended")
             got += part
-        made: Json = json.loads(got)
-        return made
+        message: Json = json.loads(got)
+        return message
 
     def _forget(self) -> None:
         if self._socket is not None:
@@ -165,13 +165,13 @@ def _serve(connection: socket.socket) -> None:
     gc.collect()
     gc.freeze()
     running: set[int] = set()
-    rest, given = b"", list[int]()
+    rest, descriptors = b"", list[int]()
     while True:
         if b"\n" not in rest:
             part, fds, _, _ = socket.recv_fds(connection, 4096, 8)
             for fd in fds:  # what a run starts is not to speak to the worker
                 os.set_inheritable(fd, False)
-            given += fds
+            descriptors += fds
             if not part:
                 break
             rest += part
@@ -191,20 +191,20 @@ def _serve(connection: socket.socket) -> None:
         else:
             if not pid:
                 connection.close()
-                _become(asked, *given[:2])
+                _become(asked, *descriptors[:2])
                 return
             running.add(pid)
             _tell(connection, {"pid": pid})
-        for fd in given:
+        for fd in descriptors:
             os.close(fd)
-        given.clear()
+        descriptors.clear()
     for pid in running:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
 
 
-def _tell(connection: socket.socket, said: Json) -> None:
-    connection.sendall(json.dumps(said).encode() + b"\n")
+def _tell(connection: socket.socket, message: Json) -> None:
+    connection.sendall(json.dumps(message).encode() + b"\n")
 
 
 def _reaped(pid: int, running: set[int]) -> int:

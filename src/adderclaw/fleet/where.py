@@ -5,23 +5,24 @@ import tomllib
 from dataclasses import asdict
 from typing import Any
 
-from adderclaw.decode import decode
-from adderclaw.errors import UsageError
+from adderclaw.core import home_names
+from adderclaw.core.decode import decode
+from adderclaw.core.errors import UsageError
+from adderclaw.core.record import record
 from adderclaw.fleet import boxes, keys, objects
 from adderclaw.fleet.database import Database
 from adderclaw.fleet.objects import IN_DATABASE, Boxes, Objects
-from adderclaw.record import record
 
 DATABASE = "ADDERCLAW_FLEET_DATABASE"
-NONE = """\
-this home belongs to no fleet: there is no PostgreSQL to talk to. One machine needs none (`adderclaw run`). For many:
+NO_FLEET = """\
+this home belongs to no fleet. One machine needs none (`adderclaw run`). For several machines:
   adderclaw fleet init --database postgresql://USER@HOST:5432/adderclaw
   adderclaw fleet enroll && adderclaw fleet worker
 `docker compose -f compose.fleet.yaml up` starts PostgreSQL and two workers; docs/fleet.md has the rest"""
 
 
 @record
-class Where:
+class FleetSettings:
     """fleet.toml, which `fleet init` writes. It is the operator's own: no project is asked."""
 
     database: str
@@ -36,7 +37,7 @@ class Where:
 class Fleet:
     """A fleet as a command sees it."""
 
-    def __init__(self, home: str, where: Where, *, patience: float = 5.0) -> None:
+    def __init__(self, home: str, where: FleetSettings, *, patience: float = 5.0) -> None:
         self.home, self.where = home, where
         self.database = Database(where.database, patience=patience)
 
@@ -61,10 +62,10 @@ class Fleet:
 
 
 def path(home: str) -> str:
-    return os.path.join(home, "fleet.toml")
+    return os.path.join(home, home_names.FLEET)
 
 
-def anew(home: str, database: str, objects: str | None) -> Where:
+def anew(home: str, database: str, objects: str | None) -> FleetSettings:
     """fleet.toml as `fleet init` writes it: what is not given stays as it is. So does where objects of the same
     fleet are, or nobody would find them any more."""
     try:
@@ -73,28 +74,28 @@ def anew(home: str, database: str, objects: str | None) -> Where:
     except (OSError, tomllib.TOMLDecodeError):
         before = {}
     same = before.get("objects") if before.get("database") == database else None
-    kept = same if isinstance(same, str) else IN_DATABASE
-    return Where(database=database, objects=objects or kept, local_repos=before.get("local_repos") is True)
+    stored = same if isinstance(same, str) else IN_DATABASE
+    return FleetSettings(database=database, objects=objects or stored, local_repos=before.get("local_repos") is True)
 
 
 def read(home: str, database: str | None = None, *, patience: float = 5.0) -> Fleet:
     """The fleet of this home; another address may be given, or is in the environment."""
     try:
         with open(path(home), "rb") as file:
-            made: Any = tomllib.load(file)
+            settings: Any = tomllib.load(file)
     except FileNotFoundError:
-        made = {}
+        settings = {}
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path(home)} cannot be read: {error}; `adderclaw fleet init` writes it anew") from error
-    given = database or os.environ.get(DATABASE)
-    if given:
-        made["database"] = given
-    if "database" not in made:
-        raise UsageError(NONE)
-    return Fleet(home, decode(Where, made), patience=patience)
+        raise UsageError(f"{path(home)} cannot be read: {error}; `adderclaw fleet init` writes a new one") from error
+    address = database or os.environ.get(DATABASE)
+    if address:
+        settings["database"] = address
+    if "database" not in settings:
+        raise UsageError(NO_FLEET)
+    return Fleet(home, decode(FleetSettings, settings), patience=patience)
 
 
-def write(home: str, where: Where) -> None:
+def write_settings(home: str, where: FleetSettings) -> None:
     import tomlkit
 
     os.makedirs(home, mode=0o700, exist_ok=True)

@@ -7,7 +7,9 @@ import time
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.errors import EXIT_CODES, AdderClawError
+from adderclaw.core.errors import EXIT_CODES, AdderClawError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.fleet import leases, progress, queue, versions
 from adderclaw.fleet.attempt import Attempt, Died, Ended, Unit
 from adderclaw.fleet.controls import Stop
@@ -15,9 +17,7 @@ from adderclaw.fleet.database import Cursor, Unreachable
 from adderclaw.fleet.leases import Fenced
 from adderclaw.fleet.link import now
 from adderclaw.fleet.requests import Refused
-from adderclaw.fleet.warm import Cold
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.fleet.warm import CannotStart
 
 if TYPE_CHECKING:
     from adderclaw.fleet.worker import Worker
@@ -43,7 +43,7 @@ class Work:
         """Work until this unit is finished, or the run ends."""
         while True:
             try:
-                came = self._stepped(number)
+                came = self._try_step(number)
             except (AdderClawError, OSError, sqlite3.Error, zlib.error, ValueError) as error:
                 came = self._failed(error)
             if came is not None:
@@ -52,10 +52,10 @@ class Work:
                 time.sleep(60)  # the process ends
             time.sleep(POLL)
 
-    def _stepped(self, number: int) -> Json | None:
+    def _try_step(self, number: int) -> Json | None:
         if self._attempt is None:
-            row = self._claimed()
-            if not isinstance(row, _Claimed):
+            row = self._claim()
+            if not isinstance(row, _Claim):
                 return row
             attempt = self._attempt = Attempt(self._worker.means, row.row, row.deadline)
             self._worker.hold(attempt)
@@ -66,7 +66,7 @@ class Work:
                 self._end(
                     {
                         "outcome": "limit",
-                        "reason": "its deadline was over before it could begin",
+                        "reason": "its deadline passed before it could start",
                         "exit_code": EXIT_CODES["limit"],
                     }
                 )
@@ -89,12 +89,12 @@ class Work:
                 if not blameless:
                     leases.strike(self._worker.database, attempt.lease)
                 elif attempt.trouble or not attempt.up:
-                    begun = f"the process of run {self.run} ended before it began ({why})"
+                    begun = f"the process of run {self.run} ended before it started working ({why})"
                     self._worker.rest(attempt.trouble or begun)
                 self._drop(release=False)
                 return None
 
-    def _claimed(self) -> "_Claimed | Json | None":
+    def _claim(self) -> "_Claim | Json | None":
         """The run's row; or how it ended; None where somebody else has it, or it may not begin yet."""
         worker = self._worker
         row = worker.database.one("SELECT * FROM fleet.runs WHERE id = %s", self.run)
@@ -109,7 +109,7 @@ class Work:
             return None
         if (stop := worker.stop_of(row.id, row.label)) is not None:
             return None if stop.scope == "fleet" else self._held(stop)
-        if worker.resting:
+        if worker.is_paused:
             return None
         if row.schema > versions.SCHEMA:
             return {"state": "held"} if versions.hold(worker.database, row) else None
@@ -128,7 +128,7 @@ class Work:
         if claimed is None and row.state == "running":  # another worker has it, or this one in another thread
             return self._ended_elsewhere()
         self._token = self._token if claimed is None else int(claimed.token)
-        return None if claimed is None else _Claimed(claimed, began + worker.settings.lease)
+        return None if claimed is None else _Claim(claimed, began + worker.settings.lease)
 
     def _refuse(self, reason: str) -> Json:
         """End a run that was never claimed: it is not what an enrolled submitter asked for."""
@@ -157,7 +157,7 @@ class Work:
         try:
             if isinstance(error, Fenced):
                 raise error
-            if _machines_own(error):
+            if _is_machine_fault(error):
                 self._worker.rest(error)
             elif self._attempt is not None and not isinstance(error, Unreachable):
                 self._end({"outcome": "error", "reason": str(error)})
@@ -202,12 +202,12 @@ class Work:
         self._drop(release=True)
 
 
-class _Claimed(NamedTuple):
+class _Claim(NamedTuple):
     row: Any
     deadline: float
 
 
-def _machines_own(error: Exception) -> bool:
+def _is_machine_fault(error: Exception) -> bool:
     if isinstance(error, sqlite3.Error):
         return "full" in str(error) or "I/O" in str(error)
-    return isinstance(error, Cold) or (isinstance(error, OSError) and error.errno in OWN)
+    return isinstance(error, CannotStart) or (isinstance(error, OSError) and error.errno in OWN)

@@ -14,16 +14,16 @@ import uuid
 import psycopg
 
 from adderclaw import __version__
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 from adderclaw.fleet import anchors, controls, engine, leases, queue, versions
 from adderclaw.fleet.attempt import GRACE, Attempt, Means
 from adderclaw.fleet.controls import Stop
 from adderclaw.fleet.database import careful
 from adderclaw.fleet.link import now
-from adderclaw.fleet.state import Room
+from adderclaw.fleet.state import WorkerFolder
 from adderclaw.fleet.work import Work
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
 
 LOOK = 1.0
 """Seconds between two looks at the stops and at the queue, where nobody says that there is something to see."""
@@ -50,7 +50,7 @@ class Settings(NamedTuple):
 class Worker:
     def __init__(self, means: Means, settings: Settings) -> None:
         self.means, self.settings = means, settings
-        self._room = Room(means.root)
+        self._room = WorkerFolder(means.root)
         self.id = f"{means.identity.name}-{uuid.uuid4().hex[:8]}"
         self.database = means.database
         self.draining = False
@@ -98,7 +98,7 @@ class Worker:
             except AdderClawError as error:
                 self.say(error)
                 self._outage = time.monotonic()
-            self._lapse()
+            self._end_expired()
             self._wake.wait(self.settings.lease / 5)
             self._wake.clear()
         self._leave()
@@ -149,11 +149,11 @@ class Worker:
 
         del carried  # DBOS knows it by its name
         DBOS.listen_queues(self._queues)
-        engine.bounded(self)
+        engine.limit_per_worker(self)
         engine.refuse_pickles()
         DBOS.launch()
-        for one in self._queues:
-            DBOS.register_queue(one, worker_concurrency=MOST, polling_interval_sec=0.1)
+        for name in self._queues:
+            DBOS.register_queue(name, worker_concurrency=MOST, polling_interval_sec=0.1)
 
     def room(self, queue_name: str) -> int:
         """How many runs more may begin here now; nobody need ask the queue where it is empty and nothing was said."""
@@ -171,7 +171,7 @@ class Worker:
         """Slots that no run takes: one that waits for an answer takes none."""
         with self._lock:
             busy = sum(work.busy for work in self._works) + len(self._taken)
-            busy -= min(WAITING * self.settings.slots, sum(one.waits for one in self._attempts.values()))
+            busy -= min(WAITING * self.settings.slots, sum(attempt.waits for attempt in self._attempts.values()))
         return max(0, self.settings.slots - busy)
 
     def asks(self, queue_name: str) -> None:
@@ -187,17 +187,17 @@ class Worker:
                 self._roused.add(queue_name)
                 self._taken.update(dict.fromkeys(workflows, time.monotonic()))
 
-    def rouse(self) -> None:
+    def check_queues(self) -> None:
         with self._lock:
             self._roused.update(self._queues)
 
     def rest(self, why: object) -> None:
         """Something is wrong with this machine: others take the runs, and it tries again later."""
         with self._lock:
-            if self.resting:
+            if self.is_paused:
                 return
             self._resting = time.monotonic() + self._rests
-            self.say(f"takes nothing for {self._rests:g} s: {why}")
+            self.say(f"takes no runs for {self._rests:g} s: {why}")
             self._rests = min(LONGEST, self._rests * 2)
 
     def works(self) -> None:
@@ -212,13 +212,15 @@ class Worker:
         """Give back what it works on: others go on with it from the last unit, at once."""
         with self._lock:
             attempts = list(self._attempts.values())
-            unbegun = [queue.run_id(one) for one in self._taken] + [work.run for work in self._works if work.busy]
+            unbegun = [queue.run_id(workflow) for workflow in self._taken] + [
+                work.run for work in self._works if work.busy
+            ]
         for attempt in attempts:
             attempt.take_away()
             with contextlib.suppress(AdderClawError):
                 leases.release(self.database, attempt.lease)
         with contextlib.suppress(AdderClawError):
-            leases.due(self.database, unbegun)
+            leases.mark_due(self.database, unbegun)
             self.database.run("UPDATE fleet.workers SET ended = now(), seen = now() WHERE id = %s", self.id)
             self.database.run("SELECT pg_notify('fleet', 'left')")
         for attempt in attempts:
@@ -236,13 +238,13 @@ class Worker:
         with self._lock:
             attempts = list(self._attempts.values())
         began = now()
-        renewed = leases.renew(self.database, self.id, [one.lease for one in attempts], self.settings.lease)
+        renewed = leases.renew(self.database, self.id, [held.lease for held in attempts], self.settings.lease)
         for attempt in attempts:
             if attempt.run in renewed.kept:
                 attempt.renewed(began + self.settings.lease)
             elif attempt.run in renewed.lost and self._attempts.get(attempt.run) is attempt and not attempt.fenced:
                 attempt.take_away()
-                leases.forgive(self.database, attempt.lease)
+                leases.take_back_strike(self.database, attempt.lease)
         self.draining = renewed.draining
         self._end_where_idle(attempts)
 
@@ -271,22 +273,26 @@ class Worker:
             except AdderClawError as error:
                 self.say(error)
             except Exception as error:  # noqa: BLE001 - the engine's own, of a database that is gone for now
-                self.say(f"runs of others are not taken over for now: {error}")
+                self.say(f"cannot take over runs of other workers for now: {error}")
 
     def _take_over(self) -> None:
         """Runs of workers that said nothing for too long are queued again: with a new token, from the last unit."""
         from dbos import DBOS
 
         with self._lock:
-            late = [one for one, since in self._taken.items() if time.monotonic() - since > 2 * self.settings.lease]
-            for one in late:  # the engine could not begin them
-                del self._taken[one]
+            late = [
+                workflow
+                for workflow, since in self._taken.items()
+                if time.monotonic() - since > 2 * self.settings.lease
+            ]
+            for workflow in late:  # the engine could not begin them
+                del self._taken[workflow]
         if late:
-            leases.due(self.database, [queue.run_id(one) for one in late])
-        controls.let_go_on(self.database)
+            leases.mark_due(self.database, [queue.run_id(workflow) for workflow in late])
+        controls.resume_cleared(self.database)
         versions.release(self.database, ["", *self.settings.labels], self._free())
         for run in leases.reap(self.database, self.settings.lease):
-            if self.database.do(lambda cursor, run=run: queue.carried_on(cursor, run)):
+            if self.database.do(lambda cursor, run=run: queue.replace_ended_workflow(cursor, run)):
                 continue
             DBOS.resume_workflow(queue.workflow_id(run), queue_name=queue.name(run.label))
             self.database.run(
@@ -296,10 +302,10 @@ class Worker:
                 run.token,
             )
 
-    def _lapse(self) -> None:
+    def _end_expired(self) -> None:
         """Processes whose lease ran out end, also where the database cannot say so."""
         with self._lock:
-            late = [one for one in self._attempts.values() if now() > one.deadline + 1]
+            late = [held for held in self._attempts.values() if now() > held.deadline + 1]
         for attempt in late:
             attempt.take_away()
 
@@ -312,41 +318,45 @@ class Worker:
                     while not self._closing:
                         if time.monotonic() - at >= LOOK:
                             at = time.monotonic()
-                            self._obey(controls.active_on(connection))
-                        for said in connection.notifies(timeout=max(0.0, at + LOOK - time.monotonic()), stop_after=1):
-                            at = 0.0 if self._heard(said.payload) else at
+                            self._apply_stops(controls.active_on(connection))
+                        for notification in connection.notifies(
+                            timeout=max(0.0, at + LOOK - time.monotonic()), stop_after=1
+                        ):
+                            at = 0.0 if self._handle_notification(notification.payload) else at
             except (psycopg.Error, OSError, AdderClawError):
                 time.sleep(LOOK / 2)
 
-    def _heard(self, said: str) -> bool:
+    def _handle_notification(self, message: str) -> bool:
         """Whether the stops are to be looked at."""
-        match said.split():
+        match message.split():
             case ["left"]:
                 self._reaping.set()
             case ["queued"]:
-                self.rouse()
+                self.check_queues()
             case ["ended", run] if run in self._attempts:
                 self._wake.set()  # perhaps somebody cancelled it
             case _:
-                return said in ("stop", "resume")
+                return message in ("stop", "resume")
         return False
 
-    def _obey(self, stops: list[Stop]) -> None:
+    def _apply_stops(self, stops: list[Stop]) -> None:
         standing = {stop.id for stop in stops}
         if {stop.id for stop in self._stops} - standing:
-            self.rouse()
+            self.check_queues()
         self._stops = stops
         with self._lock:
             attempts = list(self._attempts.values())
         for stop in stops:
-            held = [one for one in attempts if stop.holds(one.run, one.label) and one.stopped is None]
+            held = [
+                running for running in attempts if stop.holds(running.run, running.label) and running.stopped is None
+            ]
             for attempt in held:
                 attempt.stop(stop)
             if held or stop.id not in self._reported:
-                threading.Thread(target=self._see_off, args=(stop, held), daemon=True).start()
+                threading.Thread(target=self._end_stopped, args=(stop, held), daemon=True).start()
         self._reported = standing
 
-    def _see_off(self, stop: Stop, attempts: list[Attempt]) -> None:
+    def _end_stopped(self, stop: Stop, attempts: list[Attempt]) -> None:
         """What does not end by itself in time is ended; when all had ended is written down."""
         limit = time.monotonic() + GRACE
         with contextlib.suppress(AdderClawError):
@@ -357,7 +367,7 @@ class Worker:
         for attempt in attempts:
             attempt.gone(GRACE)
         with contextlib.suppress(AdderClawError):
-            controls.obeyed(self.database, stop, self.id)
+            controls.record_ended(self.database, stop, self.id)
         self.database.close()
 
     # -------------------------------------------------------------- one run
@@ -381,7 +391,7 @@ class Worker:
             work.close()
             with self._lock:
                 self._works.discard(work)
-            self.rouse()
+            self.check_queues()
             self.database.close()
 
     def stop_of(self, run: str, label: str) -> Stop | None:
@@ -401,5 +411,5 @@ class Worker:
         return self._closing
 
     @property
-    def resting(self) -> bool:
+    def is_paused(self) -> bool:
         return time.monotonic() < self._resting

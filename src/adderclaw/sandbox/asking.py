@@ -1,7 +1,7 @@
-"""What git in a sandbox starts in the place of ssh, or for a password: it asks the broker outside, and hands on bytes.
+"""The helper that git starts in a sandbox for ssh or for a password: it asks the broker outside and forwards bytes.
 
 Its text is run by `python -I -S -c`, with the number of the broker's socket in ADDERCLAW_BROKER. Its first word is
-`ssh` (the rest is what git gives ssh), `credential` (a credential helper) or `proxy` (prints the port of a way out).
+`ssh` (the rest are git's arguments for ssh), `credential` (a credential helper) or `proxy` (prints a proxy's port).
 """
 
 import errno
@@ -12,7 +12,7 @@ import sys
 
 
 def ask(kind: str, words: list[str], more: list[int]) -> tuple[socket.socket, bytes, list[int]]:
-    """The channel of this request, its answer, and the descriptors that came with it."""
+    """Send a request to the broker; returns the channel, the answer and the descriptors that came with it."""
     broker = socket.socket(fileno=os.dup(int(os.environ["ADDERCLAW_BROKER"])))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with broker, theirs:
@@ -27,15 +27,15 @@ def ssh(words: list[str]) -> int:
     if answer != b"go" or len(fds) != 2:
         print(answer.decode("utf-8", "replace") or "adderclaw: the broker for ssh has ended", file=sys.stderr)
         return 255
-    given, printed = fds
-    routes = {0: given, printed: 1}
+    stdin_pipe, stdout_pipe = fds
+    routes = {0: stdin_pipe, stdout_pipe: 1}
     with selectors.DefaultSelector() as selector:
         for source in routes:
             selector.register(source, selectors.EVENT_READ)
-        while printed in routes:
+        while stdout_pipe in routes:
             for key, _ in selector.select():
                 pump(selector, routes, key.fd)
-    for fd in (given,) if 0 in routes else ():
+    for fd in (stdin_pipe,) if 0 in routes else ():
         os.close(fd)
     code, _, complaint = channel.recv(4096).partition(b" ")
     sys.stderr.write(complaint.decode("utf-8", "replace"))
@@ -64,32 +64,32 @@ def credential(words: list[str]) -> int:
 
 
 def proxy() -> int:
-    """Prints the port of a way out; then whether the port of a server on this machine could be had, too.
+    """Print the port of a proxy, and whether the port of a server on this machine could be bound as well.
 
-    git-lfs asks no proxy for such a server: what it sends there must reach us, and no command of the session.
+    git-lfs uses no proxy for such a server: what it sends there must reach the broker, and no command of the session.
     """
-    ways = [listening("127.0.0.1", 0)]
-    port, answered = os.environ.get("ADDERCLAW_NEAR", ""), "clear"
-    for place in ("127.0.0.1", "::1") if port else ():
+    listeners = [listen_on("127.0.0.1", 0)]
+    port, port_state = os.environ.get("ADDERCLAW_NEAR", ""), "clear"
+    for address in ("127.0.0.1", "::1") if port else ():
         try:
-            ways.append(listening(place, int(port)))
+            listeners.append(listen_on(address, int(port)))
         except OSError as error:
             if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                answered = "occupied"
-    _, answer, _ = ask("proxy", [answered], [way.fileno() for way in ways])
+                port_state = "occupied"
+    _, answer, _ = ask("proxy", [port_state], [listener.fileno() for listener in listeners])
     if answer not in (b"clear", b"occupied"):
         return 1
-    print(ways[0].getsockname()[1], answer.decode())  # another git of this call may have had it cleared before
+    print(listeners[0].getsockname()[1], answer.decode())  # another git of this call may have bound it before
     return 0
 
 
-def listening(place: str, port: int) -> socket.socket:
-    one = socket.socket(socket.AF_INET6 if ":" in place else socket.AF_INET, socket.SOCK_STREAM)
-    # Connections of a call before this one may linger; where somebody listens, it is refused all the same.
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    one.bind((place, port))
-    one.listen(64)
-    return one
+def listen_on(address: str, port: int) -> socket.socket:
+    server = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    # Connections of an earlier call may linger; a port that another process listens on is still refused.
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind((address, port))
+    server.listen(64)
+    return server
 
 
 def main(words: list[str]) -> int:

@@ -1,8 +1,8 @@
-"""The broker: for one call of git, and for the remotes that it was approved for, it uses the operator's own keys.
+"""The broker: lets one git call use the operator's keys, for the remotes that were approved for it and no others.
 
-It runs in our process, outside of every sandbox. Git inside asks it over a socket that it inherits (`asking.py`), and
-gets bytes: of an ssh that the operator's agent and settings serve, or of connections to that one host. No key and no
-agent is seen inside. What is asked is compared with what was approved, whatever git's settings inside say.
+It runs in our process, outside every sandbox. Git in the sandbox asks it over an inherited socket (`asking.py`) and
+gets bytes: from an ssh that uses the operator's agent and settings, or from connections to that one host. No key and no
+agent is visible in the sandbox. Each request is compared with what was approved, whatever git's settings there say.
 """
 
 import array
@@ -17,11 +17,11 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adderclaw.config import home
-from adderclaw.credentials.unconfined import DEVNULL, PIPE, Unconfined
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
+from adderclaw.models.credentials.unconfined import DEVNULL, PIPE, Unconfined
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import resolve, search_path
-from adderclaw.sandbox.proxy import Forward, Proxy
+from adderclaw.sandbox.proxy import FixedForward, Proxy
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.proxy import Judge
@@ -30,14 +30,23 @@ type Service = Literal["git-upload-pack", "git-receive-pack"]
 
 FILL_SECONDS = 60.0
 OPTIONS = ("-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "PermitLocalCommand=no", "-o", "ClearAllForwardings=yes")
-"""Nothing is forwarded, and nobody is asked: what the agent holds, or nothing."""
-PASSED = ("HOME", "LANG", "LOGNAME", "USER", "SSH_AUTH_SOCK", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "KRB5CCNAME")
-PASSED_TO_HELPERS = (*PASSED, "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "PASSWORD_STORE_DIR")
-MOST_CERTIFICATES = 1 << 22
-MOST_PRINTED = 1 << 20
-MOST_ASKED, MOST_WAYS = 64, 256
-"""Requests at the same time, and ways out of one call: what a process inside asks for costs us outside."""
-NO_BROKER = "git reaches no remote from here: the broker for keys works on Linux alone; let the operator fetch or push"
+"""Forward nothing and never prompt: only the keys of the agent are used."""
+PASSED_VARIABLES = (
+    "HOME",
+    "LANG",
+    "LOGNAME",
+    "USER",
+    "SSH_AUTH_SOCK",
+    "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
+    "KRB5CCNAME",
+)
+PASSED_TO_HELPERS = (*PASSED_VARIABLES, "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "PASSWORD_STORE_DIR")
+MAX_CERTIFICATES = 1 << 22
+MAX_PRINTED = 1 << 20
+MAX_ASKED, MAX_PROXIES = 64, 256
+"""Limits of concurrent requests and of proxies per call: each costs resources outside the sandbox."""
+NO_BROKER = "git cannot reach a remote here: the broker for keys works only on Linux. Let the operator fetch or push"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -48,9 +57,9 @@ class Grant(NamedTuple):
     user: str
     host: str
     port: int
-    """0 where ssh's own settings say which."""
+    """0: ssh's own settings decide."""
     path: str
-    """As git asks for it."""
+    """As git requests it."""
     service: Service
 
     @property
@@ -60,7 +69,7 @@ class Grant(NamedTuple):
 
     @property
     def large_files(self) -> str:
-        """Where this remote has its large files (LFS), as git-lfs finds it where no setting says otherwise."""
+        """The default LFS address of this remote, as git-lfs derives it; empty for ssh."""
         if self.scheme == "ssh":
             return ""
         who, path = f"{self.user}@" if self.user else "", self.path.rstrip("/").removesuffix(".git")
@@ -68,9 +77,9 @@ class Grant(NamedTuple):
 
 
 class Broker:
-    """`with Broker(grants, roots) as broker`: what is approved ends with it.
+    """`with Broker(grants, roots) as broker`: the approval ends with the block.
 
-    `roots`: the workspace, in which none of the programs that it starts outside of the sandbox is looked for.
+    `roots`: the workspace; programs that the broker starts outside the sandbox are never taken from it.
     """
 
     def __init__(
@@ -85,17 +94,17 @@ class Broker:
         self._certificates = memory_file(certificates) if certificates else -1
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: set[Unconfined] = set()
-        self._ways: list[Proxy] = []
+        self._proxies: list[Proxy] = []
         self._is_clear = False
-        """Whether what git-lfs sends to a server on this machine comes to us, and to nobody else inside."""
-        if sys.platform != "linux":  # its socket and its certificates rest on Linux
+        """Whether the broker has the port of the local server, so that git-lfs reaches it and no other process."""
+        if sys.platform != "linux":  # its socket and its certificates need Linux
             raise AdderClawError(NO_BROKER)
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """What git and its children inherit."""
+        """The descriptors that git and its children inherit."""
         return self._theirs.fileno(), *((self._certificates,) if self._certificates >= 0 else ())
 
     @property
@@ -107,7 +116,7 @@ class Broker:
         near = self._only is not None and large and self._only.host in LOOPBACK
         return {
             "ADDERCLAW_BROKER": str(self._theirs.fileno()),
-            "ADDERCLAW_ASK": _text(),
+            "ADDERCLAW_ASK": _asking_source(),
             "ADDERCLAW_ASK_BY": ask,
             "ADDERCLAW_WEB": "yes" if web else "",
             "ADDERCLAW_LARGE": large,
@@ -118,7 +127,7 @@ class Broker:
         }
 
     def __enter__(self) -> "Broker":
-        asyncio.get_running_loop().add_reader(self._ours.fileno(), self._asked)
+        asyncio.get_running_loop().add_reader(self._ours.fileno(), self._receive_request)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -131,10 +140,10 @@ class Broker:
             task.cancel()
         for process in self._running:
             process.kill()
-        for way in self._ways:
+        for way in self._proxies:
             way.close()
 
-    def _asked(self) -> None:
+    def _receive_request(self) -> None:
         try:
             message, fds, _, _ = socket.recv_fds(self._ours, 32768, 8)
         except OSError:
@@ -143,42 +152,42 @@ class Broker:
             return
         for fd in fds:
             os.set_inheritable(fd, False)
-        given = _sockets(fds)
-        if len(given) < len(fds) or len(self._tasks) >= MOST_ASKED:
-            _close(given)
+        sockets = _sockets(fds)
+        if len(sockets) < len(fds) or len(self._tasks) >= MAX_ASKED:
+            _close(sockets)
             return
-        task = asyncio.ensure_future(self._serve(given, message.decode("utf-8", "replace").split("\0")))
+        task = asyncio.ensure_future(self._serve(sockets, message.decode("utf-8", "replace").split("\0")))
 
         def served(task: asyncio.Task[None]) -> None:
-            """Also of one that was cancelled before its first step."""
+            """Runs also for a task that was cancelled before its first step."""
             self._tasks.discard(task)
-            _close(given)
+            _close(sockets)
 
         self._tasks.add(task)
         task.add_done_callback(served)
 
-    async def _serve(self, given: list[socket.socket], words: list[str]) -> None:
-        channel, listeners = given[0], given[1:]
+    async def _serve(self, sockets: list[socket.socket], words: list[str]) -> None:
+        channel, listeners = sockets[0], sockets[1:]
         try:
             match words:
                 case ["ssh", protocol, *rest]:
                     await self._ssh(channel, protocol, rest)
                 case ["credential", _, text]:
                     _answer(channel, await self._credential(text))
-                case ["proxy", _, answered] if listeners and len(self._ways) < MOST_WAYS:
-                    self._way_out(*(listener.dup() for listener in listeners))
-                    self._is_clear |= answered == "clear"
+                case ["proxy", _, port_state] if listeners and len(self._proxies) < MAX_PROXIES:
+                    self._serve_proxies(*(listener.dup() for listener in listeners))
+                    self._is_clear |= port_state == "clear"
                     _answer(channel, b"clear" if self._is_clear else b"occupied")
                 case _:
                     _answer(channel, b"")
         except OSError:
-            pass  # whoever asked is gone
+            pass  # the requesting process is gone
 
     @contextlib.contextmanager
-    def _started(
+    def _start_program(
         self, argv: Sequence[str], names: tuple[str, ...], more: Mapping[str, str], stdin: int, stdout: int, stderr: int
     ) -> Generator[Unconfined]:
-        """A program of the operator's, until it has ended or we are closed."""
+        """Run a program of the operator's until it has ended or the broker is closed."""
         env = {**_environment(names, self._roots), **more}
         with Unconfined(argv, cwd=home(), env=env, stdin=stdin, stdout=stdout, stderr=stderr) as process:
             self._running.add(process)
@@ -190,9 +199,9 @@ class Broker:
     # -------------------------------------------------------------- ssh
 
     async def _ssh(self, channel: socket.socket, protocol: str, words: list[str]) -> None:
-        grant, ssh = granted_ssh(words, self._grants), resolve("ssh", self._roots)
+        grant, ssh = ssh_grant(words, self._grants), resolve("ssh", self._roots)
         if grant is None or ssh is None:
-            why = "ssh is not installed" if ssh is None else "only what was approved for this call is reached"
+            why = "ssh is not installed" if ssh is None else "only what was approved for this call can be reached"
             _answer(channel, f"adderclaw: not connected ({why}): {shlex.join(words)[:300]}".encode())
             return
         argv, more = (ssh, *_ssh_words(grant, protocol)), {"GIT_PROTOCOL": protocol} if protocol else {}
@@ -200,7 +209,9 @@ class Broker:
         ours_out, theirs_out = os.pipe()
         with contextlib.ExitStack() as stack:
             try:
-                process = stack.enter_context(self._started(argv, PASSED, more, theirs_in, theirs_out, PIPE))
+                process = stack.enter_context(
+                    self._start_program(argv, PASSED_VARIABLES, more, theirs_in, theirs_out, PIPE)
+                )
                 _answer(channel, b"go", ours_in, ours_out)
             finally:
                 for fd in (theirs_in, ours_in, ours_out, theirs_out):
@@ -210,10 +221,10 @@ class Broker:
 
     # -------------------------------------------------------------- http
 
-    def _way_out(self, listener: socket.socket, *near: socket.socket) -> None:
-        """To the approved hosts and ports; inside it is a proxy, and for a server on this machine its own port.
+    def _serve_proxies(self, listener: socket.socket, *near: socket.socket) -> None:
+        """Serve a proxy to the approved hosts and ports, and the port of a server on this machine.
 
-        To what every command may reach, too: large files often lie at another host than the remote's own.
+        Hosts that every command may reach are included: large files are often on another host than the remote.
         """
         approved = {(grant.host.lower(), grant.port) for grant in self._grants if grant.scheme != "ssh"}
 
@@ -221,22 +232,22 @@ class Broker:
             if (host, port) in approved:
                 return None
             other = self._reach(host, port, addresses) if self._reach is not None else ""
-            return None if other is None else "only what was approved for this call is reached"
+            return None if other is None else "only what was approved for this call can be reached"
 
-        way = Proxy(judge, tell=lambda _: None, named=lambda host, port: (host, port) in approved)
-        self._serve_way(way, listener)  # git says it itself
-        for one in near:
+        proxy = Proxy(judge, tell=lambda _place, _why: None, named=lambda host, port: (host, port) in approved)
+        self._serve_proxy(proxy, listener)  # git reports a refusal itself
+        for near_listener in near:
             if self._only is not None:
-                self._serve_way(Forward(judge, (self._only.host, self._only.port)), one)
+                self._serve_proxy(FixedForward(judge, (self._only.host, self._only.port)), near_listener)
 
-    def _serve_way(self, way: Proxy, listener: socket.socket) -> None:
+    def _serve_proxy(self, way: Proxy, listener: socket.socket) -> None:
         way.serve(listener)
-        self._ways.append(way)
+        self._proxies.append(way)
 
     async def _credential(self, text: str) -> bytes:
-        """What the operator's own helpers know for that host, as git inside asks for it; nothing for any other."""
-        asked = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-        key = (asked.get("protocol"), asked.get("host", "").lower())
+        """The user and password that the operator's credential helpers have for an approved host; else nothing."""
+        fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        key = (fields.get("protocol"), fields.get("host", "").lower())
         grant = next((g for g in self._grants if (g.scheme, g.authority.lower()) == key), None)
         git = resolve("git", self._roots)
         if grant is None or git is None or (grant.scheme == "http" and grant.host not in LOOPBACK):
@@ -244,79 +255,81 @@ class Broker:
         lines = [f"protocol={grant.scheme}", f"host={grant.authority}", f"path={grant.path.lstrip('/')}"]
         lines += [f"username={grant.user}"] if grant.user else []
         quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "GIT_CEILING_DIRECTORIES": os.path.dirname(home())}
-        given = memory_file(("\n".join(lines) + "\n\n").encode())
+        request = memory_file(("\n".join(lines) + "\n\n").encode())
         with contextlib.ExitStack() as stack:
             try:
                 argv = (git, "credential", "fill")
-                process = stack.enter_context(self._started(argv, PASSED_TO_HELPERS, quiet, given, PIPE, DEVNULL))
+                process = stack.enter_context(
+                    self._start_program(argv, PASSED_TO_HELPERS, quiet, request, PIPE, DEVNULL)
+                )
             finally:
-                os.close(given)
-            out = await _printed(process)
-        kept = [line for line in out.split(b"\n") if line.startswith((b"username=", b"password="))]
-        return b"".join(line + b"\n" for line in kept)
+                os.close(request)
+            out = await _read_output(process)
+        answers = [line for line in out.split(b"\n") if line.startswith((b"username=", b"password="))]
+        return b"".join(line + b"\n" for line in answers)
 
 
 def _sockets(fds: list[int]) -> list[socket.socket]:
-    """What a process inside handed out, each as a socket; what is none is closed."""
-    made: list[socket.socket] = []
+    """Received descriptors as sockets; those that are not sockets are closed."""
+    sockets: list[socket.socket] = []
     for fd in fds:
         try:
-            made.append(socket.socket(fileno=fd))
+            sockets.append(socket.socket(fileno=fd))
         except OSError:
             os.close(fd)
-    return made
+    return sockets
 
 
 def _close(sockets: list[socket.socket]) -> None:
-    for one in sockets:
-        one.close()
+    for sock in sockets:
+        sock.close()
 
 
 def _answer(channel: socket.socket, text: bytes, *fds: int) -> None:
-    """At once or not at all: the socket is that of whoever asks, who may have filled it, or made it wait."""
-    given = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-    channel.sendmsg([text], given, socket.MSG_DONTWAIT)
+    """Send at once or not at all: the requesting process may have filled the socket to make us wait."""
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    channel.sendmsg([text], ancillary, socket.MSG_DONTWAIT)
 
 
 async def certificates(grants: tuple[Grant, ...], roots: tuple[str, ...]) -> bytes:
-    """The authorities that the operator's own settings name for these servers; nothing where none or several are named.
+    """The CA file that the operator's git settings name for these servers; nothing if they name none or several.
 
-    Git inside reads no setting of the operator's, and the file lies where nothing inside can see it.
+    Git in the sandbox reads none of the operator's settings and does not see that file.
     """
     web, git = [grant for grant in grants if grant.scheme == "https"], resolve("git", roots)
     named: set[str] = set()
     for grant in web if git is not None else ():
-        named.add(await _setting(git or "", "http.sslCAInfo", f"https://{grant.authority}{grant.path}", roots))
+        named.add(await _git_setting(git or "", "http.sslCAInfo", f"https://{grant.authority}{grant.path}", roots))
     path = named.pop() if len(named) == 1 else ""
     if not os.path.isabs(path):  # a relative one would be looked for in the workspace
         return b""
     try:
         with open(path, "rb") as file:
-            return file.read(MOST_CERTIFICATES)
+            return file.read(MAX_CERTIFICATES)
     except OSError:
         return b""
 
 
-async def _setting(git: str, name: str, url: str, roots: tuple[str, ...]) -> str:
+async def _git_setting(git: str, name: str, url: str, roots: tuple[str, ...]) -> str:
     argv = (git, "config", "--global", "--includes", "--type=path", "--get-urlmatch", name, url)
-    env = _environment(PASSED, roots) | {"GIT_CEILING_DIRECTORIES": os.path.dirname(home())}
+    env = _environment(PASSED_VARIABLES, roots) | {"GIT_CEILING_DIRECTORIES": os.path.dirname(home())}
     with Unconfined(argv, cwd=home(), env=env, stdout=PIPE) as process:
-        return os.fsdecode((await _printed(process)).removesuffix(b"\n"))
+        return os.fsdecode((await _read_output(process)).removesuffix(b"\n"))
 
 
-async def _printed(process: Unconfined) -> bytes:
-    """What it prints until its end; nothing where it takes too long."""
+async def _read_output(process: Unconfined) -> bytes:
+    """The output of a program until its end; nothing if it takes too long."""
     try:
         async with asyncio.timeout(FILL_SECONDS):
-            printed = await process.head(MOST_PRINTED)
+            printed = await process.head(MAX_PRINTED)
             await process.wait()
     except TimeoutError:
         return b""
     return printed
 
 
-def granted_ssh(words: list[str], grants: tuple[Grant, ...]) -> Grant | None:
-    """The grant for what git asks of ssh: each word is one that git itself writes, and says what was approved."""
+def ssh_grant(words: list[str], grants: tuple[Grant, ...]) -> Grant | None:
+    """The grant that matches git's ssh arguments; None if they have any word that git itself does not write."""
     rest, port = list(words), 0
     while rest and rest[0].startswith("-"):
         if rest[0] in ("-4", "-6"):
@@ -332,14 +345,14 @@ def granted_ssh(words: list[str], grants: tuple[Grant, ...]) -> Grant | None:
         return None
     user, _, host = rest[0].rpartition("@")
     try:
-        asked = shlex.split(rest[1])
+        command = shlex.split(rest[1])
     except ValueError:
         return None
-    if len(asked) != 2:
+    if len(command) != 2:
         return None
     for grant in grants:
-        wanted = (grant.scheme, grant.user, grant.host, grant.port, grant.service, grant.path)
-        if wanted == ("ssh", user, host, port, *asked):
+        approved = (grant.scheme, grant.user, grant.host, grant.port, grant.service, grant.path)
+        if approved == ("ssh", user, host, port, *command):
             return grant
     return None
 
@@ -353,10 +366,10 @@ def _ssh_words(grant: Grant, protocol: str) -> list[str]:
 
 
 def _environment(names: tuple[str, ...], roots: tuple[str, ...]) -> dict[str, str]:
-    found = {name: os.environ[name] for name in names if name in os.environ}
-    return {**found, "PATH": os.pathsep.join(search_path(roots))}
+    passed = {name: os.environ[name] for name in names if name in os.environ}
+    return {**passed, "PATH": os.pathsep.join(search_path(roots))}
 
 
-def _text() -> str:
+def _asking_source() -> str:
     with open(os.path.join(os.path.dirname(__file__), "asking.py"), encoding="utf-8") as file:
         return file.read()

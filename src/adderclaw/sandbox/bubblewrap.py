@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from adderclaw.config.paths import beneath, followed, settled
-from adderclaw.record import record
+from adderclaw.core.record import record
 from adderclaw.sandbox import caches, limits, seen
 from adderclaw.sandbox.programs import search_path
 
@@ -19,63 +19,63 @@ SECRETS = (
     ".local/share/keyrings",
     ".password-store",
 )
-"""Hidden where the workspace is a home directory, which then cannot be hidden whole."""
-SMALL = 16 << 20
-"""Bytes in what is only there to be empty."""
+"""Hidden if the workspace is a home directory, which cannot be hidden as a whole then."""
+EMPTY_FOLDER_BYTES = 16 << 20
+"""Size of a file system that only has to be empty."""
 KEPT_CAPABILITIES = ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN")
-"""What lets root work in a workspace that belongs to somebody else."""
-OF_THE_HOLDER = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
-"""With these the program inside adds mounts while commands run, and takes them from whatever it starts."""
+"""Let root work in a workspace that belongs to another user."""
+HOLDER_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
+"""The holder needs these to add mounts while commands run; it drops them for the commands that it starts."""
 
 
 @record
-class Room:
+class SandboxSpec:
     """What a session's commands see and may change."""
 
     roots: tuple[str, ...] = ()
     """The workspace and the further directories, links followed."""
     unsearched: tuple[str, ...] = ()
-    """Where no program is looked for, beside the roots: a trial shows no workspace, and starts nothing of one."""
+    """Further folders that no program is taken from: a trial has no workspace, and must start nothing from one."""
     hidden: tuple[str, ...] = ()
-    """Files and directories of ours, wherever they lie."""
+    """AdderClaw's own files and directories, wherever they are."""
     own: str = ""
-    """Our own folder: where the workspace holds it, what changes in it is our own work."""
+    """AdderClaw's home: if the workspace contains it, changes in it are AdderClaw's own."""
     read_only: bool = False
     network: bool = False
     """Whether they share the network of the machine."""
     shown: tuple[str, ...] = ()
-    """What else they may read: programs that the operator configured, and `sandbox.read_paths`."""
+    """Further paths that commands may read: configured programs and `sandbox.read_paths`."""
     cache: str = ""
-    """The folder of ours in which package managers keep their caches; empty: nowhere."""
+    """The folder for the caches of package managers; empty: none."""
     cache_at: str = ""
-    """Where it lies inside, if not at the usual place."""
+    """Its path in the sandbox, if not the usual one."""
     named: tuple[str, ...] = ()
-    """The roots and what is shown as they were named: links on the way there are links inside, too."""
+    """The roots and the readable paths as they were named: links on the way there exist in the sandbox, too."""
     kept: tuple[str, ...] = ()
-    """Files in the workspace that must stay as they are, beside the protected names: what trusted settings start."""
+    """Read-only files of the workspace besides the protected names: those that trusted settings run."""
     traces: tuple[str, ...] = ()
-    """Folders of the workspace with the traces of runs: read-only, and nobody looks at what we write there."""
+    """Folders of the workspace with the traces of runs: read-only; AdderClaw's own writes there are not reported."""
     fixed: tuple[str, ...] = ()
-    """Hidden places of the workspace that a rule knows by where they are: the folders above them are not renamed."""
+    """Hidden paths of the workspace that a rule names by their location: the folders above them cannot be renamed."""
     stand_in: str = ""
-    """A folder that is seen in place of the first root, at its path: a copy that nobody keeps."""
+    """A folder that is shown in place of the first root, at its path: a temporary copy."""
     lent: tuple[str, ...] = ()
-    """Places of the first root itself that lie in the stand-in, read-only: what is too large to be copied."""
+    """Paths of the first root that the stand-in shows read-only, because they are too large to copy."""
     bwrap: str = ""
-    """The bubblewrap to start; empty: the one that the last trial could start."""
+    """The bubblewrap to start; empty: the one of the last successful trial."""
     variables: tuple[tuple[str, str], ...] = ()
-    """What programs are told of the operator's network, unless a command says otherwise."""
+    """Environment variables about the operator's network, unless a command sets them."""
     masked: tuple[tuple[int, int], ...] = ()
-    """What lay at hidden places of the workspace: a mask goes with the file that it lies on, when that is replaced."""
+    """Device and inode of each hidden file of the workspace: a mask is lost when its file is replaced."""
 
 
-def options(room: Room, files: Mapping[str, int]) -> list[str]:
-    """All but the command. Order matters: what comes later lies on top. `files`: open settings, by name in /etc."""
+def options(room: SandboxSpec, files: Mapping[str, int]) -> list[str]:
+    """All options but the command; later mounts cover earlier ones. `files`: open settings, by name in /etc."""
     return [
         *_namespaces(room),
         *_system(room, files),
         *_workspace(room),
-        *_hidden(room),
+        *_mask_hidden(room),
         "--remount-ro",
         "/",
         "--chdir",
@@ -83,103 +83,103 @@ def options(room: Room, files: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _namespaces(room: Room) -> list[str]:
+def _namespaces(room: SandboxSpec) -> list[str]:
     words = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--as-pid-1"]
     words += [] if room.network else ["--unshare-net"]
     words += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    words += [word for name in OF_THE_HOLDER for word in ("--cap-add", name)]
+    words += [word for name in HOLDER_CAPABILITIES for word in ("--cap-add", name)]
     if os.geteuid() != 0:
         return [*words, "--unshare-user", "--disable-userns"]
-    # In a user namespace root would be the only user there is, and could not write a workspace that another owns.
+    # In a user namespace root would be the only user, and could not write to a workspace of another user.
     return words + [word for name in KEPT_CAPABILITIES for word in ("--cap-add", name)]
 
 
-def _system(room: Room, files: Mapping[str, int]) -> list[str]:
-    """A root with nothing in it but what is listed: programs, what they need, and empty folders of the session's."""
+def _system(room: SandboxSpec, files: Mapping[str, int]) -> list[str]:
+    """A root file system with programs, what they need, and empty folders of the session, and nothing else."""
     words = ["--dev", "/dev", *_empty("/dev/shm"), "--remount-ro", "/dev"]
-    # Settings of the kernel ask for the user, not for capabilities: root without any could still write /proc/sys.
+    # Kernel settings check the user, not capabilities: root without capabilities could still write to /proc/sys.
     words += ["--proc", "/proc", "--remount-ro", "/proc"]
-    words += ["--perms", "1777", *_empty("/tmp"), *_empty("/run", SMALL)]
-    # no link to /tmp: a workspace may lie beneath /var/tmp, and must be called so inside, too
+    words += ["--perms", "1777", *_empty("/tmp"), *_empty("/run", EMPTY_FOLDER_BYTES)]
+    # not a link to /tmp: a workspace may be beneath /var/tmp and must have the same path in the sandbox
     words += ["--perms", "1777", *_empty("/var/tmp"), "--symlink", "../run", "/var/run"]
     words += [word for user in _home() for word in _empty(user)]
     words += _settings(files)
-    places = seen.places(room.roots, room.shown)
-    for place in seen.SYSTEM:
-        if os.path.islink(place):
-            words += ["--symlink", os.readlink(place), place]
-    for place in places:
-        words += ["--ro-bind", place, place]
+    readable = seen.readable_outside_etc(room.roots, room.shown)
+    for path in seen.SYSTEM:
+        if os.path.islink(path):
+            words += ["--symlink", os.readlink(path), path]
+    for path in readable:
+        words += ["--ro-bind", path, path]
     if room.cache and not room.read_only:
-        words += ["--bind", room.cache, room.cache_at or caches.PLACE]
-    return words + _links(room, places)
+        words += ["--bind", room.cache, room.cache_at or caches.MOUNT_POINT]
+    return words + _links(room, readable)
 
 
 def _home() -> list[str]:
-    """The user's home, which is empty inside; nothing where it is a place of the system."""
+    """The user's home, which is empty in the sandbox; nothing if it is a system folder."""
     user = settled(os.path.expanduser("~"))
-    return [] if user == "/" or any(beneath(place, user) for place in seen.SYSTEM) else [user]
+    return [] if user == "/" or any(beneath(folder, user) for folder in seen.SYSTEM) else [user]
 
 
-def own_folders(room: Room) -> list[str]:
-    """Folders of the session's own, in memory: what is written there ends with the sandbox."""
+def scratch_folders(room: SandboxSpec) -> list[str]:
+    """The session's folders in memory: what is written there is lost when the sandbox ends."""
     return [path for path in ("/dev/shm", "/tmp", "/run", "/var/tmp", *_home()) if path not in room.roots]
 
 
 def _settings(files: Mapping[str, int]) -> list[str]:
-    """What programs need of /etc. Files are copied, since each mount costs more than all of them."""
+    """The settings in /etc that programs need. Files are copied, because one mount costs more than all copies."""
     words: list[str] = []
     for name, fd in files.items():
         words += ["--perms", "0644", "--file", str(fd), f"/etc/{name}"]
-    for name in seen.folders():
+    for name in seen.etc_folders():
         words += ["--ro-bind", f"/etc/{name}", f"/etc/{name}"]
     return words
 
 
-def _links(room: Room, places: Sequence[str]) -> list[str]:
-    """Links outside of all that is shown which the names of shown places lead over."""
+def _links(room: SandboxSpec, readable: Sequence[str]) -> list[str]:
+    """Links outside everything visible that the names of visible paths lead over."""
     named = (*search_path(room.roots), *room.named, os.path.expanduser("~"))
-    found = dict(link for path in named for link in seen.trail(path))
-    there = (*places, *seen.SYSTEM)
+    links = dict(link for path in named for link in seen.links_on_path(path))
+    existing = (*readable, *seen.SYSTEM)
     return [
         word
-        for link, target in found.items()
-        if not any(beneath(link, place) for place in (*there, *room.roots))
+        for link, target in links.items()
+        if not any(beneath(link, folder) for folder in (*existing, *room.roots))
         for word in ("--symlink", target, link)
     ]
 
 
 def _empty(path: str, size: int | None = None) -> list[str]:
-    return ["--size", str(size or limits.space()), "--tmpfs", path]
+    return ["--size", str(size or limits.scratch_bytes()), "--tmpfs", path]
 
 
-def _workspace(room: Room) -> list[str]:
-    """What in it is read-only is mounted by the program inside, before the first command and whenever it grows."""
+def _workspace(room: SandboxSpec) -> list[str]:
+    """The mounts of the workspace; the holder adds the read-only mounts before the first command and later."""
     bind = "--ro-bind" if room.read_only else "--bind"
     seen_as = {room.roots[0]: room.stand_in} if room.stand_in and room.roots else {}
     words = [word for root in room.roots for word in (bind, seen_as.get(root, root), root)]
-    return words + [word for place in room.lent for word in ("--ro-bind", place, place)]
+    return words + [word for path in room.lent for word in ("--ro-bind", path, path)]
 
 
-def _hidden(room: Room) -> list[str]:
-    """What must stay hidden though it lies in a directory that was just made visible."""
-    return _masks(hidden(room))
+def _mask_hidden(room: SandboxSpec) -> list[str]:
+    """Mask what must stay hidden although its directory is visible."""
+    return _masks(hidden_paths(room))
 
 
-def hidden(room: Room) -> tuple[str, ...]:
+def hidden_paths(room: SandboxSpec) -> tuple[str, ...]:
     from adderclaw.config import home
 
     user = settled(os.path.expanduser("~"))
     paths = [settled(path) for path in (home(), *room.hidden)]
     paths += [os.path.join(user, name) for name in SECRETS]
-    # links followed once, not for each of the paths
+    # follow links once, not for each path
     visible = (*room.roots, *map(followed, room.roots), *seen.readable(room.roots, room.shown))
-    found = (path for path in dict.fromkeys(paths) if _is_among((path, followed(path)), visible))
-    return tuple(path for path in found if os.path.exists(path) and not os.path.islink(path))
+    candidates = (path for path in dict.fromkeys(paths) if _is_among((path, followed(path)), visible))
+    return tuple(path for path in candidates if os.path.exists(path) and not os.path.islink(path))
 
 
-def _is_among(names: Iterable[str], places: Iterable[str]) -> bool:
-    return any(beneath(name, place) for name in names for place in places)
+def _is_among(names: Iterable[str], folders: Iterable[str]) -> bool:
+    return any(beneath(name, folder) for name in names for folder in folders)
 
 
 def _masks(paths: Iterable[str]) -> list[str]:
@@ -187,10 +187,10 @@ def _masks(paths: Iterable[str]) -> list[str]:
     masked: list[str] = []
     for path in sorted(paths):
         if any(beneath(path, folder) for folder in masked):
-            continue  # nothing is there any more
+            continue  # already hidden with its folder
         if os.path.isdir(path):
             masked.append(path)
-            words += [*_empty(path, SMALL), "--remount-ro", path]
+            words += [*_empty(path, EMPTY_FOLDER_BYTES), "--remount-ro", path]
         elif os.path.exists(path):
             words += ["--ro-bind", "/dev/null", path]
     return words

@@ -1,15 +1,16 @@
-"""Package managers' caches: one folder of ours per project; it outlasts sessions, and only the sandbox uses it."""
+"""Caches of package managers: one folder per project, which outlives sessions and is used only in the sandbox."""
 
 import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
 
-from adderclaw.record import NamedTuple
+from adderclaw.core import home_names
+from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox.clearing import clear
 
-PLACE = "/var/cache/adderclaw"
-"""Where it lies for commands in bubblewrap; Landlock shows it where it is."""
+MOUNT_POINT = "/var/cache/adderclaw"
+"""Its path in a bubblewrap sandbox; with Landlock it has its real path."""
 
 
 class Cache(NamedTuple):
@@ -19,28 +20,28 @@ class Cache(NamedTuple):
 
 
 def folder_of(home: str, workspace: str, *, servers: bool = False) -> str:
-    """The folder of one project, or that of its MCP servers, which no command writes. It need not be there yet."""
+    """The cache folder of a project, or of its MCP servers, which commands cannot write to. It may not exist yet."""
     name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
-    return os.path.join(home, "caches", f"{name}-servers" if servers else name)
+    return os.path.join(home, home_names.CACHES, f"{name}-servers" if servers else name)
 
 
-def environment(place: str) -> dict[str, str]:
-    """What tells package managers to keep their caches in a place."""
+def environment(folder: str) -> dict[str, str]:
+    """Variables that point package managers to a cache folder."""
     return {
-        "npm_config_cache": f"{place}/npm",
-        "YARN_CACHE_FOLDER": f"{place}/yarn",
-        "PIP_CACHE_DIR": f"{place}/pip",
-        "UV_CACHE_DIR": f"{place}/uv",
-        "UV_LINK_MODE": "copy",  # it lies on another file system than the workspace
-        "CARGO_HOME": f"{place}/cargo",
-        "GOCACHE": f"{place}/go-build",
-        "GOMODCACHE": f"{place}/go-mod",
+        "npm_config_cache": f"{folder}/npm",
+        "YARN_CACHE_FOLDER": f"{folder}/yarn",
+        "PIP_CACHE_DIR": f"{folder}/pip",
+        "UV_CACHE_DIR": f"{folder}/uv",
+        "UV_LINK_MODE": "copy",  # it is on another file system than the workspace
+        "CARGO_HOME": f"{folder}/cargo",
+        "GOCACHE": f"{folder}/go-build",
+        "GOMODCACHE": f"{folder}/go-mod",
         "GOFLAGS": "-modcacherw",
     }
 
 
-def hold(folder: str, workspace: str) -> int:
-    """Make it, and hold it as long as the descriptor is open: it is not cleared meanwhile."""
+def lock_cache(folder: str, workspace: str) -> int:
+    """Create the folder and lock it while the descriptor is open, so that it is not removed meanwhile."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     fd = os.open(f"{folder}.txt", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     fcntl.flock(fd, fcntl.LOCK_SH)
@@ -49,17 +50,17 @@ def hold(folder: str, workspace: str) -> int:
     return fd
 
 
-def kept(home: str) -> Iterator[Cache]:
-    """Every project's."""
-    top = os.path.join(home, "caches")
+def project_caches(home: str) -> Iterator[Cache]:
+    """The caches of all projects."""
+    top = os.path.join(home, home_names.CACHES)
     for name in sorted(os.listdir(top)) if os.path.isdir(top) else ():
         folder = os.path.join(top, name)
         if os.path.isdir(folder):
             yield Cache(folder, _workspace(folder), _size(folder))
 
 
-def cleared(folder: str) -> bool:
-    """Remove one, unless a session uses it now."""
+def remove_cache(folder: str) -> bool:
+    """Remove a cache unless a session uses it; returns whether it was removed."""
     fd = os.open(f"{folder}.txt", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -81,5 +82,5 @@ def _workspace(folder: str) -> str:
 
 
 def _size(folder: str) -> int:
-    found = (os.path.join(top, name) for top, _, names in os.walk(folder) for name in names)
-    return sum(os.lstat(path).st_size for path in found if os.path.lexists(path))
+    files = (os.path.join(top, name) for top, _, names in os.walk(folder) for name in names)
+    return sum(os.lstat(path).st_size for path in files if os.path.lexists(path))

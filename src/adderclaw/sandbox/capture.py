@@ -17,11 +17,11 @@ class Capture:
         self._head += chunk[:room]
         if self._end and len(chunk) > room:
             self._tail += chunk[room:]
-            if len(self._tail) > 2 * self._end:  # not with each chunk: that would move all of it each time
+            if len(self._tail) > 2 * self._end:  # not for each chunk: that would move the whole tail each time
                 del self._tail[: -self._end]
 
     def note(self, text: bytes) -> None:
-        """Words of our own behind what was printed: they are kept in any case."""
+        """Append a note of AdderClaw's own, which is never dropped."""
         if self._tail:
             self.add(text)
         else:
@@ -40,18 +40,18 @@ class Capture:
 
     @property
     def data(self) -> bytes:
-        """All that is kept, with a line of its own where something was dropped."""
+        """All stored output, with a line where something was dropped."""
         if not self._end or not self.cut:
             return bytes(self._head + self._tail)
         return bytes(self._head) + f"\n[… {self.dropped} bytes were dropped here …]\n".encode() + self._last()
 
     def latest(self, size: int = 2_000) -> bytes:
-        """The last whole lines so far: half of a line may be half of a secret."""
+        """The last whole lines so far: half a line may be half a secret."""
         end = bytes((self._tail or self._head)[-size:])
         return end[end.find(b"\n") + 1 if len(end) == size else 0 : end.rfind(b"\n") + 1]
 
     def _last(self) -> bytes:
-        """The end, from the beginning of a line: half of a line may be half of a secret, which nobody would know."""
+        """The tail from the start of a line: redaction would not recognize half of a secret."""
         last = bytes(self._tail[-self._end :]) if self._end else b""
         if len(self._head) + len(last) == self._total:
             return last

@@ -6,7 +6,7 @@ from itertools import count
 
 
 def clear(top: str) -> None:
-    """Remove a folder in which nothing runs any more, as far as it can be: what lies deeper is lifted to the top."""
+    """Remove a folder that no process uses any more, as far as possible; deeper folders are moved up first."""
     names = count()
     with suppress(OSError):
         while inner := [entry for entry in os.scandir(top) if not _unlinked(entry)]:
@@ -21,7 +21,7 @@ def clear(top: str) -> None:
 
 
 def _unlinked(entry: "os.DirEntry[str]") -> bool:
-    """Remove what is no folder; says whether it was none."""
+    """Remove an entry unless it is a folder; returns whether it was removed."""
     if entry.is_dir(follow_symlinks=False):
         return False
     os.unlink(entry.path)
@@ -33,13 +33,13 @@ def _free(top: str, names: "count[int]") -> str:
 
 
 def sweep(top: str) -> None:
-    """Remove the folders of programs that were killed before they could."""
+    """Remove the folders of processes that were killed before they could remove them."""
     for entry in os.scandir(top):
         owner = entry.name.removeprefix("adderclaw-").partition("-")[0]
-        # isdigit() takes `²` for a number, and anybody may make a folder of that name here
+        # isdigit() accepts `²`, and any user may create a folder with that name here
         if not entry.name.startswith("adderclaw-") or not owner.isdecimal() or _is_there(int(owner)):
             continue
-        with suppress(FileNotFoundError):  # another program sweeps, too
+        with suppress(FileNotFoundError):  # another process may be sweeping, too
             if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
                 clear(entry.path)
 
@@ -49,6 +49,6 @@ def _is_there(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except (OSError, OverflowError):  # somebody else's, or no number that a process can have
+    except (OSError, OverflowError):  # another user's process, or not a valid process id
         return True
     return True

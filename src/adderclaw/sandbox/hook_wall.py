@@ -1,9 +1,8 @@
-"""How hooks run while a server of this home runs: as the operator's own programs, with what leads to the server gone.
+"""Runs hooks without access to the server of this home, while one runs.
 
-A hook keeps all that it has: the whole environment, every file, the network. It loses the operator's key, without which
-nobody makes a token or signs an answer; the server's folder; its port; and the sight of its process. The key and the
-folder lie under mounts where bubblewrap starts; else Landlock keeps the key from being read. On macOS a profile of
-Seatbelt does it, and the process can be seen.
+A hook keeps its environment, all other files and the network. It loses the operator's key, which makes tokens and signs
+answers; the server's folder; its port; and the view of its process. Bubblewrap covers the key and the folder with
+mounts; else Landlock prevents reading the key. On macOS a Seatbelt profile does it, and the process stays visible.
 """
 
 import os
@@ -11,45 +10,46 @@ import threading
 from collections.abc import Sequence
 
 from adderclaw.config.places import home
-from adderclaw.net import own_server
+from adderclaw.core import home_names
+from adderclaw.models.http import own_server
 from adderclaw.sandbox import confinement, landlock, seatbelt, shut_port
-from adderclaw.sandbox.process import Order, Start, Started, bare
+from adderclaw.sandbox.process import ProcessRequest, RunningProcess, Starter, start_unconfined
 from adderclaw.sandbox.programs import bubblewrap
 
-LOOSENING = ("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_MKNOD")
-"""With one of these root would take the mounts away, or look past them."""
+DANGEROUS_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_MKNOD")
+"""With one of these root could remove the mounts or see past them."""
 
 
-def start(roots: Sequence[str]) -> Start | None:
-    """Where hooks are started now; None: nothing is kept from them, since no server of this home runs.
+def hook_starter(roots: Sequence[str]) -> Starter | None:
+    """How to start hooks; None if no server of this home runs, so that nothing has to be hidden from them.
 
-    It takes a moment the first time: not on the thread of an event loop.
+    The first call takes a moment: do not call it on the thread of an event loop.
     """
     running = own_server.found()
-    if running is None or (kind := confinement.probe(roots)) == "none":  # where no server serves a session
+    if running is None or (kind := confinement.probe(roots)) == "none":  # then no server serves a session
         return None
-    away = (os.path.join(home(), "receipt.key"), own_server.folder(), *filter(None, [running.socket]))
+    away = (os.path.join(home(), home_names.RECEIPT_KEY), own_server.folder(), *filter(None, [running.socket]))
     bwrap = bubblewrap(roots) if kind == "bubblewrap" else None
 
     if kind == "seatbelt":
-        words = seatbelt.without(away, running.port, roots)
-        return lambda order: bare(order._replace(argv=(*words, *order.argv)))
+        words = seatbelt.command_without(away, running.port, roots)
+        return lambda order: start_unconfined(order._replace(argv=(*words, *order.argv)))
 
-    def begin(order: Order) -> Started:
+    def begin(order: ProcessRequest) -> RunningProcess:
         if bwrap is None:
-            return _unread(order, away)
-        return bare(order._replace(argv=(*_masked(bwrap, away), *order.argv)))
+            return _start_without_reads(order, away)
+        return start_unconfined(order._replace(argv=(*_masked_command(bwrap, away), *order.argv)))
 
     if not shut_port.is_possible():
         return begin
-    shut_port.without(running.port, int)  # so that its thread is ready
-    return lambda order: shut_port.without(running.port, lambda: begin(order))
+    shut_port.call_without_port(running.port, int)  # prepares its thread
+    return lambda order: shut_port.call_without_port(running.port, lambda: begin(order))
 
 
-def _masked(bwrap: str, away: Sequence[str]) -> list[str]:
-    """All as it is, but for what lies under these mounts, and processes that are not the hook's own."""
+def _masked_command(bwrap: str, away: Sequence[str]) -> list[str]:
+    """The whole file system, except what these mounts cover; only the hook's own processes are visible."""
     words = [bwrap, "--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent"]
-    words += [word for name in LOOSENING for word in ("--cap-drop", name)] if os.geteuid() == 0 else []
+    words += [word for name in DANGEROUS_CAPABILITIES for word in ("--cap-drop", name)] if os.geteuid() == 0 else []
     for path in away:
         if os.path.isdir(path):
             words += ["--tmpfs", path, "--remount-ro", path]
@@ -58,20 +58,20 @@ def _masked(bwrap: str, away: Sequence[str]) -> list[str]:
     return [*words, "--"]
 
 
-def _unread(order: Order, away: Sequence[str]) -> Started:
-    """Where nothing can be mounted: by a thread that can read every other file that is there now."""
-    made: list[Started | BaseException] = []
+def _start_without_reads(order: ProcessRequest, away: Sequence[str]) -> RunningProcess:
+    """Start a hook without mounts: on a thread that can read all files except the hidden ones."""
+    outcome: list[RunningProcess | BaseException] = []
 
     def begin() -> None:
         try:
-            shut_port.give_up(landlock.reading(landlock.visible(away, ())))
-            made.append(bare(order))
+            shut_port.restrict_self(landlock.read_ruleset(landlock.visible(away, ())))
+            outcome.append(start_unconfined(order))
         except BaseException as error:  # noqa: BLE001 - it is raised where the hook was wanted
-            made.append(error)
+            outcome.append(error)
 
-    one = threading.Thread(target=begin)
-    one.start()
-    one.join()
-    if isinstance(made[0], BaseException):
-        raise made[0]
-    return made[0]
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]

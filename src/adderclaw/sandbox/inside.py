@@ -1,21 +1,21 @@
-"""The program inside a sandbox: it starts a session's commands, waits for them, and ends all that they leave behind.
+"""The program inside a sandbox: starts a session's commands, waits for them, and ends the processes that they leave.
 
-Its code, compiled, is the input of `python -I -S`, and it imports only what is there at once: no `os`, `socket` or
-`signal`, which would double the time that it takes to start. In bubblewrap it is process 1: when it ends, all else
-inside does.
+Its compiled code is the input of `python -I -S`, and it imports only built-in modules: `os`, `socket` and `signal`
+would double its start time. In bubblewrap it is process 1: when it ends, everything in the sandbox ends.
 
-It is given on its control socket, once per command, a payload (a long one as a file in memory), a channel, three
-streams and further descriptors. The channel then says `exit CODE ALONE` or `error ERRNO WHERE`, and takes `signal N`
-and `end`; it is closed when nothing of the command runs any more, or after `left COUNT`: so many were killed and are
-not dead yet.
+Its control socket brings, for each command, a payload (a long one as a file in memory), a channel, three streams and
+further descriptors. On the channel it sends `exit CODE ALONE` or `error ERRNO WHERE`, and receives `signal N` and
+`end`. It closes the channel when no process of the command runs any more, or after `left COUNT`: so many processes were
+killed and are not dead yet.
 
-In bubblewrap a command runs in a view, by a thread that starts it and has no rights but the command's: git's own; that
-of all others, in which what other programs run later is read-only; `own`, the same for a server that stays, which sees
-no process but its own, nor is seen; `offline`, the same for a command that reaches nobody; and `look`, in which nothing
-can be written and nobody reached. Each but git, which is among the others, has its own room: process numbers that begin
-with a process of ours. The first thread keeps the right to mount, for `keep`, which adds to what is read-only while
-commands run (`keep git` to git's view, by a thread that stays there); `hold` stops those others until `go`. `rest` asks
-whether we may be ended: nothing runs, and the session's own folders are as empty as they began.
+In bubblewrap each command runs in a view. A thread with no more rights than the command starts it there. `git` is for
+git alone. `all` is for all other commands: files that other programs run later are read-only. `server` is the same for
+a server that stays: it sees only its own processes, and others do not see it. `offline` is the same without a network.
+In `read_only` nothing can be written and there is no network. Each view except `git`, which shares that of `all`, has
+its own process namespace, whose first process is ours. The first thread keeps the right to mount, for the order
+`protect`, which makes more paths read-only while commands run (`protect git` does it in git's view, by a thread that
+stays there). `pause` stops all commands but git's until `resume`. `is idle` asks whether the sandbox may be ended:
+nothing runs, and the session's folders in memory are as empty as at the start.
 """
 
 import _warnings
@@ -36,34 +36,33 @@ from _socket import (
     socket,
 )
 
-from adderclaw.sandbox.inside_mounts import keep, libc, listed, read_whole
+from adderclaw.sandbox.inside_mounts import libc, protect, read_whole, split_lists
 from adderclaw.sandbox.inside_processes import (
     CONTINUE,
     STOP,
     descends,
-    environ,
-    is_still,
+    environment_of,
+    exit_code,
+    is_stopped,
     leave_at_once,
-    let_start,
-    posix_code,
+    let_children_start,
     processes,
     signal,
     spawn,
-    stat,
+    stat_fields,
 )
-from adderclaw.sandbox.inside_rights import control_process, follow_landlock, limit, restrict
-from adderclaw.sandbox.inside_rooms import ALONE, GIT, KILL, Room, View, Views
+from adderclaw.sandbox.inside_rights import apply_landlock, control_process, restrict, set_limit
+from adderclaw.sandbox.inside_rooms import GIT_VIEW, KILL, PRIVATE_VIEWS, ProcessNamespace, View, Views
 
 MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
-"""How long a payload a message holds, and what stands for a longer one: `holder` says the same."""
-NOW = 5
-"""Milliseconds between looks where the kernel tells nobody that a child has ended."""
-ORDERS = (b"keep", b"keep git", b"hold", b"go", b"rest")
-DYING = 8
-"""Seconds that what is killed has to die in: less than `holder` waits for the end of a command. A busy machine needs
-more than one of them."""
-PATIENCE = 3
-"""Seconds that all others have to stop in: less than `holder` waits for an answer."""
+"""The longest payload of a message, and the message that announces a longer one; `holder` has the same values."""
+POLL_MILLISECONDS = 5
+"""Milliseconds between checks for ended children on a kernel without pidfds."""
+ORDERS = (b"protect", b"protect git", b"pause", b"resume", b"is idle")
+KILL_SECONDS = 8
+"""Seconds to wait for killed processes to die: less than `holder` waits for the end of a command."""
+PAUSE_SECONDS = 3
+"""Seconds to wait for paused processes to stop: less than `holder` waits for an answer."""
 
 
 class Call:
@@ -72,26 +71,26 @@ class Call:
     def __init__(self, channel: socket, mark: bytes, view: bytes) -> None:
         self.channel, self.mark, self.view = channel, mark, view
         self.pid = self.pidfd = -1
-        self.seen: View | None = None
+        self.view_entered: View | None = None
         self.running = True
 
     @property
-    def room(self) -> "Room | None":
-        return self.seen.room if self.seen is not None else None
+    def processes(self) -> "ProcessNamespace | None":
+        return self.view_entered.processes if self.view_entered is not None else None
 
 
 class Holder:
     def __init__(self, control: socket, views: "Views | None", own: list[str]) -> None:
-        """`own`: folders of the session's own, in memory, which end with us."""
+        """`own`: the session's folders in memory, which are lost when this program ends."""
         self.control, self.views = control, views
         try:
-            self.own, self.empty = own, in_memory(own)
+            self.scratch, self.scratch_usage = own, memory_usage(own)
         except OSError:
-            self.own, self.empty = list[str](), list[tuple[int, int]]()  # it never rests
-        self.first = posix.getpid() == 1
-        self.is_held = False
+            self.scratch, self.scratch_usage = list[str](), list[tuple[int, int]]()  # then it is never idle
+        self.is_first_process = posix.getpid() == 1
+        self.is_paused = False
         self.waiting: list[tuple[Call, list[bytes], list[int]]] = []
-        """Commands that were asked for while all but git is held."""
+        """Commands that were requested while all but git's are paused."""
         self.calls: dict[int, Call] = {}
         self.poller = select.poll()
         self.poller.register(control, select.POLLIN)
@@ -100,19 +99,19 @@ class Holder:
         while True:
             for fd, _ in self.poller.poll(self.patience()):
                 if fd == self.control.fileno():
-                    if not self.take():
+                    if not self.receive_request():
                         return
                 elif fd in self.calls:
-                    self.listen(self.calls[fd])
+                    self.receive(self.calls[fd])
             self.reap()
 
     def patience(self) -> int | None:
-        """Orphans are ours, and their end wakes nobody: while something runs, they are looked for now and then."""
+        """Poll timeout: orphans become our children, and nothing signals their end, so they are checked regularly."""
         if not self.calls:
             return None
-        return NOW if any(call.running and call.pidfd < 0 for call in self.calls.values()) else 1000
+        return POLL_MILLISECONDS if any(call.running and call.pidfd < 0 for call in self.calls.values()) else 1000
 
-    def take(self) -> bool:
+    def receive_request(self) -> bool:
         message, ancillary, _, _ = self.control.recvmsg(MESSAGE_BYTES, 4096, MSG_CMSG_CLOEXEC)
         if not message:
             return False
@@ -124,72 +123,74 @@ class Holder:
         channel, *streams = fds
         head, _, rest = message.partition(b"\0")
         if head in ORDERS:
-            self.obey(head, rest, socket(AF_UNIX, SOCK_SEQPACKET, 0, channel))
+            self.carry_out(head, rest, socket(AF_UNIX, SOCK_SEQPACKET, 0, channel))
             return True
         view, _, head = head.partition(b" ")
         request = [head, *rest.split(b"\0")]
-        if self.is_held and view != GIT:
-            self.waiting.append((self.enrol(channel, request, view), request, streams))
+        if self.is_paused and view != GIT_VIEW:
+            self.waiting.append((self.register(channel, request, view), request, streams))
             return True
-        begun = self.spawn(view, request, streams)  # first of all: the rest is done while it runs
-        self.begun(self.enrol(channel, request, view), *begun)
+        begun = self.spawn(view, request, streams)  # start it first: the rest is done while it runs
+        self.record_start(self.register(channel, request, view), *begun)
         for fd in streams:
             posix.close(fd)
         return True
 
-    def enrol(self, channel: int, request: list[bytes], view: bytes) -> Call:
+    def register(self, channel: int, request: list[bytes], view: bytes) -> Call:
         call = self.calls[channel] = Call(socket(AF_UNIX, SOCK_SEQPACKET, 0, channel), request[-1], view)
         self.poller.register(channel, select.POLLIN)
         return call
 
     def spawn(self, view: bytes, request: list[bytes], streams: list[int]) -> "tuple[View | None, int, bytes]":
-        """Where it was started and its number, or what is to be said instead."""
+        """Start a command; returns its view and process id, or the error message to send."""
         seen = None
         try:
             if self.views is None:
                 return None, spawn(request, streams), b""
-            seen = self.views.of(view, is_first=not any(call.view == view for call in self.calls.values()))
+            seen = self.views.view_for(view, is_first=not any(call.view == view for call in self.calls.values()))
             return seen, seen.spawn(request, streams), b""
         except OSError as error:
-            if view in ALONE and seen is not None:
-                self.leave(seen)
+            if view in PRIVATE_VIEWS and seen is not None:
+                self.close_view(seen)
             return None, -1, b"error %d %s" % (error.errno, error.filename or b"")
 
-    def begun(self, call: Call, seen: View | None, pid: int, failure: bytes) -> None:
-        call.pid, call.seen = pid, seen
+    def record_start(self, call: Call, seen: View | None, pid: int, failure: bytes) -> None:
+        call.pid, call.view_entered = pid, seen
         if failure:
             call.running = False
-            self.say(call, failure)
+            self.send(call, failure)
         else:
             self.watch(call)
 
-    def obey(self, order: bytes, rest: bytes, channel: socket) -> None:
-        """Do it, and only then answer: the answer is empty, or what went wrong."""
-        said = b""
+    def carry_out(self, order: bytes, rest: bytes, channel: socket) -> None:
+        """Carry out an order, then answer: nothing, or what failed."""
+        failure = b""
         try:
-            if order == b"keep" and self.views is not None:
-                keep(*listed(rest))
-                for seen in self.views.own:
-                    seen.room.tell(b"keep", rest)
-            elif order == b"keep git" and self.views is not None:
-                self.views.mounter.keep(*listed(rest))
-            elif order == b"hold":
-                self.hold()
-            elif order == b"go":
-                self.go()
-            elif order == b"rest" and (self.calls or not self.own or in_memory(self.own) != self.empty):
-                said = b"it is in use"
+            if order == b"protect" and self.views is not None:
+                protect(*split_lists(rest))
+                for seen in self.views.private:
+                    seen.processes.send_order(b"protect", rest)
+            elif order == b"protect git" and self.views is not None:
+                self.views.mounter.protect(*split_lists(rest))
+            elif order == b"pause":
+                self.pause()
+            elif order == b"resume":
+                self.resume()
+            elif order == b"is idle" and (
+                self.calls or not self.scratch or memory_usage(self.scratch) != self.scratch_usage
+            ):
+                failure = b"it is in use"
         except OSError as error:
-            said = b"%d %s" % (error.errno, str(error.filename or error.strerror).encode())
-        channel.send(b"done " + said)
+            failure = b"%d %s" % (error.errno, str(error.filename or error.strerror).encode())
+        channel.send(b"done " + failure)
         channel.close()
 
-    def hold(self) -> None:
-        """Stop everything but git's own commands; nothing that is stopped starts anything or wakes anybody."""
-        self.is_held = True
-        end, rounds = time.monotonic() + PATIENCE, 0
+    def pause(self) -> None:
+        """Stop all processes but those of git's commands, so that none of them changes the workspace meanwhile."""
+        self.is_paused = True
+        end, rounds = time.monotonic() + PAUSE_SECONDS, 0
         while time.monotonic() < end:
-            moving = [pid for pid in self.others() if not is_still(pid)]
+            moving = [pid for pid in self.other_processes() if not is_stopped(pid)]
             if not moving:
                 return
             rounds += 1
@@ -197,36 +198,36 @@ class Holder:
                 for pid in moving:
                     signal(pid, STOP)
             else:
-                let_start({*moving})
+                let_children_start({*moving})
             select.select((), (), (), 0.001 if rounds % 10 else 0.005)
-        self.go()
-        raise OSError(16, "what runs in the sandbox does not stop")
+        self.resume()
+        raise OSError(16, "the processes in the sandbox do not stop")
 
-    def go(self) -> None:
-        self.is_held = False
-        for pid in self.others():
+    def resume(self) -> None:
+        self.is_paused = False
+        for pid in self.other_processes():
             signal(pid, CONTINUE)
         waiting, self.waiting = self.waiting, []
         for call, request, streams in waiting:
             if call.running:
-                self.begun(call, *self.spawn(call.view, request, streams))
+                self.record_start(call, *self.spawn(call.view, request, streams))
             for fd in streams:
                 posix.close(fd)
 
-    def others(self) -> list[int]:
-        """All that runs and is not a command of git's, nor started by one."""
+    def other_processes(self) -> list[int]:
+        """All processes except git's commands and what they started."""
         table = processes()
         parents = {pid: parent for pid, (parent, _, _) in table.items()}
-        gits = {call.pid for call in self.calls.values() if call.view == GIT and call.running}
+        gits = {call.pid for call in self.calls.values() if call.view == GIT_VIEW and call.running}
         mine = {posix.getpid()}
-        firsts = {room.first for room in self.rooms()}
+        firsts = {room.first for room in self.namespaces()}
         return [
             pid
             for pid, (_, _, session) in table.items()
             if pid not in firsts
             and session not in gits
             and not descends(pid, gits, parents)
-            and (self.first or descends(pid, mine, parents))
+            and (self.is_first_process or descends(pid, mine, parents))
         ]
 
     def watch(self, call: Call) -> None:
@@ -236,13 +237,13 @@ class Holder:
         except (AttributeError, OSError):
             pass
 
-    def say(self, call: Call, text: bytes) -> None:
+    def send(self, call: Call, text: bytes) -> None:
         try:
             call.channel.send(text, MSG_DONTWAIT)
         except OSError:
             pass
 
-    def listen(self, call: Call) -> None:
+    def receive(self, call: Call) -> None:
         try:
             word, _, number = call.channel.recv(64, MSG_DONTWAIT).partition(b" ")
         except BlockingIOError:
@@ -254,11 +255,11 @@ class Holder:
         else:
             self.end(call)
 
-    def rooms(self) -> list[Room]:
-        return [] if self.views is None else [seen.room for seen in self.views.every()]
+    def namespaces(self) -> list[ProcessNamespace]:
+        return [] if self.views is None else [seen.processes for seen in self.views.current_views()]
 
     def reap(self) -> None:
-        """Take in whoever has ended. Where nobody else is left in its room, nothing of a command is."""
+        """Reap ended processes and report the ends of commands."""
         ended: dict[int, int] = {}
         alone = False
         while not alone:
@@ -273,17 +274,17 @@ class Holder:
         for call in tuple(self.calls.values()):
             if call.running and call.pid in ended:
                 call.running = False
-                is_over = call.room.is_empty() if call.room is not None else alone
-                self.say(call, b"exit %d %d" % (posix_code(ended[call.pid]), is_over))
+                is_over = call.processes.is_empty() if call.processes is not None else alone
+                self.send(call, b"exit %d %d" % (exit_code(ended[call.pid]), is_over))
                 self.unwatch(call)
                 if is_over:
                     self.forget(call)
-        if self.views is not None and ended.keys() & self.views.needed():
-            leave_at_once()  # without the first of a room, nothing can be started in there any more
+        if self.views is not None and ended.keys() & self.views.required_processes():
+            leave_at_once()  # without its first process, nothing can be started in a namespace
 
     def forget(self, call: Call) -> None:
-        if call.view in ALONE and call.seen is not None:
-            self.leave(call.seen)
+        if call.view in PRIVATE_VIEWS and call.view_entered is not None:
+            self.close_view(call.view_entered)
         fd = call.channel.fileno()
         del self.calls[fd]
         self.poller.unregister(fd)
@@ -297,35 +298,35 @@ class Holder:
             call.pidfd = -1
 
     def end(self, call: Call) -> None:
-        """Kill all that a call has started; then close its channel, which says that it is done."""
+        """Kill all processes of a call, then close its channel to report that they are gone."""
         call.running = False
-        room = call.room
+        room = call.processes
         if call.pid < 0:
             pass  # it was never started
-        elif any(other is not call and other.room is room for other in self.calls.values()):
+        elif any(other is not call and other.processes is room for other in self.calls.values()):
             if left := self.end_among_others(call):
-                self.say(call, b"left %d" % left)
+                self.send(call, b"left %d" % left)
         elif room is not None:
-            while call.view not in ALONE and not room.is_empty():
-                room.tell(b"kill")
+            while call.view not in PRIVATE_VIEWS and not room.is_empty():
+                room.send_order(b"kill")
                 self.reap()
                 select.select((), (), (), 0.0005)
         else:
-            while not self.alone():
+            while not self.has_no_children():
                 self.kill_everything()
                 select.select((), (), (), 0.0005)
         self.forget(call)
 
-    def leave(self, seen: View) -> None:
-        """A room of its own ends as a whole. Its first process can end only when all others were taken in."""
+    def close_view(self, seen: View) -> None:
+        """End a private view with its namespace. Its first process ends only after all others were reaped."""
         assert self.views is not None
-        self.views.own.remove(seen)
+        self.views.private.remove(seen)
         seen.close()
-        while stat(str(seen.room.first)):
+        while stat_fields(str(seen.processes.first)):
             self.reap()
             select.select((), (), (), 0.0005)
 
-    def alone(self) -> bool:
+    def has_no_children(self) -> bool:
         try:
             while posix.waitpid(-1, posix.WNOHANG)[0]:
                 pass
@@ -334,7 +335,7 @@ class Holder:
         return False
 
     def kill_everything(self) -> None:
-        if self.first:
+        if self.is_first_process:
             signal(-1, KILL)  # process 1 itself is spared
             return
         mine = {posix.getpid()}
@@ -344,68 +345,74 @@ class Holder:
                 signal(pid, KILL)
 
     def end_among_others(self, call: Call) -> int:
-        """While other commands run, what is this one's is told by its session, its ancestors and its mark.
+        """Kill this command's processes while others run: they are known by session, ancestors and mark.
 
-        How many are left: in an uninterruptible sleep, or held by a debugger, the signal waits for its process.
+        Returns how many are left: the signal waits for a process in an uninterruptible sleep or under a debugger.
         """
-        until, dying = time.monotonic() + DYING, set[int]()
+        until, dying = time.monotonic() + KILL_SECONDS, set[int]()
         while time.monotonic() < until:
             table = processes()
             parents = {pid: parent for pid, (parent, _, _) in table.items()}
-            found = [
+            members = [
                 pid
                 for pid, (_, group, session) in table.items()
-                if call.pid in (group, session) or descends(pid, {call.pid}, parents) or call.mark in environ(pid)
+                if call.pid in (group, session)
+                or descends(pid, {call.pid}, parents)
+                or call.mark in environment_of(pid)
             ]
-            for pid in found:
+            for pid in members:
                 signal(pid, KILL)
             self.reap()
-            dying = {pid for pid in dying.union(found) if stat(str(pid))}
-            if not dying and not found:  # one that was found may have started another before it died
+            dying = {pid for pid in dying.union(members) if stat_fields(str(pid))}
+            if not dying and not members:  # a killed process may have started another before it died
                 return 0
             select.select((), (), (), 0.0005)
         return len(dying)
 
 
-def in_memory(folders: list[str]) -> list[tuple[int, int]]:
-    """How many files and blocks are used in each."""
-    found = map(posix.statvfs, folders)
-    return [(one.f_files - one.f_ffree, one.f_blocks - one.f_bfree) for one in found]
+def memory_usage(folders: list[str]) -> list[tuple[int, int]]:
+    """How many files and blocks each folder uses."""
+    statuses = map(posix.statvfs, folders)
+    return [(status.f_files - status.f_ffree, status.f_blocks - status.f_bfree) for status in statuses]
 
 
 def main(arguments: list[str]) -> None:
-    given = dict(argument.split("=", 1) for argument in arguments)
-    _warnings.filters.insert(0, ("ignore", None, DeprecationWarning, None, 0))  # of forks by threads: each closes all
-    libc.signal(2, None)  # Python's own handler would end us with KeyboardInterrupt
+    parameters = dict(argument.split("=", 1) for argument in arguments)
+    _warnings.filters.insert(
+        0, ("ignore", None, DeprecationWarning, None, 0)
+    )  # about forks in threads: each child closes all descriptors
+    libc.signal(2, None)  # Python's handler would end this program with KeyboardInterrupt
     control_process(4, 0)  # PR_SET_DUMPABLE: no command reads or writes our memory
-    control = socket(fileno=int(given["control"]))
+    control = socket(fileno=int(parameters["control"]))
     posix.set_inheritable(control.fileno(), False)
-    for name, value in given.items():
+    for name, value in parameters.items():
         if name.startswith("RLIMIT_"):
-            limit(name, int(value))
+            set_limit(name, int(value))
     listener: list[tuple[int, int, bytes]] = []
     server = None
-    if "port" in given:
+    if "port" in parameters:
         server = socket(AF_INET, SOCK_STREAM)
         server.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
-        server.bind(("127.0.0.1", int(given["port"])))
+        server.bind(("127.0.0.1", int(parameters["port"])))
         server.listen(128)
         listener = [(SOL_SOCKET, SCM_RIGHTS, server.fileno().to_bytes(4, sys.byteorder))]
     views, more = None, b""
-    if "ruleset" in given:
-        more = restrict(*(int(given[name]) for name in ("ruleset", "seccomp", "refused", "install", "supervisor")))
+    if "ruleset" in parameters:
+        more = restrict(*(int(parameters[name]) for name in ("ruleset", "seccomp", "refused", "install", "supervisor")))
     else:
-        if "scope" in given:
-            follow_landlock(int(given["scope"]))
-        roots = [path.encode("utf-8", "surrogateescape") for name, path in given.items() if name.startswith("root ")]
-        rules, looking = (read_whole(int(given[name])) for name in ("seccomp", "looking"))
-        views = Views(int(given["capabilities"]), rules, looking, roots)
+        if "scope" in parameters:
+            apply_landlock(int(parameters["scope"]))
+        roots = [
+            path.encode("utf-8", "surrogateescape") for name, path in parameters.items() if name.startswith("root ")
+        ]
+        rules, looking = (read_whole(int(parameters[name])) for name in ("seccomp", "looking"))
+        views = Views(int(parameters["capabilities"]), rules, looking, roots)
     control.sendmsg([b"ready" + more], listener)
     if server is not None:
         server.close()
-    holder = Holder(control, views, [path for name, path in given.items() if name.startswith("own ")])
+    holder = Holder(control, views, [path for name, path in parameters.items() if name.startswith("scratch ")])
     holder.serve()
-    while not holder.first and not holder.alone():
+    while not holder.is_first_process and not holder.has_no_children():
         holder.kill_everything()
 
 

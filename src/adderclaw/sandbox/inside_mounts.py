@@ -1,4 +1,4 @@
-"""The program inside a sandbox: places of the workspace that are mounted onto themselves, by descriptor."""
+"""Part of the program inside a sandbox: mounts paths of the workspace onto themselves, by descriptor."""
 
 import ctypes
 import posix
@@ -6,17 +6,17 @@ import posix
 BIND_ALL = 0x1000 | 0x4000
 OPEN_TREE, MOVE_MOUNT, SET_MOUNT = 428, 429, 442
 AT_ITSELF, AT_ALL = 0x1000, 0x8000
-"""AT_EMPTY_PATH, AT_RECURSIVE: what a descriptor is, with all that is mounted in it."""
-PLACE = posix.O_PATH | posix.O_NOFOLLOW | posix.O_CLOEXEC
+"""AT_EMPTY_PATH, AT_RECURSIVE: the file of a descriptor, with everything mounted in it."""
+PATH_FLAGS = posix.O_PATH | posix.O_NOFOLLOW | posix.O_CLOEXEC
 REMOUNT = 0x1000 | 0x20
 READ_ONLY, NO_PROGRAMS = 1, 8
-"""Attributes of a mount, as mount and mount_setattr both number them."""
+"""Mount attributes; mount and mount_setattr use the same numbers."""
 libc = ctypes.CDLL(None, use_errno=True)
 PROC = posix.open("/proc", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC) if __spec__ is None else -1
-"""In which all processes are seen, those of every room."""
+"""The /proc of all process namespaces."""
 
 
-def check(answer: int, what: str | bytes) -> None:
+def raise_on_errno(answer: int, what: str | bytes) -> None:
     if answer < 0:
         raise OSError(ctypes.get_errno(), "it failed", what)
 
@@ -25,99 +25,100 @@ class Attributes(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "namespace")]
 
 
-def listed(text: bytes) -> list[list[bytes]]:
+def split_lists(text: bytes) -> list[list[bytes]]:
     return [part.split(b"\0") if part else [] for part in text.split(b"\0\0")]
 
 
-def keep(pinned: list[bytes], kept: list[bytes]) -> None:
-    """Let no command of this view move the pinned, nor change the kept. What has gone needs nothing.
+def protect(pinned: list[bytes], read_only: list[bytes]) -> None:
+    """Keep the commands of this view from moving the pinned folders or changing the read-only files.
 
-    Each is opened name by name, and what was opened is what is mounted: no link that comes in its way meanwhile counts.
+    Each path is opened name by name, and the opened file is mounted: a link that is put in the way has no effect.
     """
-    found = [path for path in sorted(kept) if bound(path, read_only=True)]
-    if kept and not found:  # a folder above the workspace was moved: nothing would be kept, and nobody would know
-        raise OSError(2, "nothing of this is there", kept[0])
+    mounted_paths = [path for path in sorted(read_only) if bind_path(path, read_only=True)]
+    if read_only and not mounted_paths:  # a folder above the workspace was moved: otherwise nothing would be protected
+        raise OSError(2, "none of these paths exists", read_only[0])
     mounted = mount_points()
-    # The inner ones first, each with all that is mounted in it: whoever stands in such a folder already sees that, too.
+    # Inner mounts first, each with what is mounted in it: processes already in such a folder see those, too.
     for path in sorted({*pinned} - mounted, reverse=True):
-        bound(path, read_only=False)
+        bind_path(path, read_only=False)
 
 
-def bound(path: bytes, *, read_only: bool) -> bool:
-    """Whether a place is there, which then is a mount; what is removed in this moment is not."""
-    place = opened(path)
-    if place < 0:
+def bind_path(path: bytes, *, read_only: bool) -> bool:
+    """Mount a path onto itself; returns whether it exists."""
+    fd = open_path(path)
+    if fd < 0:
         return False
     try:
-        if not (read_only and is_read_only(place)):
-            bind(place, path, read_only=read_only)
+        if not (read_only and is_read_only(fd)):
+            bind(fd, path, read_only=read_only)
     except OSError as error:
         if error.errno != 2:
             raise
         return False
     finally:
-        posix.close(place)
+        posix.close(fd)
     return True
 
 
-def opened(path: bytes) -> int:
-    """What lies at a path that has no link in it; -1 where nothing does. A link cannot be gone through by `PLACE`."""
-    place = posix.open(b"/", PLACE)
+def open_path(path: bytes) -> int:
+    """A descriptor of a path without links; -1 if there is none. `PATH_FLAGS` follows no link."""
+    fd = posix.open(b"/", PATH_FLAGS)
     for name in filter(None, path.split(b"/")):
         try:
-            inner = posix.open(name, PLACE, dir_fd=place)
+            inner = posix.open(name, PATH_FLAGS, dir_fd=fd)
         except OSError as error:
-            if error.errno in (2, 20, 40):  # gone meanwhile, or a link by now
+            if error.errno in (2, 20, 40):  # removed meanwhile, or now a link
                 return -1
             raise
         finally:
-            posix.close(place)
-        place = inner
-    if posix.fstat(place).st_mode & 0o170000 != 0o120000:
-        return place
-    posix.close(place)
+            posix.close(fd)
+        fd = inner
+    if posix.fstat(fd).st_mode & 0o170000 != 0o120000:
+        return fd
+    posix.close(fd)
     return -1
 
 
 def mount_points() -> set[bytes]:
-    """Those of this thread: another may see others."""
+    """The mount points that this thread sees; other threads may see others."""
     fd = posix.open("thread-self/mountinfo", posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=PROC)
-    found = {line.split(b" ", 5)[4] for line in contents(fd).splitlines()}
+    paths = {line.split(b" ", 5)[4] for line in contents(fd).splitlines()}
     posix.close(fd)
     for code, character in ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\")):
-        found = {path.replace(code, character) for path in found}
-    return found
+        paths = {path.replace(code, character) for path in paths}
+    return paths
 
 
-def is_read_only(place: int) -> bool:
-    return bool(posix.fstatvfs(place).f_flag & READ_ONLY)
+def is_read_only(fd: int) -> bool:
+    return bool(posix.fstatvfs(fd).f_flag & READ_ONLY)
 
 
-def bind(place: int, path: bytes, *, read_only: bool) -> None:
-    """Mount what a descriptor is onto itself; it is read-only before it is to be seen."""
-    tree = libc.syscall(ctypes.c_long(OPEN_TREE), place, b"", AT_ITSELF | AT_ALL | 1 | posix.O_CLOEXEC)
+def bind(fd: int, path: bytes, *, read_only: bool) -> None:
+    """Mount the file of a descriptor onto itself; it is read-only before it becomes visible."""
+    tree = libc.syscall(ctypes.c_long(OPEN_TREE), fd, b"", AT_ITSELF | AT_ALL | 1 | posix.O_CLOEXEC)
     if tree < 0:
-        bind_by_name(place, path, read_only=read_only)
+        bind_by_name(fd, path, read_only=read_only)
         return
     try:
-        wanted = Attributes(READ_ONLY, 0, 0, 0)
+        attributes = Attributes(READ_ONLY, 0, 0, 0)
         if read_only:
             size = ctypes.c_size_t(32)
-            check(
-                libc.syscall(ctypes.c_long(SET_MOUNT), tree, b"", AT_ITSELF | AT_ALL, ctypes.byref(wanted), size), path
+            raise_on_errno(
+                libc.syscall(ctypes.c_long(SET_MOUNT), tree, b"", AT_ITSELF | AT_ALL, ctypes.byref(attributes), size),
+                path,
             )
-        check(libc.syscall(ctypes.c_long(MOVE_MOUNT), tree, b"", place, b"", 0x04 | 0x40), path)
+        raise_on_errno(libc.syscall(ctypes.c_long(MOVE_MOUNT), tree, b"", fd, b"", 0x04 | 0x40), path)
     finally:
         posix.close(tree)
 
 
-def bind_by_name(place: int, path: bytes, *, read_only: bool) -> None:
+def bind_by_name(fd: int, path: bytes, *, read_only: bool) -> None:
     """The same on a kernel before 5.12."""
-    posix.fchdir(PROC)  # /proc is that of a room, in which we are nobody
+    posix.fchdir(PROC)  # /proc belongs to another process namespace
     try:
-        name = b"thread-self/fd/%d" % place
-        check(libc.mount(name, name, None, ctypes.c_ulong(BIND_ALL), None), path)
-        top = opened(path) if read_only else -1
+        name = b"thread-self/fd/%d" % fd
+        raise_on_errno(libc.mount(name, name, None, ctypes.c_ulong(BIND_ALL), None), path)
+        top = open_path(path) if read_only else -1
         if top >= 0:
             set_mount(b"thread-self/fd/%d" % top, READ_ONLY)
             posix.close(top)
@@ -126,13 +127,13 @@ def bind_by_name(place: int, path: bytes, *, read_only: bool) -> None:
 
 
 def set_mount(path: bytes, attribute: int, *, whole: bool = True) -> None:
-    """Give a mount an attribute, as a rule with all that is mounted in it."""
-    wanted, recursive = Attributes(attribute, 0, 0, 0), 0x8000 if whole else 0
-    if libc.syscall(ctypes.c_long(442), -100, path, recursive, ctypes.byref(wanted), ctypes.c_size_t(32)) == 0:
+    """Set an attribute of a mount, and by default of everything mounted in it."""
+    attributes, recursive = Attributes(attribute, 0, 0, 0), 0x8000 if whole else 0
+    if libc.syscall(ctypes.c_long(442), -100, path, recursive, ctypes.byref(attributes), ctypes.c_size_t(32)) == 0:
         return  # mount_setattr
     flags = posix.statvfs(path).f_flag
     same = flags & (1 | 2 | 4 | 8 | 1024 | 2048) | (1 << 21 if flags & 4096 else 0)
-    check(libc.mount(None, path, None, ctypes.c_ulong(REMOUNT | same | attribute), None), path)
+    raise_on_errno(libc.mount(None, path, None, ctypes.c_ulong(REMOUNT | same | attribute), None), path)
 
 
 def contents(fd: int) -> bytes:
@@ -143,6 +144,6 @@ def contents(fd: int) -> bytes:
 
 
 def read_whole(fd: int) -> bytes:
-    found = contents(fd)
+    content = contents(fd)
     posix.close(fd)
-    return found
+    return content

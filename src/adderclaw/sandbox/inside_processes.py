@@ -1,4 +1,4 @@
-"""The program inside a sandbox: processes, how one is started and how all are seen."""
+"""Part of the program inside a sandbox: starts processes and lists them."""
 
 import fcntl
 import posix
@@ -6,16 +6,16 @@ import posix
 from adderclaw.sandbox.inside_mounts import PROC, libc
 
 RESET = (13, 25)
-"""SIGPIPE and SIGXFSZ, which Python ignores: what it starts must not."""
+"""SIGPIPE and SIGXFSZ: Python ignores them, its children must not."""
 STOP, CONTINUE = 19, 18
 
 
 def spawn(request: list[bytes], fds: list[int]) -> int:
-    """The request is the payload: counts and targets, directory, arguments, environment, of which the mark is last."""
+    """Start a command. The request has counts and targets, directory, arguments, environment; the mark is last."""
     count, *targets = map(int, request[0].split())
     argv, env = request[2 : 2 + count], dict(pair.split(b"=", 1) for pair in request[2 + count :])
     numbers = [0, 1, 2, *targets]
-    # Far from every number that is to be used, so that no descriptor is overwritten before it is copied.
+    # Move them above every target number, so that no descriptor is overwritten before it is copied.
     most, above = max(numbers), list[int]()
     if min(fds) <= most:
         fds = above = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, most + 1) for fd in fds]
@@ -29,7 +29,7 @@ def spawn(request: list[bytes], fds: list[int]) -> int:
             posix.close(fd)
 
 
-def posix_code(status: int) -> int:
+def exit_code(status: int) -> int:
     return -posix.WTERMSIG(status) if posix.WIFSIGNALED(status) else posix.WEXITSTATUS(status)
 
 
@@ -40,8 +40,8 @@ def signal(pid: int, number: int) -> None:
         pass
 
 
-def let_start(parents: set[int]) -> None:
-    """Who starts a program waits, and cannot stop, until its child has become that: a child stopped before goes on."""
+def let_children_start(parents: set[int]) -> None:
+    """Continue children of these processes: a parent in vfork cannot stop before its child has called exec."""
     for pid, (parent, _, _) in processes().items():
         if parent in parents:
             signal(pid, CONTINUE)
@@ -53,18 +53,18 @@ def processes() -> dict[int, tuple[int, int, int]]:
     for name in posix.listdir(PROC):
         if not name.isdigit() or int(name) == posix.getpid():
             continue
-        fields = stat(name)
-        # One whose first thread has ended looks dead, and may have others.
-        if fields and (fields[0] not in (b"Z", b"X") or len(tasks(name)) > 1):
+        fields = stat_fields(name)
+        # A process whose first thread has ended looks dead, but may have other threads.
+        if fields and (fields[0] not in (b"Z", b"X") or len(threads(name)) > 1):
             table[int(name)] = (int(fields[1]), int(fields[2]), int(fields[3]))
     return table
 
 
-def stat(place: str) -> list[bytes]:
-    return read(f"{place}/stat").rpartition(b")")[2].split()
+def stat_fields(name: str) -> list[bytes]:
+    return read_proc(f"{name}/stat").rpartition(b")")[2].split()
 
 
-def tasks(name: str) -> list[str]:
+def threads(name: str) -> list[str]:
     try:
         fd = posix.open(f"{name}/task", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC, dir_fd=PROC)
     except OSError:
@@ -77,9 +77,9 @@ def tasks(name: str) -> list[str]:
         posix.close(fd)
 
 
-def is_still(pid: int) -> bool:
+def is_stopped(pid: int) -> bool:
     """Whether each of its threads is stopped or dead."""
-    states = (stat(f"{pid}/task/{task}")[:1] for task in tasks(str(pid)))
+    states = (stat_fields(f"{pid}/task/{task}")[:1] for task in threads(str(pid)))
     return all(state in ([], [b"T"], [b"t"], [b"Z"], [b"X"]) for state in states)
 
 
@@ -93,13 +93,13 @@ def descends(pid: int, ancestors: set[int], parents: dict[int, int]) -> bool:
     return False
 
 
-def environ(pid: int) -> list[bytes]:
-    found = read(f"{pid}/environ")
-    others = (read(f"{pid}/task/{task}/environ") for task in tasks(str(pid)))
-    return (found or next(filter(None, others), b"")).split(b"\0")
+def environment_of(pid: int) -> list[bytes]:
+    content = read_proc(f"{pid}/environ")
+    others = (read_proc(f"{pid}/task/{task}/environ") for task in threads(str(pid)))
+    return (content or next(filter(None, others), b"")).split(b"\0")
 
 
-def read(path: str) -> bytes:
+def read_proc(path: str) -> bytes:
     try:
         fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=PROC)
     except OSError:

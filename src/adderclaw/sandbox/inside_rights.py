@@ -1,4 +1,4 @@
-"""The program inside a sandbox: what it gives up, and lets no command do."""
+"""Part of the program inside a sandbox: drops rights and restricts commands."""
 
 import ctypes
 import posix
@@ -6,10 +6,10 @@ import resource
 import sys
 from _socket import SCM_RIGHTS, SOL_SOCKET, socket
 
-from adderclaw.sandbox.inside_mounts import check, libc
+from adderclaw.sandbox.inside_mounts import libc, raise_on_errno
 
 
-def limit(name: str, value: int) -> None:
+def set_limit(name: str, value: int) -> None:
     number = getattr(resource, name)
     hard = resource.getrlimit(number)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -25,24 +25,24 @@ class Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
 
 
-def drop_capabilities(kept: int = 0b1011) -> None:
-    """All but what lets root work in a workspace that belongs to somebody else: CHOWN, DAC_OVERRIDE, FOWNER."""
+def drop_capabilities(retained: int = 0b1011) -> None:
+    """Drop all capabilities but CHOWN, DAC_OVERRIDE, FOWNER: root needs them in a workspace of another user."""
     for number in range(64):
-        if not kept >> number & 1:
-            libc.prctl(24, ctypes.c_ulong(number), 0, 0, 0)  # PR_CAPBSET_DROP: refused to whoever has none
+        if not retained >> number & 1:
+            libc.prctl(24, ctypes.c_ulong(number), 0, 0, 0)  # PR_CAPBSET_DROP: fails without capabilities
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     if libc.capget(header, sets) == 0:
-        left = [sets[0] & kept, sets[1] & kept, 0, 0, 0, 0]
-        check(libc.capset(header, (ctypes.c_uint32 * 6)(*left)), "capset")
+        left = [sets[0] & retained, sets[1] & retained, 0, 0, 0, 0]
+        raise_on_errno(libc.capset(header, (ctypes.c_uint32 * 6)(*left)), "capset")
 
 
 def filter_calls(rules: bytes) -> None:
-    """For this thread, and what it starts."""
+    """Filter the system calls of this thread and of what it starts."""
     program = Program(len(rules) // 8, rules)
     control_process(22, 2, ctypes.addressof(program))  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 
 
-def follow_landlock(ruleset: int) -> None:
+def apply_landlock(ruleset: int) -> None:
     """Apply a ruleset to this thread and to what it starts, and close it."""
     if libc.syscall(ctypes.c_long(446), ctypes.c_int(ruleset), ctypes.c_uint(0)):  # landlock_restrict_self
         raise OSError(ctypes.get_errno(), "landlock_restrict_self")
@@ -50,25 +50,25 @@ def follow_landlock(ruleset: int) -> None:
 
 
 def restrict(ruleset: int, code: int, refused: int, install: int, supervisor: int) -> bytes:
-    """Landlock and seccomp, where no bubblewrap has done the like before us; what the answer says beside "ready"."""
+    """Apply Landlock and seccomp, where there is no bubblewrap; returns what is appended to the greeting "ready"."""
     control_process(36, 1)  # PR_SET_CHILD_SUBREAPER
     drop_capabilities()
     control_process(38, 1)  # PR_SET_NO_NEW_PRIVS
-    follow_landlock(ruleset)
+    apply_landlock(ruleset)
     listener = supervised_calls(install, posix.read(code, 1 << 16))
     if listener < 0:
         filter_calls(posix.read(refused, 1 << 16))
     else:
-        door = socket(fileno=supervisor)
-        door.sendmsg([b"calls"], [(SOL_SOCKET, SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))])
-        door.detach()
+        channel = socket(fileno=supervisor)
+        channel.sendmsg([b"calls"], [(SOL_SOCKET, SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))])
+        channel.detach()
     for fd in (code, refused, supervisor, listener):
         posix.close(fd) if fd >= 0 else None
     return b"" if listener >= 0 else b" refusing"
 
 
 def supervised_calls(install: int, rules: bytes) -> int:
-    """Filter calls, those apart that a supervisor is asked about: the descriptor to ask on; -1 if there is none."""
+    """Filter calls and pass some to a supervisor; returns the descriptor for those, or -1 without kernel support."""
     program = Program(len(rules) // 8, rules)
     for flags in (8 | 32, 8):  # SECCOMP_FILTER_FLAG_NEW_LISTENER, WAIT_KILLABLE_RECV
         arguments = (ctypes.c_uint(1), ctypes.c_uint(flags), ctypes.byref(program))  # SECCOMP_SET_MODE_FILTER

@@ -1,4 +1,4 @@
-"""The program inside a sandbox: views of the files, and rooms with process numbers of their own."""
+"""Part of the program inside a sandbox: views of the file system, and process namespaces."""
 
 import _thread
 import ctypes
@@ -11,22 +11,22 @@ from adderclaw.sandbox.inside_mounts import (
     NO_PROGRAMS,
     PROC,
     READ_ONLY,
-    check,
     contents,
-    keep,
     libc,
-    listed,
     mount_points,
+    protect,
+    raise_on_errno,
     set_mount,
+    split_lists,
 )
 from adderclaw.sandbox.inside_processes import leave_at_once, signal, spawn
 from adderclaw.sandbox.inside_rights import drop_capabilities, filter_calls
 
 KILL = 9
-GIT, ALL, OWN, LOOK, OFFLINE = b"git", b"all", b"own", b"look", b"offline"
-"""The views: `holder` says the same."""
-ALONE = OWN, OFFLINE
-"""Those in which a command has a room to itself, which ends with it."""
+GIT_VIEW, ALL_VIEW, SERVER_VIEW, READ_ONLY_VIEW, OFFLINE_VIEW = b"git", b"all", b"server", b"read_only", b"offline"
+"""The views; `process.View` has the same names."""
+PRIVATE_VIEWS = SERVER_VIEW, OFFLINE_VIEW
+"""Views in which a command has its own process namespace, which ends with it."""
 NEW_CWD, NEW_MOUNTS, NEW_NUMBERS = 0x200, 0x20000, 0x20000000
 FRESH_BYTES = 1 << 28
 NEW_NETWORK, NEW_IPC = 0x40000000, 0x08000000
@@ -34,64 +34,64 @@ PLAIN = 2 | 4
 """No setuid, no devices."""
 
 
-class Room:
-    """Process numbers that begin anew: made by the thread that starts commands in there, in its view of the files."""
+class ProcessNamespace:
+    """A process namespace, created by the thread that starts commands in it, in its view of the files."""
 
     def __init__(self, *, mounts: bool = True) -> None:
         self.control, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
-        check(libc.unshare(NEW_NUMBERS), "unshare")
+        raise_on_errno(libc.unshare(NEW_NUMBERS), "unshare")
         self.first = posix.fork()
         if not self.first:
             try:
-                be_first(theirs, mounts=mounts)
+                run_first_process(theirs, mounts=mounts)
             finally:
                 leave_at_once()
         theirs.close()
-        self.heard()
+        self._expect_done()
         flags = posix.O_RDONLY | posix.O_CLOEXEC
         self.numbers = posix.open("thread-self/ns/pid_for_children", flags, dir_fd=PROC)
         self.listing = posix.open("/proc", flags | posix.O_DIRECTORY)
 
     def join(self) -> None:
-        """What this thread starts from now on is in there, too."""
-        check(libc.setns(self.numbers, NEW_NUMBERS), "setns")
+        """Start later children of this thread in this namespace."""
+        raise_on_errno(libc.setns(self.numbers, NEW_NUMBERS), "setns")
 
-    def tell(self, order: bytes, about: bytes = b"") -> None:
-        """Have something done in there, and wait for it."""
+    def send_order(self, order: bytes, about: bytes = b"") -> None:
+        """Send an order to the first process, and wait until it is carried out."""
         file = posix.memfd_create("", posix.MFD_CLOEXEC)
         try:
             posix.write(file, about)
             self.control.sendmsg([order], [(SOL_SOCKET, SCM_RIGHTS, file.to_bytes(4, sys.byteorder))])
         finally:
             posix.close(file)
-        self.heard()
+        self._expect_done()
 
-    def heard(self) -> None:
+    def _expect_done(self) -> None:
         answer = self.control.recv(4096)
         if answer != b"done":
-            raise OSError(5, "the first process of a room does not do as it is told", answer)
+            raise OSError(5, "the first process of a namespace could not carry out an order", answer)
 
     def is_empty(self) -> bool:
-        """Whether nobody is in there but the first."""
+        """Whether only the first process is left."""
         return [name for name in posix.listdir(self.listing) if name.isdigit()] == ["1"]
 
     def close(self) -> None:
-        """Whoever is in there ends with the first."""
+        """Kill the first process; all others end with it."""
         signal(self.first, KILL)
         for fd in (self.numbers, self.listing):
             posix.close(fd)
         self.control.close()
 
 
-def be_first(control: socket, *, mounts: bool) -> None:
-    """Take in the orphans of a room, and do what only its first process can, until the other side has gone."""
+def run_first_process(control: socket, *, mounts: bool) -> None:
+    """Reap the orphans of a namespace and carry out orders, until the other side closes the socket."""
     posix.closerange(0, control.fileno())
     posix.closerange(control.fileno() + 1, 1 << 16)
-    libc.signal(17, ctypes.c_void_p(1))  # SIGCHLD: ignored, so that the dead are gone at once
-    fresh, answer = Fresh(), b"done"
+    libc.signal(17, ctypes.c_void_p(1))  # SIGCHLD ignored: ended children are reaped at once
+    fresh, answer = FreshTmp(), b"done"
     try:
-        # Read-only: settings of the kernel ask for the user, not for capabilities.
-        check(libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(PLAIN | 8 | 1), None), "mount /proc")
+        # Read-only: kernel settings check the user, not capabilities.
+        raise_on_errno(libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(PLAIN | 8 | 1), None), "mount /proc")
         posix.dup2(posix.open("/proc", posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC), PROC)
         if not mounts:
             drop_capabilities(0)
@@ -109,60 +109,61 @@ def be_first(control: socket, *, mounts: bool) -> None:
                 signal(-1, KILL)
             elif order == b"fresh":
                 fresh()
-            elif order == b"keep":
+            elif order == b"protect":
                 posix.lseek(file, 0, 0)
-                keep(*listed(contents(file)))
+                protect(*split_lists(contents(file)))
         except OSError as error:
             answer = b"%s %d %s" % (order, error.errno, str(error.filename).encode())
         posix.close(file)
 
 
-class Fresh:
-    """An empty /tmp over the one before it. What else is mounted in there stays where it is."""
+class FreshTmp:
+    """Mounts an empty /tmp over the previous one; other mounts in it stay in place."""
 
     def __init__(self) -> None:
         self.is_over = False
 
     def __call__(self) -> None:
         if self.is_over:
-            check(libc.umount2(b"/tmp", 2), "umount /tmp")
+            raise_on_errno(libc.umount2(b"/tmp", 2), "umount /tmp")
         below = sorted(path for path in mount_points() if path.startswith(b"/tmp/"))
         outer = [path for path in below if not any(path.startswith(above + b"/") for above in below)]
-        kept = [(path, posix.open(path, posix.O_PATH | posix.O_CLOEXEC)) for path in outer]
+        inner_mounts = [(path, posix.open(path, posix.O_PATH | posix.O_CLOEXEC)) for path in outer]
         options = b"mode=1777,size=%d" % FRESH_BYTES
-        check(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", ctypes.c_ulong(PLAIN), options), "mount /tmp")
+        raise_on_errno(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", ctypes.c_ulong(PLAIN), options), "mount /tmp")
         self.is_over = True
-        for path, fd in kept:
+        for path, fd in inner_mounts:
             is_folder = posix.fstat(fd).st_mode & 0o170000 == 0o040000
-            make_place(path, is_folder=is_folder)
-            check(libc.mount(b"/proc/self/fd/%d" % fd, path, None, ctypes.c_ulong(BIND_ALL), None), path)
+            make_mount_point(path, is_folder=is_folder)
+            raise_on_errno(libc.mount(b"/proc/self/fd/%d" % fd, path, None, ctypes.c_ulong(BIND_ALL), None), path)
             posix.close(fd)
 
 
-def folders_below(top: bytes) -> list[bytes]:
-    """Those that only lead to what is mounted in there."""
+def mount_parents(top: bytes) -> list[bytes]:
+    """The folders that only lead to mounts beneath this folder."""
     below = [path for path in mount_points() if path.startswith(top + b"/")]
     parents = {b"/".join(path.split(b"/")[:count]) for path in below for count in range(3, len(path.split(b"/")))}
-    return sorted(path for path in parents if not any(path == one or path.startswith(one + b"/") for one in below))
+    return sorted(
+        path for path in parents if not any(path == mount or path.startswith(mount + b"/") for mount in below)
+    )
 
 
-def scratch_looks(folders: list[bytes]) -> object:
-    """What changes with whatever is made, removed, renamed or given other attributes in there: how many files and
-    bytes the first of the folders holds with all that lies in it, and how each of them looks."""
+def scratch_state(folders: list[bytes]) -> object:
+    """A value that changes with any change in these folders: the free space of the first, and the state of each."""
     try:
         space = posix.statvfs(folders[0])
-        return space.f_bfree, space.f_ffree, [(folder_looks(one), posix.listdir(one)) for one in folders]
+        return space.f_bfree, space.f_ffree, [(folder_state(folder), posix.listdir(folder)) for folder in folders]
     except OSError:
-        return object()  # like nothing else
+        return object()  # equal to nothing else
 
 
-def folder_looks(path: bytes) -> tuple[int, ...]:
-    found = posix.stat(path)
-    return found.st_mode, found.st_uid, found.st_gid, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+def folder_state(path: bytes) -> tuple[int, ...]:
+    status = posix.stat(path)
+    return status.st_mode, status.st_uid, status.st_gid, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
-def make_place(path: bytes, *, is_folder: bool) -> None:
-    """Somewhere to mount what was there before."""
+def make_mount_point(path: bytes, *, is_folder: bool) -> None:
+    """Create the mount point for an earlier mount."""
     parts = path.split(b"/")
     for count in range(2, len(parts) + is_folder):
         try:
@@ -174,9 +175,9 @@ def make_place(path: bytes, *, is_folder: bool) -> None:
 
 
 class View:
-    """A thread with a view of the files: what it starts sees what it sees, and may what it may."""
+    """A thread with a view of the files: its children have the same view and rights."""
 
-    room: Room
+    processes: ProcessNamespace
 
     def __init__(self, capabilities: int, rules: bytes) -> None:
         self.capabilities, self.rules = capabilities, rules
@@ -191,13 +192,13 @@ class View:
         if isinstance(self.result, OSError):
             raise self.result
 
-    def enter(self) -> Room:
-        """The view of all others is that of our first thread, too."""
-        return Room(mounts=False)
+    def enter(self) -> ProcessNamespace:
+        """Enter the view of ordinary commands, which the first thread has as well."""
+        return ProcessNamespace(mounts=False)
 
     def work(self) -> None:
         try:
-            check(libc.unshare(NEW_CWD), "unshare")
+            raise_on_errno(libc.unshare(NEW_CWD), "unshare")
             self.restrict()
         except OSError as error:
             self.result = error
@@ -209,23 +210,23 @@ class View:
             if self.is_over:
                 return
             try:
-                self.result = self.do()
+                self.result = self.perform()
             except OSError as error:
                 self.result = error
 
     def restrict(self) -> None:
-        self.room = self.enter()
+        self.processes = self.enter()
         drop_capabilities(self.capabilities)
         filter_calls(self.rules)
 
-    def do(self) -> int:
+    def perform(self) -> int:
         return spawn(*self.job)
 
     def spawn(self, request: list[bytes], fds: list[int]) -> int:
         self.job = request, fds
-        return self.turn()
+        return self.run_job()
 
-    def turn(self) -> int:
+    def run_job(self) -> int:
         self.asked.release()
         self.answered.acquire()
         if isinstance(self.result, OSError):
@@ -233,134 +234,136 @@ class View:
         return self.result
 
     def close(self) -> None:
-        """End the thread, and whoever is in its room."""
+        """End the thread and all processes of its namespace."""
         self.is_over = True
         self.asked.release()
-        self.room.close()
+        self.processes.close()
 
 
 class GitView(View):
-    """Git's own, beside all others."""
+    """The view of git, in the process namespace of ordinary commands."""
 
-    def __init__(self, capabilities: int, rules: bytes, others: Room) -> None:
+    def __init__(self, capabilities: int, rules: bytes, others: ProcessNamespace) -> None:
         self.others = others
         super().__init__(capabilities, rules)
 
-    def enter(self) -> Room:
+    def enter(self) -> ProcessNamespace:
         self.others.join()
         return self.others
 
 
-class OwnView(View):
-    """For one server, which is alone in its room."""
+class ServerView(View):
+    """The view of one server, with its own process namespace."""
 
-    def enter(self) -> Room:
-        check(libc.unshare(NEW_MOUNTS), "unshare")
-        return Room()
+    def enter(self) -> ProcessNamespace:
+        raise_on_errno(libc.unshare(NEW_MOUNTS), "unshare")
+        return ProcessNamespace()
 
 
 class OfflineView(View):
-    """For one command, which is alone in its room and reaches nobody, not even by a socket that is a file."""
+    """The view of one command with its own process namespace and without a network, Unix sockets included."""
 
-    def enter(self) -> Room:
-        check(libc.unshare(NEW_MOUNTS | NEW_NETWORK | NEW_IPC), "unshare")
-        return Room()
+    def enter(self) -> ProcessNamespace:
+        raise_on_errno(libc.unshare(NEW_MOUNTS | NEW_NETWORK | NEW_IPC), "unshare")
+        return ProcessNamespace()
 
 
-class LookView(View):
-    """In which nothing that is mounted can be written but an empty /tmp, and nobody is on the network.
+class ReadOnlyView(View):
+    """A view without a network, in which only an empty /tmp can be written.
 
-    Few programs that only look leave anything in there: it is made anew for the next only where it was touched.
+    Few read-only programs write to /tmp, so a new one is mounted for the next command only after a change.
     """
 
     is_first = True
-    """Whether nobody else is in the room."""
+    """Whether no other command runs in this view."""
 
-    def enter(self) -> Room:
-        check(libc.unshare(NEW_MOUNTS | NEW_NETWORK | NEW_IPC), "unshare")
+    def enter(self) -> ProcessNamespace:
+        raise_on_errno(libc.unshare(NEW_MOUNTS | NEW_NETWORK | NEW_IPC), "unshare")
         set_mount(b"/", READ_ONLY)
         for path in mount_points():
             try:
                 if not posix.statvfs(path).f_flag & READ_ONLY:
                     set_mount(path, READ_ONLY, whole=False)
             except OSError as error:
-                if error.errno not in (2, 22):  # another mount lies over it: nobody comes there by its name
+                if error.errno not in (2, 22):  # covered by another mount, so not reachable by name
                     raise
-        room = Room()
-        room.tell(b"fresh")
-        self.places = [b"/tmp", *folders_below(b"/tmp")]
-        self.as_made = scratch_looks(self.places)
+        room = ProcessNamespace()
+        room.send_order(b"fresh")
+        self.scratch = [b"/tmp", *mount_parents(b"/tmp")]
+        self.scratch_before = scratch_state(self.scratch)
         return room
 
-    def do(self) -> int:
-        if self.is_first and scratch_looks(self.places) != self.as_made:
-            self.room.tell(b"fresh")
-            self.as_made = scratch_looks(self.places)
-        return super().do()
+    def perform(self) -> int:
+        if self.is_first and scratch_state(self.scratch) != self.scratch_before:
+            self.processes.send_order(b"fresh")
+            self.scratch_before = scratch_state(self.scratch)
+        return super().perform()
 
 
 class Mounter(View):
-    """A thread that makes git's view, and stays in it with the right to mount; it starts nothing."""
+    """A thread that creates git's view and stays in it with the right to mount; it starts no command."""
 
     git: View
-    """The thread that starts commands in it: whoever starts a thread hands on its view."""
-    wanted: tuple[list[bytes], list[bytes]] = ([], [])
+    """The thread that starts git in this view: a thread inherits the view of its creator."""
+    paths: tuple[list[bytes], list[bytes]] = ([], [])
 
-    def __init__(self, capabilities: int, rules: bytes, others: Room, roots: list[bytes]) -> None:
+    def __init__(self, capabilities: int, rules: bytes, others: ProcessNamespace, roots: list[bytes]) -> None:
         self.others, self.roots = others, roots
         super().__init__(capabilities, rules)
 
     def restrict(self) -> None:
-        check(libc.unshare(NEW_MOUNTS), "unshare")
-        start_nothing(self.roots)
+        raise_on_errno(libc.unshare(NEW_MOUNTS), "unshare")
+        forbid_workspace_programs(self.roots)
         self.git = GitView(self.capabilities, self.rules, self.others)
 
-    def do(self) -> int:
-        keep(*self.wanted)
+    def perform(self) -> int:
+        protect(*self.paths)
         return 0
 
-    def keep(self, pinned: list[bytes], kept: list[bytes]) -> None:
-        self.wanted = pinned, kept
-        self.turn()
+    def protect(self, pinned: list[bytes], read_only: list[bytes]) -> None:
+        self.paths = pinned, read_only
+        self.run_job()
 
 
 class Views:
-    """Those that are there from the beginning, those of who is alone, and that of whoever only looks."""
+    """The permanent views, the private ones, and the read-only view, which is created when it is first needed."""
 
     def __init__(self, capabilities: int, rules: bytes, looking: bytes, roots: list[bytes]) -> None:
-        self.capabilities, self.rules, self.looking = capabilities, rules, looking
-        # Only in a namespace of our own may we mount as a user. It is that of all others but git.
-        check(libc.unshare(NEW_MOUNTS), "unshare")
+        self.capabilities, self.rules, self.read_only_rules = capabilities, rules, looking
+        # A user may mount only in a namespace of their own. All commands but git use this one.
+        raise_on_errno(libc.unshare(NEW_MOUNTS), "unshare")
         self.all = View(capabilities, rules)
-        self.mounter = Mounter(capabilities, rules, self.all.room, roots)
-        self.look: LookView | None = None
-        self.own: list[View] = []
+        self.mounter = Mounter(capabilities, rules, self.all.processes, roots)
+        self.read_only: ReadOnlyView | None = None
+        self.private: list[View] = []
 
-    def of(self, view: bytes, *, is_first: bool) -> View:
-        """The one that is asked for; whoever looks first, when nobody else does, finds an empty /tmp."""
-        if view in ALONE:
-            made = OwnView if view == OWN else OfflineView
-            self.own.append(made(self.capabilities, self.rules if view == OWN else self.looking))
-            return self.own[-1]
-        if view == LOOK:
-            if self.look is None:
-                self.look = LookView(self.capabilities, self.looking)
-            self.look.is_first = is_first
-            return self.look
-        return self.mounter.git if view == GIT else self.all
+    def view_for(self, view: bytes, *, is_first: bool) -> View:
+        """The view for a command; the first command in the read-only view finds an empty /tmp."""
+        if view in PRIVATE_VIEWS:
+            view_class = ServerView if view == SERVER_VIEW else OfflineView
+            self.private.append(
+                view_class(self.capabilities, self.rules if view == SERVER_VIEW else self.read_only_rules)
+            )
+            return self.private[-1]
+        if view == READ_ONLY_VIEW:
+            if self.read_only is None:
+                self.read_only = ReadOnlyView(self.capabilities, self.read_only_rules)
+            self.read_only.is_first = is_first
+            return self.read_only
+        return self.mounter.git if view == GIT_VIEW else self.all
 
-    def every(self) -> list[View]:
-        return [self.all, *self.own, *([self.look] if self.look is not None else [])]
+    def current_views(self) -> list[View]:
+        return [self.all, *self.private, *([self.read_only] if self.read_only is not None else [])]
 
-    def needed(self) -> set[int]:
-        """The first processes of the rooms that stay."""
-        return {self.all.room.first, *([self.look.room.first] if self.look is not None else [])}
+    def required_processes(self) -> set[int]:
+        """The first processes of the permanent namespaces."""
+        return {self.all.processes.first, *([self.read_only.processes.first] if self.read_only is not None else [])}
 
 
-def start_nothing(roots: list[bytes]) -> None:
-    """In git's view no file of the workspace is a program, nor one that could be written: no hook starts there.
+def forbid_workspace_programs(roots: list[bytes]) -> None:
+    """Forbid git's view to execute files of the workspace or any writable file, so that no hook starts.
 
-    A setting would not do: `git bisect` and others run hooks without having read `core.hooksPath`.
+    The setting `core.hooksPath` is not enough: `git bisect` and others run hooks without reading it.
     """
     for root in roots:
         set_mount(root, NO_PROGRAMS)
@@ -370,5 +373,5 @@ def start_nothing(roots: list[bytes]) -> None:
             if beneath or not posix.statvfs(path).f_flag & READ_ONLY:
                 set_mount(path, NO_PROGRAMS, whole=False)
         except OSError as error:
-            if error.errno not in (2, 22):  # another mount lies over it: nobody comes there by its name
+            if error.errno not in (2, 22):  # covered by another mount, so not reachable by name
                 raise

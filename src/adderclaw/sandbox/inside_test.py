@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO, Any
 
-# One process of this program runs for each call of a test: what only the first one needs is imported there.
+# One process of this program runs for each call of a test, so imports that only the first needs are local.
 
 INTERPRETERS = ("python", "pypy", "node", "ruby", "perl", "php", "lua", "sh", "bash", "dash", "zsh", "ksh")
 RUNNERS = (
@@ -43,22 +43,22 @@ RUNNERS = (
     *("ts-node", "jest", "vitest", "mocha", "make", "just", "task", "cmake", "ctest", "ninja", "cargo", "go", "java"),
     *("mvn", "gradle", "dotnet", "rake", "bundle", "rspec", "composer", "phpunit", "swift", "mix", "deno", "bun"),
 )
-"""They start programs of the project that their arguments do not name."""
+"""They start programs of the project without naming them in their arguments."""
 RUNS = ("--test", "--run")
 """Options by which an interpreter (node) starts programs of the project that no argument names."""
 HELPERS = ("json.tool",)
 """Modules of Python that only format what they read."""
 MARK = "adderclaw recorded: "
 OTHER = "~^~ |~\n" * 13
-"""No letter and no digit: nothing that a test could look for."""
-MOST_FILES = 2_000
+"""Without letters and digits: nothing that a test could search for."""
+MAX_FILES = 2_000
 SKIPPED = (".git", "node_modules", "__pycache__")
 LATE = 0.5
-"""Seconds that are waited for what a program's own children still print after its end."""
+"""Seconds to wait for output of a program's children after its end."""
 
 
 def source() -> bytes:
-    """This program, to be written where a sandbox can read it."""
+    """The source of this program, to be written where a sandbox can read it."""
     with open(__file__, "rb") as file:
         return file.read()
 
@@ -125,7 +125,7 @@ def prelude(state: str, root: str, how: str, about: str, names: list[str]) -> st
             body = f'{{ {start} {quoted(name)} "$@"; }}'
             if "/" in name:
                 rows.append(f"function {name} {body}")
-            else:  # not in place of what the shell itself knows
+            else:  # does not replace shell builtins
                 rows.append(f"""case "$(type -t {name})" in file|'') function {name} {body} ;; esac""")
     path = os.path.join(state, "prelude")
     with open(path, "w", encoding="utf-8") as file:
@@ -141,18 +141,18 @@ def executables(root: str) -> Iterator[str]:
     """The executable files of the project, as a test in its top folder names them."""
     count = 0
     for above, folders, files in os.walk(root):
-        folders[:] = [one for one in folders if one not in SKIPPED]
-        for one in files:
-            path = os.path.join(above, one)
+        folders[:] = [name for name in folders if name not in SKIPPED]
+        for name in files:
+            path = os.path.join(above, name)
             if not os.access(path, os.X_OK):
                 continue
-            way = os.path.relpath(path, root)
+            relative = os.path.relpath(path, root)
             yield path
-            yield "./" + way
-            if "/" in way:
-                yield way
+            yield "./" + relative
+            if "/" in relative:
+                yield relative
             count += 1
-            if count > MOST_FILES:
+            if count > MAX_FILES:
                 return
 
 
@@ -170,21 +170,21 @@ def call(how: str, about: dict[str, str], words: list[str]) -> int:
     key += f":{count(os.path.join(about['state'], key))}"
     program = hashed(words[0])
     if how == "record":
-        record(about["state"], [key, program, None, False])  # one that the test ends says no more
+        record(about["state"], [key, program, None, False])  # a program that the test kills records nothing else
         status, printed = run_program(words)
         record(about["state"], [key, program, status, printed])
         return end(status)
     with open(about["known"], encoding="utf-8") as file:
         calls = json.load(file)["calls"]
-    status = next((one[2] for one in calls if one[0] == key), None)
+    status = next((row[2] for row in calls if row[0] == key), None)
     if status is None:
-        status = next((one[2] for one in reversed(calls) if one[1] == program and one[2] is not None), 0)
+        status = next((row[2] for row in reversed(calls) if row[1] == program and row[2] is not None), 0)
     if how == "other":
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.write(OTHER)
                 stream.flush()
-            except OSError:  # nobody reads it
+            except OSError:  # the reader is gone
                 pass
     return end(status)
 
@@ -195,7 +195,7 @@ def hashed(text: str) -> str:
 
 
 def count(path: str) -> int:
-    """How many calls of these words came before."""
+    """Count a call of these words; returns how many there were, this one included."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.write(fd, b".")
@@ -207,8 +207,8 @@ def count(path: str) -> int:
 def is_of_project(words: list[str], root: str) -> bool:
     program = words[0]
     base = os.path.basename(program)
-    found = os.path.join(os.getcwd(), program) if "/" in program else on_path(program)
-    if found is None or lies_in(found, root):
+    path = os.path.join(os.getcwd(), program) if "/" in program else on_path(program)
+    if path is None or lies_in(path, root):
         return True
     if base in RUNNERS or base == "pip3":
         return True
@@ -226,7 +226,7 @@ def is_of_project(words: list[str], root: str) -> bool:
 
 def on_path(program: str) -> str | None:
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    paths = (os.path.join(one, program) for one in folders)
+    paths = (os.path.join(folder, program) for folder in folders)
     return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
 
 
@@ -254,11 +254,11 @@ def run_program(words: list[str]) -> tuple[int, bool]:
         threading.Thread(target=pump, args=(pipe, fd, into), daemon=True)
         for pipe, fd, into in ((process.stdout, 1, printed), (process.stderr, 2, []))
     ]
-    for one in pumps:
-        one.start()
+    for pump_thread in pumps:
+        pump_thread.start()
     status = process.wait()
-    for one in pumps:
-        one.join(LATE)
+    for pump_thread in pumps:
+        pump_thread.join(LATE)
     return status, bool(printed)
 
 
@@ -271,7 +271,7 @@ def pump(pipe: IO[bytes], fd: int, printed: list[bool]) -> None:
         try:
             while data:
                 data = data[os.write(fd, data) :]
-        except OSError:  # nobody reads it any more
+        except OSError:  # the reader is gone
             pipe.close()
             return
 

@@ -1,40 +1,40 @@
-"""What the look before a command tells git's own function (`tools/git.sh`), so that no process has to find it out."""
+"""Passes what the survey before a command knows to git's shell function (`tools/git.sh`), to save processes."""
 
 import os
 from collections.abc import Iterator, Sequence
 
 from adderclaw.config.paths import followed
+from adderclaw.sandbox.legacy.survey import INSTALLED_TREES, Survey
 from adderclaw.sandbox.process import GIT_FIXED
-from adderclaw.workspace.survey import INSTALLED_TREES, Survey
 
-ASKED = "ADDERCLAW_PLAIN"
-"""A command that calls git by the function, in its own directory, has this in its environment, empty."""
-MOST_FOLDERS = 2_000
-"""A workspace with more is not looked at only to save the processes that find it out."""
+PLAIN_VARIABLE = "ADDERCLAW_PLAIN"
+"""A command that calls git by the function, in its own directory, has this variable, empty."""
+MAX_FOLDERS = 2_000
+"""A larger workspace is not surveyed only to save those processes."""
 OVERRIDDEN = frozenset(
     {key.casefold() for key in GIT_FIXED} | {f"filter.lfs.{key}" for key in ("clean", "smudge", "process", "required")}
 )
-"""Settings that the environment, or the function in any case, puts something else in the place of."""
-WHO = frozenset({"user.name", "user.email"})
+"""Settings that the environment or the function always overrides."""
+IDENTITY_KEYS = frozenset({"user.name", "user.email"})
 
 
-def told(survey: Survey | None, cwd: str, roots: Sequence[str]) -> dict[str, str]:
-    """`yes` where no setting of a repository here is one that has to be looked at, `named` where one says who commits.
+def git_environment(survey: Survey | None, cwd: str, roots: Sequence[str]) -> dict[str, str]:
+    """Variables for git's function: `yes` if no setting of a repository needs a check, `named` if one names the author.
 
-    Empty where anything is not known. And the names of the hooks that there are.
+    Empty if anything is unknown. Also the names of existing hooks.
     """
-    if survey is None or survey.settings is None or not _is_seen(survey, followed(cwd), roots):
-        return {ASKED: ""}
-    if survey.settings - OVERRIDDEN - WHO:
-        return {ASKED: ""}
+    if survey is None or survey.settings is None or not _is_surveyed(survey, followed(cwd), roots):
+        return {PLAIN_VARIABLE: ""}
+    if survey.settings - OVERRIDDEN - IDENTITY_KEYS:
+        return {PLAIN_VARIABLE: ""}
     return {
-        ASKED: "named" if survey.settings & WHO else "yes",
-        "ADDERCLAW_HOOKS": " ".join(sorted({*_hooks(survey)})),
+        PLAIN_VARIABLE: "named" if survey.settings & IDENTITY_KEYS else "yes",
+        "ADDERCLAW_HOOKS": " ".join(sorted({*_hook_names(survey)})),
     }
 
 
-def _is_seen(survey: Survey, cwd: str, roots: Sequence[str]) -> bool:
-    """Whether the repository that git finds from there is one that was looked at."""
+def _is_surveyed(survey: Survey, cwd: str, roots: Sequence[str]) -> bool:
+    """Whether the repository that git finds from this folder was surveyed."""
     root = next((root for root in roots if _lies_in(cwd, root)), None)
     if root is None or not INSTALLED_TREES.isdisjoint(os.path.relpath(cwd, root).split("/")):
         return False
@@ -52,8 +52,8 @@ def _lies_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-def _hooks(survey: Survey) -> Iterator[str]:
-    """Whatever lies in a folder for hooks, and where such a folder is a link or cannot be read, any hook there is."""
+def _hook_names(survey: Survey) -> Iterator[str]:
+    """The files in hook folders; `*` (any hook) if such a folder is a link or cannot be read."""
     for path in survey.items:
         folder, _, name = path.rpartition("/")
         if folder in survey.hooks:

@@ -1,4 +1,4 @@
-"""What a session's commands may use up: processes, memory, space."""
+"""Limits of a session's commands: processes, memory, space."""
 
 import contextlib
 import os
@@ -9,39 +9,39 @@ PROCESSES = 1024
 """Processes and threads of one session at a time."""
 FILE_BYTES = 8 << 30
 """The size of one file."""
-LEAST_BYTES = 256 << 20
+MIN_BYTES = 256 << 20
 GROUP = "adderclaw"
-ROUNDS = 100
-"""How often those in a group are killed whose children are made meanwhile."""
+KILL_ROUNDS = 100
+"""How often a group is killed while its processes start new children."""
 
 
-def memory() -> int:
-    """What a session may take of this machine's memory: three quarters."""
-    return max(LEAST_BYTES, _physical() * 3 // 4)
+def memory_bytes() -> int:
+    """The memory that a session may use: three quarters of the machine's."""
+    return max(MIN_BYTES, _physical() * 3 // 4)
 
 
-def space() -> int:
-    """The size of a session's /tmp, of its home and of its shared memory: each an eighth of the memory they lie in."""
-    return max(LEAST_BYTES, _physical() // 8)
+def scratch_bytes() -> int:
+    """The size of a session's /tmp, home and shared memory: an eighth of the machine's memory each."""
+    return max(MIN_BYTES, _physical() // 8)
 
 
 def _physical() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def of_process(*, own_users: bool) -> dict[str, int]:
+def process_limits(*, own_users: bool) -> dict[str, int]:
     """Limits that every process inside has, by their names in `resource`.
 
-    `own_users`: it is in a user namespace, in which recent kernels count its processes apart from all others of
-    the user. Elsewhere those count too, so that there must be room for them.
+    `own_users`: the process is in a user namespace, in which recent kernels count its processes separately. Elsewhere
+    all processes of the user count, so the limit is raised by their number.
     """
-    others = 0 if own_users and _release() >= (5, 14) else _everywhere()
-    # Not RLIMIT_AS: node, go and java reserve far more addresses than they ever use. Nor does RLIMIT_NPROC bind root.
+    others = 0 if own_users and _release() >= (5, 14) else _process_count()
+    # No RLIMIT_AS: node, go and java reserve far more addresses than they use. RLIMIT_NPROC does not apply to root.
     return {
         "RLIMIT_CORE": 0,
         "RLIMIT_NPROC": PROCESSES + others,
         "RLIMIT_FSIZE": FILE_BYTES,
-        "RLIMIT_DATA": memory(),
+        "RLIMIT_DATA": memory_bytes(),
     }
 
 
@@ -49,13 +49,13 @@ def _release() -> tuple[int, ...]:
     return tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2] if part.isdigit())
 
 
-def _everywhere() -> int:
+def _process_count() -> int:
     """Processes and threads of the whole machine."""
-    return int(_words("/proc/loadavg")[3].partition("/")[2])
+    return int(_read_words("/proc/loadavg")[3].partition("/")[2])
 
 
 class Group:
-    """A control group for one sandbox, where we may make one: the only thing that bounds root's processes."""
+    """A control group for one sandbox, if we may create one: only this limits root's processes."""
 
     def __init__(self, pid: int) -> None:
         self._made: list[str] = []
@@ -63,7 +63,7 @@ class Group:
 
     def _join(self, pid: int) -> None:
         sweep()
-        wanted = {"pids.max": PROCESSES, "memory.max": memory()}
+        settings = {"pids.max": PROCESSES, "memory.max": memory_bytes()}
         for parent in _parents():
             path = os.path.join(parent, f"{GROUP}-{os.getpid()}-{pid}")
             try:
@@ -71,27 +71,27 @@ class Group:
             except OSError:
                 continue
             self._made.append(path)
-            for name, value in wanted.items():
+            for name, value in settings.items():
                 _write(os.path.join(path, name), value)
             if _write(os.path.join(path, "cgroup.procs"), pid):
                 return
             self.close()
 
     def kill(self) -> None:
-        """End whoever is in it: nobody has to be found by what it is called or descends from."""
+        """Kill all processes of the group, without searching for them by name or ancestor."""
         for path in self._made:
             if _write(os.path.join(path, "cgroup.kill"), 1):
                 continue
-            for _ in range(ROUNDS):  # where the kernel cannot do it at once, until nobody comes after
-                found = [int(pid) for pid in _words(os.path.join(path, "cgroup.procs"))]
-                for pid in found:
+            for _ in range(KILL_ROUNDS):  # the kernel cannot do it at once: repeat until the group is empty
+                pids = [int(pid) for pid in _read_words(os.path.join(path, "cgroup.procs"))]
+                for pid in pids:
                     with contextlib.suppress(OSError):
                         os.kill(pid, signal.SIGKILL)
-                if not found:
+                if not pids:
                     break
 
     def close(self) -> None:
-        """Remove it; whoever was in it is dead, or dying for a moment longer: then `sweep` removes it."""
+        """Remove the group; if processes are still dying, `sweep` removes it later."""
         for path in self._made:
             with contextlib.suppress(OSError):
                 os.rmdir(path)
@@ -110,20 +110,22 @@ def can_group() -> bool:
 
 
 def _parents() -> Iterator[str]:
-    """Where this process may make groups: beneath its own where version 2 has the controller there, or at the top."""
+    """Where this process may create groups: beneath its own group or at the top."""
     top = "/sys/fs/cgroup"
-    for line in _lines("/proc/self/cgroup"):
+    for line in _read_lines("/proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         if "pids" in controllers.split(","):
             yield os.path.join(top, "pids") + path.rstrip("/")
         if not controllers:
             folders = dict.fromkeys((top + path.rstrip("/"), top))
-            offers = (folder for folder in folders if "pids" in _words(os.path.join(folder, "cgroup.subtree_control")))
+            offers = (
+                folder for folder in folders if "pids" in _read_words(os.path.join(folder, "cgroup.subtree_control"))
+            )
             yield from (folder for folder in offers if os.access(folder, os.W_OK))
 
 
 def sweep() -> None:
-    """Remove the groups of programs that were killed before they could, and our own that were in use a moment ago."""
+    """Remove the groups of killed processes, and our own that could not be removed earlier."""
     for parent in _parents():
         with contextlib.suppress(OSError):
             for name in os.listdir(parent):
@@ -143,7 +145,7 @@ def _write(path: str, value: int) -> bool:
     return True
 
 
-def _lines(path: str) -> list[str]:
+def _read_lines(path: str) -> list[str]:
     try:
         with open(path, encoding="utf-8") as file:
             return file.read().splitlines()
@@ -151,5 +153,5 @@ def _lines(path: str) -> list[str]:
         return []
 
 
-def _words(path: str) -> list[str]:
-    return " ".join(_lines(path)).split()
+def _read_words(path: str) -> list[str]:
+    return " ".join(_read_lines(path)).split()

@@ -11,10 +11,10 @@ import os
 from collections.abc import Iterator
 
 from adderclaw.config.places import home
-from adderclaw.errors import DeniedError
+from adderclaw.core.errors import DeniedError
 from adderclaw.sandbox.watchdog import CALL_MARK, home_tag
 
-MOST = 100
+MAX_ANCESTORS = 100
 """Processes above this one that are looked at."""
 
 
@@ -31,7 +31,7 @@ def _started_by_agent(database: str) -> bool:
     tags = {f"-{home_tag(folder)}." for folder in _homes(database)}
     if any(tag in os.environ.get(CALL_MARK, "") for tag in tags):
         return True
-    above = list(_above())
+    above = list(_ancestors())
     return any(_has_mark(pid, tags) for pid in above) or _has_watchdog({str(pid) for pid in above}, tags)
 
 
@@ -45,9 +45,9 @@ def _homes(database: str) -> set[str]:
     return {folder, *(os.path.dirname(os.path.realpath(path)) for path in (*inside, *([database] if database else [])))}
 
 
-def _above() -> Iterator[int]:
+def _ancestors() -> Iterator[int]:
     pid = os.getppid()
-    for _ in range(MOST):
+    for _ in range(MAX_ANCESTORS):
         if pid <= 1:
             return
         yield pid
@@ -56,8 +56,8 @@ def _above() -> Iterator[int]:
 
 
 def _has_mark(pid: int, tags: set[str]) -> bool:
-    found = (b"\0" + _read(pid, "environ")).partition(f"\0{CALL_MARK}=".encode())[2].partition(b"\0")[0]
-    return any(tag.encode() in found for tag in tags)
+    mark = (b"\0" + _read(pid, "environ")).partition(f"\0{CALL_MARK}=".encode())[2].partition(b"\0")[0]
+    return any(tag.encode() in mark for tag in tags)
 
 
 def _has_watchdog(above: set[str], tags: set[str]) -> bool:

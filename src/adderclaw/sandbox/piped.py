@@ -1,7 +1,7 @@
-"""A child that stays: started where tools' children start, spoken to over pipes, and certainly ended.
+"""A child that stays and is used over pipes: for MCP servers over stdio and for plugins.
 
-For servers that are asked more than once: MCP over stdio, plugins. It lives in the session's sandbox with the same
-/tmp, home and network as all other commands, until `stop`, or until the session ends; its processes are its own.
+It runs in the session's sandbox with the same /tmp, home and network as other commands, but with its own process
+namespace, until `stop` or the end of the session.
 """
 
 import asyncio
@@ -12,20 +12,28 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from io import FileIO
 
-from adderclaw.sandbox.process import DRAIN_BYTES, KILL_WAIT, TERM_GRACE, Order, Start, Started, bare
+from adderclaw.sandbox.process import (
+    DRAIN_BYTES,
+    KILL_WAIT,
+    TERM_GRACE,
+    ProcessRequest,
+    RunningProcess,
+    Starter,
+    start_unconfined,
+)
 
 LINE_BYTES = 16 << 20
-"""What a reader takes in before it is read; also the longest line that `readline` accepts."""
+"""The buffer of a reader; also the longest line that `readline` accepts."""
 KEPT_ERRORS = 65_536
-"""How much of what it says on stderr is kept: the end of it."""
+"""How many bytes of stderr are stored, counted from its end."""
 LEAVE_SECONDS = 2.0
-"""How long a child that has closed a pipe may take to its end: till then its exit code and last words are its own."""
+"""Seconds that a child that has closed a pipe has to end by itself, with its own exit code and last output."""
 
 
-class Piped:
+class PipedProcess:
     """A running child. Write to `stdin` (then `await stdin.drain()`), read from `stdout`."""
 
-    def __init__(self, started: Started, stdin: asyncio.StreamWriter, stdout: asyncio.StreamReader) -> None:
+    def __init__(self, started: RunningProcess, stdin: asyncio.StreamWriter, stdout: asyncio.StreamReader) -> None:
         self.stdin, self.stdout = stdin, stdout
         self.returncode: int | None = None
         """None while it runs."""
@@ -33,29 +41,29 @@ class Piped:
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         self._complaints: FileIO | None = None
-        self.first: Callable[[], object] = lambda: None
-        """Called when it has said something for the first time."""
+        self.on_first_output: Callable[[], object] = lambda: None
+        """Called at its first output."""
         self._errors: deque[bytes] = deque()
         self._poll: asyncio.TimerHandle | None = None
         self._open: list[asyncio.BaseTransport] = [stdin.transport]
 
-    def spoke(self) -> None:
-        """It said something: who waits for its first word hears of that."""
-        first, self.first = self.first, lambda: None
+    def report_first_output(self) -> None:
+        """Call `on_first_output`, once."""
+        first, self.on_first_output = self.on_first_output, lambda: None
         first()
 
     @property
     def errors(self) -> str:
-        """The end of what it said on stderr."""
+        """The end of its output on stderr."""
         return b"".join(self._errors).decode("utf-8", "replace")[-KEPT_ERRORS:]
 
-    async def ended(self) -> int:
+    async def wait_ended(self) -> int:
         """Wait for its end: the return code, negative for a signal."""
         await self._ended.wait()
         return -signal.SIGKILL if self.returncode is None else self.returncode
 
     async def stop(self, grace: float = TERM_GRACE) -> int:
-        """Close its input, ask it to end, make it end. What it has started ends too. May be called again."""
+        """Close its input, ask it to end, then kill it with all its children. May be called again."""
         leaves = self.stdout.at_eof() or self.stdin.is_closing()
         self.stdin.close()
         if leaves:
@@ -68,7 +76,7 @@ class Piped:
             await self._wait(KILL_WAIT)
         if not self._ended.is_set():
             self._finish()
-        return await self.ended()
+        return await self.wait_ended()
 
     async def _wait(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -78,52 +86,52 @@ class Piped:
         self._open += readers
         self._complaints = complaints
         if self._started.fd is not None:
-            self._loop.add_reader(self._started.fd, self._look)
+            self._loop.add_reader(self._started.fd, self._check_ended)
         else:
-            self._look_again(0.01)
+            self._check_ended_later(0.01)
 
-    def heard(self, part: bytes) -> None:
+    def add_error_output(self, part: bytes) -> None:
         self._errors.append(part[-KEPT_ERRORS:])
         while sum(map(len, self._errors)) > 2 * KEPT_ERRORS:
             self._errors.popleft()
 
-    def _look(self) -> None:
+    def _check_ended(self) -> None:
         try:
             over = self._started.has_ended()
         except OSError as error:
-            self.heard(f"it could not be started: {error}\n".encode())
+            self.add_error_output(f"it could not be started: {error}\n".encode())
             over = True
         if over:
             self._finish()
 
-    def _look_again(self, delay: float) -> None:
-        self._look()
+    def _check_ended_later(self, delay: float) -> None:
+        self._check_ended()
         if not self._ended.is_set():
-            self._poll = self._loop.call_later(delay, self._look_again, min(delay * 1.5, 0.1))
+            self._poll = self._loop.call_later(delay, self._check_ended_later, min(delay * 1.5, 0.1))
 
     def _finish(self) -> None:
-        """Take in its end. What it printed last is still in the pipe: the reader sees it, then the end."""
+        """Process its end. Its last output is still in the pipe: the reader gets it before the end."""
         if self._ended.is_set():
             return
         if self._started.fd is not None:
             self._loop.remove_reader(self._started.fd)
         self.returncode = self._started.close()
-        self._hear_out()
+        self._read_remaining_errors()
         if self._started.note:
-            self.heard(self._started.note.encode())
+            self.add_error_output(self._started.note.encode())
         self._ended.set()
 
-    def _hear_out(self) -> None:
-        """Whoever learns of its end asks for its last words at once: they may not have been read yet."""
+    def _read_remaining_errors(self) -> None:
+        """Read the rest of stderr, so that `errors` is complete when its end is reported."""
         left = DRAIN_BYTES
         while left > 0 and self._complaints is not None and not self._complaints.closed:
             if not (part := self._complaints.read(KEPT_ERRORS)):
                 return
-            self.heard(part)
+            self.add_error_output(part)
             left -= len(part)
 
     def abandon(self) -> None:
-        """The way out where nobody can wait any more: kill it, and give back every descriptor."""
+        """Kill it without waiting and close every descriptor."""
         if self._poll is not None:
             self._poll.cancel()
         self._finish()
@@ -134,25 +142,27 @@ class Piped:
 
 class _Errors(asyncio.Protocol):
     def __init__(self) -> None:
-        self.child: Piped | None = None
+        self.child: PipedProcess | None = None
         self._early: list[bytes] = []
 
     def data_received(self, data: bytes) -> None:
         if self.child is None:
             self._early.append(data)
         else:
-            self.child.heard(data)
+            self.child.add_error_output(data)
 
-    def tell(self, child: Piped) -> None:
+    def attach(self, child: PipedProcess) -> None:
         self.child = child
         for part in self._early:
-            child.heard(part)
+            child.add_error_output(part)
 
 
-async def converse(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], start: Start | None = None) -> Piped:
-    """Start a child and keep its three pipes. `start` is `Kit.start`; without it nothing confines the child.
+async def start_piped(
+    argv: Sequence[str], *, cwd: str, env: Mapping[str, str], start: Starter | None = None
+) -> PipedProcess:
+    """Start a child with three pipes. `start` is `Kit.start`; without it the child is unconfined.
 
-    Raises OSError where it cannot be started; a sandbox may notice that only later: then it ends at once, and
+    Raises OSError if it cannot be started. A sandbox may notice that only later: then the child ends at once, and
     `errors` says why.
     """
     theirs_in, ours_in = os.pipe()
@@ -160,8 +170,8 @@ async def converse(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], sta
     ours_err, theirs_err = os.pipe()
     ours = [ours_in, ours_out, ours_err]
     try:
-        order = Order(tuple(argv), cwd, env, (theirs_in, theirs_out, theirs_err), (), "own")
-        started = (start or bare)(order)
+        order = ProcessRequest(tuple(argv), cwd, env, (theirs_in, theirs_out, theirs_err), (), "server")
+        started = (start or start_unconfined)(order)
     except BaseException:
         for fd in ours:
             os.close(fd)
@@ -170,13 +180,13 @@ async def converse(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], sta
         for fd in (theirs_in, theirs_out, theirs_err):
             os.close(fd)
     try:
-        return await _connected(started, ours)
+        return await _connect_pipes(started, ours)
     except BaseException:
         started.close()
         raise
 
 
-async def _connected(started: Started, ours: list[int]) -> Piped:
+async def _connect_pipes(started: RunningProcess, ours: list[int]) -> PipedProcess:
     loop = asyncio.get_running_loop()
     into, out, err = (os.fdopen(fd, mode, buffering=0) for fd, mode in zip(ours, ("wb", "rb", "rb"), strict=True))
     reader = asyncio.StreamReader(LINE_BYTES, loop)
@@ -184,7 +194,7 @@ async def _connected(started: Started, ours: list[int]) -> Piped:
     errors = _Errors()
     complaining, _ = await loop.connect_read_pipe(lambda: errors, err)
     writing, flow = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), into)
-    child = Piped(started, asyncio.StreamWriter(writing, flow, None, loop), reader)
-    errors.tell(child)
+    child = PipedProcess(started, asyncio.StreamWriter(writing, flow, None, loop), reader)
+    errors.attach(child)
     child.watch((reading, complaining), err)
     return child

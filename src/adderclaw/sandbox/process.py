@@ -1,7 +1,7 @@
-"""The one place where a child of a tool starts, and where it certainly ends.
+"""Starts the children of tools, and makes sure that they end.
 
-A child leads its own session and process group. What it leaves behind is found by that group, and, for what moved to
-another one, by a mark in its environment. When we are killed ourselves, a watchdog does the same for us.
+A child leads its own session and process group. Processes that it leaves behind are found by that group, or, after a
+move to another group, by a mark in their environment. If AdderClaw itself is killed, a watchdog does the same.
 """
 
 import asyncio
@@ -12,20 +12,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
-from adderclaw.credentials.unconfined import pidfd
-from adderclaw.record import NamedTuple
-from adderclaw.sandbox import process_groups
+from adderclaw.core.record import NamedTuple
+from adderclaw.models.credentials.unconfined import pidfd
 from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.programs import search_path
 from adderclaw.sandbox.watchdog import CALL_MARK, watchdog
 
 MAX_BYTES = 1 << 20
-"""What is kept of each stream; the rest is read and dropped, so that the child does not block."""
+"""Bytes stored of each stream; the rest is read and dropped, so that the child does not block."""
 FLOOD_BYTES = 64 << 20
-"""A child of which only the head is wanted is killed when it writes more than this to one stream."""
+"""A child whose output is only stored is killed when it writes more than this to one stream."""
 DRAIN_BYTES = 2 << 20
-"""What is read of a pipe after its child's end, at most: more than a pipe holds."""
+"""Most bytes read from a pipe after its child's end: more than a pipe holds."""
 TERM_GRACE = 0.3
 """Seconds between asking a group to end and killing it."""
 LINGER_GRACE = 0.2
@@ -33,7 +32,7 @@ LINGER_GRACE = 0.2
 KILL_WAIT = 2.0
 """Seconds after which a killed child that does not die (stuck in the kernel) is left to the watchdog."""
 
-_PASSED = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+_PASSED_VARIABLES = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 GIT_FIXED = {
     "safe.bareRepository": "explicit",
     "core.fsmonitor": "false",
@@ -61,8 +60,8 @@ GIT_FIXED = {
     "gc.auto": "0",
     "maintenance.auto": "false",
 }
-"""Settings by which a repository's own configuration could make git run a program: here they are fixed."""
-_FIXED = {
+"""Settings with which a repository could make git run a program, with their fixed values."""
+_FIXED_VARIABLES = {
     "PAGER": "cat",
     "DEBIAN_FRONTEND": "noninteractive",
     "GIT_PAGER": "cat",
@@ -77,12 +76,12 @@ _FIXED = {
 }
 
 
-class NotStarted(OSError):
-    """Nothing of a command has run. Every other error may come after it began."""
+class StartFailed(OSError):
+    """A command did not start at all. Any other error may come after its start."""
 
 
-def _not_started(error: OSError) -> NotStarted:
-    return NotStarted(error.errno, error.strerror, error.filename)
+def _start_failed(error: OSError) -> StartFailed:
+    return StartFailed(error.errno, error.strerror, error.filename)
 
 
 class Finished(NamedTuple):
@@ -102,27 +101,27 @@ class Finished(NamedTuple):
 
 
 def environment(extra: Mapping[str, str] | None = None, *, workspace_roots: Sequence[str]) -> dict[str, str]:
-    """What a tool's child sees of our environment: an allowlist, in which nothing is secret and nothing loads code."""
+    """The environment of a tool's child: an allowlist without secrets and without variables that load code."""
     host = os.environ
-    env = {name: value for name in _PASSED if (value := host.get(name)) is not None}
+    env = {name: value for name in _PASSED_VARIABLES if (value := host.get(name)) is not None}
     env |= {name: host[name] for name in host if name.startswith("LC_")}
     if not any(name in env for name in ("LANG", "LC_ALL", "LC_CTYPE")):
         env["LANG"] = "C.UTF-8"
     env["PATH"] = os.pathsep.join(search_path(workspace_roots))
-    return env | _FIXED | dict(extra or {})
+    return env | _FIXED_VARIABLES | dict(extra or {})
 
 
-type View = Literal["all", "git", "own", "look", "offline"]
-"""What a command sees in a sandbox, and who sees it.
+type View = Literal["all", "git", "server", "read_only", "offline"]
+"""The view of a command in a sandbox.
 
-all: as a rule. git: for git alone, which may change what no other command may. own: for a server that stays; it sees no
-process but its own, and no command sees it. look: for what only looks: nothing can be written and nobody reached.
-offline: as own, and nobody is reached.
+all: the usual one. git: for git alone, which may change protected files. server: for a server that stays; it sees only
+its own processes, and commands do not see it. read_only: nothing can be written, and there is no network. offline: as
+server, without a network.
 """
 
 
-class Order(NamedTuple):
-    """What is to be started, and with which streams."""
+class ProcessRequest(NamedTuple):
+    """A process to start, with its streams and its view."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -132,8 +131,8 @@ class Order(NamedTuple):
     view: View = "all"
 
 
-class Started(Protocol):
-    """A running command, whoever started it: we ourselves, or a sandbox."""
+class RunningProcess(Protocol):
+    """A running command, unconfined or in a sandbox."""
 
     @property
     def fd(self) -> int | None:
@@ -141,33 +140,33 @@ class Started(Protocol):
         ...
 
     def has_ended(self) -> bool:
-        """Raises OSError where it turns out only now that it could not be started."""
+        """Whether it has ended. Raises OSError if only now it turns out that it could not be started."""
         ...
 
     def signal(self, number: int) -> None:
-        """To its whole process group."""
+        """Send a signal to its whole process group."""
         ...
 
     def kill(self) -> None:
-        """It, its group, and what has left its group."""
+        """Kill it, its group, and processes that have left its group."""
         ...
 
     def close(self) -> int:
-        """Kill what is left, and take in its end: the return code."""
+        """Kill what is left and reap it; returns the return code."""
         ...
 
     @property
     def note(self) -> str:
-        """What is to be said of it beside what it printed, once it is closed; empty as a rule."""
+        """A note to append to its output, once it is closed; usually empty."""
         ...
 
 
-type Start = Callable[[Order], Started]
-"""A place that commands are started in: this system as it is, or a sandbox."""
+type Starter = Callable[[ProcessRequest], RunningProcess]
+"""Starts a process: unconfined, or in a sandbox."""
 
 
-def in_view(start: Start | None, view: View) -> Start | None:
-    """The same place, with another view of the workspace."""
+def in_view(start: Starter | None, view: View) -> Starter | None:
+    """The same starter with another view."""
     return None if start is None else lambda order: start(order._replace(view=view))
 
 
@@ -180,25 +179,25 @@ async def run(
     max_bytes: int = MAX_BYTES,
     stdin: bytes = b"",
     pass_fds: Sequence[int] = (),
-    start: Start | None = None,
+    start: Starter | None = None,
     sink: Callable[[bytes], None] | None = None,
     into: tuple[Capture, Capture] | None = None,
     on_output: Callable[[bytes], None] | None = None,
 ) -> Finished:
-    """Run a program to its end. However this call ends, nothing that it started goes on running.
+    """Run a program to its end. However this call ends, no process that it started keeps running.
 
-    A `sink` is given what is printed while it is, both streams in one. `into` is where stdout and stderr are kept,
-    behind what they hold already. With one of the two a program may print without end. `on_output` is called with
-    each piece of stdout as well, without any such change. Raises NotStarted.
+    `sink` receives the output of both streams while it is printed. `into` receives stdout and stderr after what it
+    holds already. With either of them the output has no limit. `on_output` is also called with each piece of stdout.
+    Raises StartFailed.
     """
-    kept = into or (Capture(max_bytes), Capture(max_bytes))
+    captures = into or (Capture(max_bytes), Capture(max_bytes))
     most = FLOOD_BYTES if sink is None and into is None else None
-    child = _Child(start or bare, argv, cwd, env, kept, most, stdin, pass_fds, sink)
+    child = _Child(start or start_unconfined, argv, cwd, env, captures, most, stdin, pass_fds, sink)
     if on_output is not None:
         child.out.listeners.append(on_output)
     timed_out = False
     try:
-        timed_out = not await _within(child.over, timeout)
+        timed_out = not await _wait_for(child.done, timeout)
         if timed_out or child.flooded:
             await child.stop()
         else:
@@ -207,22 +206,22 @@ async def run(
         await child.stop()
         raise
     finally:
-        # Also the way out of a second cancellation, in the middle of the await above.
+        # A second cancellation during the await above ends here as well.
         returncode = child.close()
     if child.failure is not None:
         raise child.failure
-    out, err = kept
+    out, err = captures
     err.note(child.note.encode())
     return Finished(returncode, out.data, err.data, out.cut, err.cut, timed_out, child.flooded)
 
 
-def bare(order: Order) -> Started:
+def start_unconfined(order: ProcessRequest) -> RunningProcess:
     """Start without any confinement."""
-    return Bare(order)
+    return UnconfinedProcess(order)
 
 
-async def _within(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, but no longer than that; tells whether it came."""
+async def _wait_for(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event at most so long; returns whether it happened."""
     if event.is_set():
         return True
     with contextlib.suppress(TimeoutError):
@@ -232,18 +231,18 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
 
 
 class _Stream:
-    """One pipe from a child, and who is given what comes out of it."""
+    """One pipe from a child, with the receivers of its output."""
 
-    __slots__ = ("fd", "give", "listeners", "theirs", "total")
+    __slots__ = ("deliver", "fd", "listeners", "theirs", "total")
 
     def __init__(self, give: Callable[[bytes], None]) -> None:
         self.fd, self.theirs = os.pipe()
-        self.give, self.total = give, 0
+        self.deliver, self.total = give, 0
         self.listeners: list[Callable[[bytes], None]] = []
         os.set_blocking(self.fd, False)
 
     def read(self) -> bool:
-        """Take what is there; False at the end of the stream."""
+        """Read what is available; False at the end of the stream."""
         try:
             chunk = os.read(self.fd, 65536)
         except BlockingIOError:
@@ -251,7 +250,7 @@ class _Stream:
         if not chunk:
             return False
         self.total += len(chunk)
-        self.give(chunk)
+        self.deliver(chunk)
         for listener in self.listeners:
             listener(chunk)
         return True
@@ -262,35 +261,35 @@ class _Child:
 
     def __init__(
         self,
-        start: Start,
+        start: Starter,
         argv: Sequence[str],
         cwd: str,
         env: Mapping[str, str],
-        kept: tuple[Capture, Capture],
+        captures: tuple[Capture, Capture],
         most: int | None,
         stdin: bytes,
         pass_fds: Sequence[int],
         sink: Callable[[bytes], None] | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self.ended, self.quiet, self.over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.ended, self.quiet, self.done = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.flooded, self._most = False, most
         self.failure: OSError | None = None
         self._poll: asyncio.TimerHandle | None = None
-        self.out, self.err = _Stream(sink or kept[0].add), _Stream(sink or kept[1].add)
+        self.out, self.err = _Stream(sink or captures[0].add), _Stream(sink or captures[1].add)
         self._open = {self.out, self.err}
-        given = memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
+        stdin_fd = memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
         try:
-            streams = (given, self.out.theirs, self.out.theirs if sink is not None else self.err.theirs)
-            self._started = start(Order(tuple(argv), cwd, env, streams, tuple(pass_fds)))
+            streams = (stdin_fd, self.out.theirs, self.out.theirs if sink is not None else self.err.theirs)
+            self._started = start(ProcessRequest(tuple(argv), cwd, env, streams, tuple(pass_fds)))
         except BaseException as error:
             os.close(self.out.fd)
             os.close(self.err.fd)
             if isinstance(error, OSError):
-                raise _not_started(error) from error
+                raise _start_failed(error) from error
             raise
         finally:
-            for fd in (given, self.out.theirs, self.err.theirs):
+            for fd in (stdin_fd, self.out.theirs, self.err.theirs):
                 os.close(fd)
         self._listen()
 
@@ -298,29 +297,29 @@ class _Child:
         for stream in self._open:
             self._loop.add_reader(stream.fd, self._read, stream)
         if self._started.fd is not None:
-            self._loop.add_reader(self._started.fd, self._look)
+            self._loop.add_reader(self._started.fd, self._check_ended)
         else:
-            self._look_again(0.002)
+            self._check_ended_later(0.002)
 
-    def _look(self) -> None:
+    def _check_ended(self) -> None:
         try:
             if not self._started.has_ended():
                 return
         except OSError as error:
-            self.failure = _not_started(error)
+            self.failure = _start_failed(error)
         self._end()
 
-    def _look_again(self, delay: float) -> None:
-        """Where the system has no pidfd: ask now and then, less and less often."""
-        self._look()
+    def _check_ended_later(self, delay: float) -> None:
+        """Without pidfds: check repeatedly, at growing intervals."""
+        self._check_ended()
         if not self.ended.is_set():
-            self._poll = self._loop.call_later(delay, self._look_again, min(delay * 1.5, 0.05))
+            self._poll = self._loop.call_later(delay, self._check_ended_later, min(delay * 1.5, 0.05))
 
     def _end(self) -> None:
         if self._started.fd is not None:
             self._loop.remove_reader(self._started.fd)
         self.ended.set()
-        self.over.set()
+        self.done.set()
 
     def _read(self, stream: _Stream) -> None:
         if not stream.read():
@@ -330,10 +329,10 @@ class _Child:
                 self.quiet.set()
         elif self._most is not None and stream.total > self._most:
             self.flooded = True
-            self.over.set()
+            self.done.set()
 
     def _drain(self) -> None:
-        """Read what the pipes hold now: a child's last words may arrive in the same moment as its end."""
+        """Read what the pipes still hold: a child's last output may arrive together with its end."""
         for stream in tuple(self._open):
             before, end = -1, stream.total + DRAIN_BYTES
             while stream in self._open and stream.total != before and stream.total <= end:
@@ -343,7 +342,7 @@ class _Child:
     async def settle(self) -> None:
         """The command has ended: give its background children a moment to finish writing, then end them."""
         self._drain()
-        if self._open and not await _within(self.quiet, LINGER_GRACE):
+        if self._open and not await _wait_for(self.quiet, LINGER_GRACE):
             self._started.kill()
             self._drain()
 
@@ -351,10 +350,10 @@ class _Child:
         """Ask the whole group to end, then make it end."""
         self._started.signal(signal.SIGTERM)
         deadline = time.monotonic() + TERM_GRACE
-        if await _within(self.ended, TERM_GRACE):
-            await _within(self.quiet, deadline - time.monotonic())
+        if await _wait_for(self.ended, TERM_GRACE):
+            await _wait_for(self.quiet, deadline - time.monotonic())
         self._started.kill()
-        await _within(self.ended, KILL_WAIT)
+        await _wait_for(self.ended, KILL_WAIT)
         self._drain()
 
     @property
@@ -362,7 +361,7 @@ class _Child:
         return self._started.note
 
     def close(self) -> int:
-        """Kill what is left, reap the child, give back every descriptor."""
+        """Kill what is left, reap the child, close every descriptor."""
         if self._poll is not None:
             self._poll.cancel()
         if self._started.fd is not None and not self.ended.is_set():
@@ -375,46 +374,46 @@ class _Child:
         return code
 
 
-class Bare:
+class UnconfinedProcess:
     """A command without any confinement, in its own process group."""
 
     note = ""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: ProcessRequest) -> None:
         from subprocess import Popen
 
-        self._groups = process_groups.of_system()
         self._dog = watchdog()
-        self._mark = self._dog.mark()
-        given, out, err = order.streams
+        self._mark = self._dog.new_mark()
+        stdin, out, err = order.streams
         try:
-            # No preexec_fn, so that the child is made by vfork, whose cost does not grow with our memory.
+            # Without preexec_fn the child is created by vfork, whose cost does not grow with our memory.
             self._process = Popen(
                 list(order.argv),
                 cwd=order.cwd,
                 env={**order.env, CALL_MARK: self._mark},
-                stdin=given,
+                stdin=stdin,
                 stdout=out,
                 stderr=err,
                 pass_fds=order.pass_fds,
-                **self._groups.options(),
+                start_new_session=True,
             )
         except BaseException:
             self._dog.kill_marked(self._mark)
             raise
-        # If we die right here, the group is not on the watchdog's list yet: it is then found by its leader's mark.
-        self._slot = self._dog.hold(self._process.pid)
+        # If AdderClaw is killed here, the watchdog does not know the group yet, but finds it by its leader's mark.
+        self._slot = self._dog.watch_group(self._process.pid)
         self.fd = pidfd(self._process.pid)
 
     def has_ended(self) -> bool:
         return self.fd is not None or self._process.poll() is not None
 
     def signal(self, number: int) -> None:
-        # The leader is not reaped yet, so its number cannot belong to anybody else.
-        self._groups.signal(self._process.pid, number)
+        # The leader is not reaped yet, so its id cannot belong to another process.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
-        self._groups.kill(self._process.pid)
+        self.signal(signal.SIGKILL)
         self._dog.kill_marked(self._mark)
 
     def close(self) -> int:
@@ -425,6 +424,6 @@ class Bare:
             os.close(self.fd)
         with contextlib.suppress(TimeoutExpired):
             self._process.wait(KILL_WAIT)
-        self._dog.release(self._slot)
+        self._dog.release_group(self._slot)
         code = self._process.returncode
         return -signal.SIGKILL if code is None else code

@@ -11,41 +11,40 @@ from functools import lru_cache
 
 from adderclaw.config.paths import UNRESOLVED, beneath, followed
 from adderclaw.config.places import home, project_of
+from adderclaw.core import home_names
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
-WORKSPACES = "workspaces"
-"""A file of the home: the real paths of all workspaces and further directories that sessions had, each ended by NUL."""
 
-_found: dict[tuple[str, tuple[str, ...], frozenset[str], str], str] = {}
-_read: tuple[object, frozenset[str]] = (None, frozenset())
+_resolved: dict[tuple[str, tuple[str, ...], frozenset[str], str], str] = {}
+_workspaces_cache: tuple[object, frozenset[str]] = (None, frozenset())
 _failures: dict[str, str] = {}
 """Path of a bubblewrap → why the last trial in this process could not start it."""
 
 
 def search_path(workspace_roots: Sequence[str], path: str = "") -> tuple[str, ...]:
     """The absolute directories of PATH, or of `path`, outside every workspace, without duplicates."""
-    return _search_path(path or os.environ.get("PATH") or DEFAULT_PATH, _written(workspace_roots), workspaces())
+    return _search_path(path or os.environ.get("PATH") or DEFAULT_PATH, _writable_roots(workspace_roots), workspaces())
 
 
-def _written(workspace_roots: Sequence[str]) -> tuple[str, ...]:
+def _writable_roots(workspace_roots: Sequence[str]) -> tuple[str, ...]:
     """Where commands may write: the workspace, its further directories, and the caches of package managers."""
-    return (*workspace_roots, os.path.join(home(), "caches"))
+    return (*workspace_roots, os.path.join(home(), home_names.CACHES))
 
 
 def workspaces() -> frozenset[str]:
     """Every folder that sessions of this home could write to: no later session may start a program from there."""
-    global _read
-    path = os.path.join(home(), WORKSPACES)
+    global _workspaces_cache
+    path = os.path.join(home(), home_names.WORKSPACES)
     try:
         status = os.stat(path)
         key = (path, status.st_ino, status.st_size, status.st_mtime_ns)
-        if _read[0] != key:
+        if _workspaces_cache[0] != key:
             with open(path, "rb") as file:
                 noted = {os.fsdecode(name) for name in file.read().split(b"\0") if name}
-            _read = key, frozenset(root for root in noted if not _has_system_programs(root))
+            _workspaces_cache = key, frozenset(root for root in noted if not _has_system_programs(root))
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
-    return _read[1]
+    return _workspaces_cache[1]
 
 
 def _has_system_programs(root: str) -> bool:
@@ -53,34 +52,34 @@ def _has_system_programs(root: str) -> bool:
     return any(beneath(folder, root) for folder in DEFAULT_PATH.split(os.pathsep))
 
 
-def remember(roots: Sequence[str]) -> None:
+def remember_workspaces(roots: Sequence[str]) -> None:
     """Note the folders that a session may write to, before it begins; only the session knows about further ones."""
     new = [root for root in map(followed, roots) if root not in workspaces() and not _has_system_programs(root)]
     if not new or not os.path.isdir(home()):
         return
     with contextlib.suppress(OSError):  # a home that cannot be written has no later sessions to protect
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(os.path.join(home(), WORKSPACES), flags, 0o600)
+        fd = os.open(os.path.join(home(), home_names.WORKSPACES), flags, 0o600)
         try:
             os.write(fd, b"".join(os.fsencode(root) + b"\0" for root in new))
         finally:
             os.close(fd)
 
 
-def outside_sessions() -> tuple[str, ...]:
+def roots_outside_sessions() -> tuple[str, ...]:
     """The roots for a command without a session, such as `service` or `uninstall`.
 
     These are the project or folder where it was called, and of PATH the virtual environments, `node_modules` and
     folders that anybody may write to: no program of the system that such a command starts belongs there.
     """
     entries = (os.environ.get("PATH") or DEFAULT_PATH).split(os.pathsep)
-    found = [entry for entry in entries if os.path.isabs(entry) and _is_for_anybody(entry)]
+    roots = [entry for entry in entries if os.path.isabs(entry) and _is_for_anybody(entry)]
     with contextlib.suppress(OSError):  # the current folder may have been removed
         here = project_of(os.getcwd()) or os.getcwd()
         system = (os.path.expanduser("~"), "/usr/sbin", "/sbin", *DEFAULT_PATH.split(os.pathsep))
         if not any(beneath(folder, here) or (folder != system[0] and beneath(here, folder)) for folder in system):
-            found.append(here)
-    return tuple(found)
+            roots.append(here)
+    return tuple(roots)
 
 
 def _is_for_anybody(folder: str) -> bool:
@@ -97,7 +96,7 @@ def _is_for_anybody(folder: str) -> bool:
 @lru_cache(maxsize=16)
 def _search_path(path: str, roots: tuple[str, ...], known: frozenset[str]) -> tuple[str, ...]:
     entries = dict.fromkeys(os.path.normpath(entry) for entry in path.split(os.pathsep) if os.path.isabs(entry))
-    return tuple(entry for entry in entries if _outside(entry, roots) and not _is_known(entry, known))
+    return tuple(entry for entry in entries if _is_outside(entry, roots) and not _is_known(entry, known))
 
 
 def _is_known(path: str, known: frozenset[str]) -> bool:
@@ -116,22 +115,22 @@ def resolve(name: str, workspace_roots: Sequence[str]) -> str | None:
 
     The roots have no default: without them a file that a command wrote would be found, and run outside of the sandbox.
     """
-    roots = _written(workspace_roots)
+    roots = _writable_roots(workspace_roots)
     key = (name, roots, workspaces(), os.environ.get("PATH", ""))
-    known = _found.get(key)
+    known = _resolved.get(key)
     # A program may be installed or removed while a session runs, so only a hit is kept, and it is looked at again.
     if known is not None and os.access(known, os.X_OK):
         return known
     for candidate in _candidates(name, roots):
         if os.path.isfile(candidate) and os.access(candidate, os.X_OK) and _is_unwritten(candidate, roots):
-            _found[key] = candidate
+            _resolved[key] = candidate
             return candidate
     return None
 
 
-def on_system(name: str) -> str | None:
+def resolve_outside_sessions(name: str) -> str | None:
     """The same for a command without a session, such as `service` or `uninstall`."""
-    return resolve(name, outside_sessions())
+    return resolve(name, roots_outside_sessions())
 
 
 def ripgrep(workspace_roots: Sequence[str]) -> str | None:
@@ -142,10 +141,10 @@ def ripgrep(workspace_roots: Sequence[str]) -> str | None:
     import sys
 
     packages = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    brought = (os.path.join(folder, "rg") for folder in (os.path.dirname(sys.executable), f"{packages}/bin"))
-    found = resolve("rg", workspace_roots)
-    return found or next(
-        (path for path in brought if os.access(path, os.X_OK) and _is_unwritten(path, workspace_roots)), None
+    packaged = (os.path.join(folder, "rg") for folder in (os.path.dirname(sys.executable), f"{packages}/bin"))
+    system = resolve("rg", workspace_roots)
+    return system or next(
+        (path for path in packaged if os.access(path, os.X_OK) and _is_unwritten(path, workspace_roots)), None
     )
 
 
@@ -157,7 +156,7 @@ def bubblewraps(workspace_roots: Sequence[str]) -> tuple[str, ...]:
     """
     system = resolve("bwrap", workspace_roots)
     package = packaged_bubblewrap()
-    usable = package and _is_unwritten(package, _written(workspace_roots))
+    usable = package and _is_unwritten(package, _writable_roots(workspace_roots))
     return tuple(dict.fromkeys(path for path in (system, package if usable else None) if path))
 
 
@@ -211,21 +210,21 @@ def is_python(real: str, workspace_roots: Sequence[str]) -> bool:
     return folder in known or folder in DEFAULT_PATH.split(os.pathsep)
 
 
-def inside(path: str, roots: Sequence[str]) -> bool:
+def is_inside(path: str, roots: Sequence[str]) -> bool:
     """Whether a path, as written or with its links followed, is one of the roots or lies beneath one."""
-    return _among(os.path.normpath(path), roots) or _among(followed(path), roots)
+    return _is_in_any(os.path.normpath(path), roots) or _is_in_any(followed(path), roots)
 
 
-def _outside(path: str, roots: Sequence[str]) -> bool:
+def _is_outside(path: str, roots: Sequence[str]) -> bool:
     """Whether a path lies outside, and leads there: not the opposite of `inside` where that cannot be told."""
     names = (os.path.normpath(path), followed(path))
-    return UNRESOLVED not in names and not any(_among(name, roots) for name in names)
+    return UNRESOLVED not in names and not any(_is_in_any(name, roots) for name in names)
 
 
 def _is_unwritten(path: str, roots: Sequence[str]) -> bool:
-    return _outside(path, roots) and not _is_known(path, workspaces())
+    return _is_outside(path, roots) and not _is_known(path, workspaces())
 
 
-def _among(name: str, roots: Sequence[str]) -> bool:
+def _is_in_any(name: str, roots: Sequence[str]) -> bool:
     """Whether a path lies in a root, as that is written or where it leads: asked of the disk only where it matters."""
     return any(beneath(name, root) for root in roots) or any(beneath(name, followed(root)) for root in roots)

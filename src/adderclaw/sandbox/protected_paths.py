@@ -8,16 +8,16 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
-from adderclaw.credentials.redaction import visible
-from adderclaw.record import NamedTuple
-from adderclaw.workspace import reached
-from adderclaw.workspace.survey import Survey
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.redaction import visible
+from adderclaw.sandbox.legacy.survey import Survey
+from adderclaw.sandbox.workspace import stat_target
 
-MOST_MOUNTED = 600
+MAX_MOUNTED = 600
 """Places that are mounts of their own, git directories first; changes of the others are reported all the same."""
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Paths that one message names."""
-OURS = ".adderclaw"
+OWN_FOLDER = ".adderclaw"
 REPORT = "these files take effect later; look at them before they do: {names}"
 
 
@@ -31,15 +31,15 @@ class Change(NamedTuple):
 class Recorder(Protocol):
     """Who keeps the state of a workspace, and is told what changed."""
 
-    def first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:
+    def record_first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:
         """The first look of a session: what a session that was killed has left."""
         ...
 
-    def widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
+    def record_widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
         """Other directories are looked at from now on; nothing was changed in those that are new."""
         ...
 
-    def changed(self, changes: Sequence[Change], items: Mapping[str, str]) -> None:
+    def record_changes(self, changes: Sequence[Change], items: Mapping[str, str]) -> None:
         """At the end of a command, or between two while another runs; `items` is the state now."""
         ...
 
@@ -47,13 +47,13 @@ class Recorder(Protocol):
 class Unrecorded:
     """Nobody does."""
 
-    def first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:  # noqa: ARG002
+    def record_first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:  # noqa: ARG002
         return ()
 
-    def widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
+    def record_widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
         pass
 
-    def changed(self, changes: Sequence[Change], items: Mapping[str, str]) -> None:
+    def record_changes(self, changes: Sequence[Change], items: Mapping[str, str]) -> None:
         pass
 
 
@@ -68,20 +68,20 @@ def changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[Change]:
     ]
 
 
-def without(found: Survey, own: str) -> Survey:
+def without_own_folder(survey: Survey, own: str) -> Survey:
     """The look without our own folder, which the home holds where that is the workspace; no command writes there."""
     inside = f"{own}/"
-    if not own or not any(path.startswith(inside) for path in found.items):
-        return found
-    return found._replace(items={path: mark for path, mark in found.items.items() if not path.startswith(inside)})
+    if not own or not any(path.startswith(inside) for path in survey.items):
+        return survey
+    return survey._replace(items={path: mark for path, mark in survey.items.items() if not path.startswith(inside)})
 
 
-def named(found: Sequence[Change], roots: Sequence[str]) -> str:
+def describe_changes(changes: Sequence[Change], roots: Sequence[str]) -> str:
     """The paths, as short as they are clear, for a message."""
     top = f"{roots[0].rstrip('/')}/" if roots else "/"
-    shown = [f"{visible(change.path.removeprefix(top), keep_newlines=False)} ({change.how})" for change in found]
-    more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
-    return ", ".join(shown[:MOST_NAMED]) + more
+    shown = [f"{visible(change.path.removeprefix(top), keep_newlines=False)} ({change.how})" for change in changes]
+    more = f" and {len(shown) - MAX_NAMED} more" if len(shown) > MAX_NAMED else ""
+    return ", ".join(shown[:MAX_NAMED]) + more
 
 
 class Mounts(NamedTuple):
@@ -98,35 +98,37 @@ class Mounts(NamedTuple):
 NO_MOUNTS = Mounts()
 
 
-def with_traces(found: Survey, traces: Sequence[str]) -> Survey:
+def with_traces(survey: Survey, traces: Sequence[str]) -> Survey:
     """The traces of runs are read-only to all, too. What we write there is no change that anybody must look at."""
-    there = {path: status.st_ino for path in traces if (status := reached(path)) is not None}
-    return found._replace(hooks=(*there, *found.hooks), inodes={**found.inodes, **there}) if there else found
+    inodes = {path: status.st_ino for path in traces if (status := stat_target(path)) is not None}
+    return survey._replace(hooks=(*inodes, *survey.hooks), inodes={**survey.inodes, **inodes}) if inodes else survey
 
 
-def for_all(found: Survey, roots: Sequence[str], fixed: Sequence[str]) -> Mounts:
+def mounts_for_commands(survey: Survey, roots: Sequence[str], fixed: Sequence[str]) -> Mounts:
     """What every command but git's own sees read-only; `fixed` is only to stay where it is."""
-    inner = tuple(f"{git}/" for git in found.gits)
-    outer = [path for path in (*found.hooks, *found.places) if not path.startswith(inner)]
+    inner = tuple(f"{git}/" for git in survey.gits)
+    outer = [path for path in (*survey.hooks, *survey.places) if not path.startswith(inner)]
     within = [path for path in fixed if any(path.startswith(f"{root.rstrip('/')}/") for root in roots)]
-    return _mounts(found, (*found.gits, *outer), roots, within)
+    return _mounts(survey, (*survey.gits, *outer), roots, within)
 
 
-def for_git(found: Survey, further: Sequence[str]) -> Mounts:
+def mounts_for_git(survey: Survey, further: Sequence[str]) -> Mounts:
     """What even git does not change: hooks, our own settings, and what rules or trusted settings keep."""
-    own = [path for path in found.places if OURS in path.split("/")]
-    kept = [path for path in further if path in found.inodes]
-    return _mounts(found, (*found.hooks, *own, *kept), ())._replace(pinned=())
+    own = [path for path in survey.places if OWN_FOLDER in path.split("/")]
+    existing = [path for path in further if path in survey.inodes]
+    return _mounts(survey, (*survey.hooks, *own, *existing), ())._replace(pinned=())
 
 
-def _mounts(found: Survey, paths: Sequence[str], roots: Sequence[str], fixed: Sequence[str] = ()) -> Mounts:
+def _mounts(survey: Survey, paths: Sequence[str], roots: Sequence[str], fixed: Sequence[str] = ()) -> Mounts:
     every = tuple(dict.fromkeys(paths))
-    kept = every[:MOST_MOUNTED]
+    read_only = every[:MAX_MOUNTED]
     tops = {root.rstrip("/") for root in roots}
     pinned: dict[str, None] = {}
-    for path in (*kept, *fixed):
+    for path in (*read_only, *fixed):
         folder = os.path.dirname(path)
         while folder not in tops and folder != "/" and folder not in pinned:
             pinned[folder] = None
             folder = os.path.dirname(folder)
-    return Mounts(kept, tuple(pinned), tuple(found.inodes.get(path, 0) for path in kept), len(every) - len(kept))
+    return Mounts(
+        read_only, tuple(pinned), tuple(survey.inodes.get(path, 0) for path in read_only), len(every) - len(read_only)
+    )

@@ -10,19 +10,19 @@ import re
 import socket
 from collections.abc import Awaitable, Callable
 
-from adderclaw.net import own_server
+from adderclaw.models.http import own_server
 
 type Judge = Callable[[str, int, list[str] | None], str | None]
 """Why a host and port may not be reached, or None: asked by name first, then with its addresses."""
-type Named = Callable[[str, int], bool]
+type IsListed = Callable[[str, int], bool]
 """Whether the operator listed exactly this host and port, by no pattern."""
-type Looker = Callable[[str, int], Awaitable[list[str]]]
+type Resolver = Callable[[str, int], Awaitable[list[str]]]
 type Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 HEAD_BYTES = 65536
 CONNECT_WAIT = 20.0
 CONNECTIONS = 256
-REASON = 300
+REASON_CHARACTERS = 300
 """How many characters of a refusal stand in the first line of the answer."""
 HOST = re.compile(r"[a-z0-9._-]{1,253}|[0-9a-f:.]{2,45}")
 """A name, or an address of either kind; what has other letters is asked for in its ASCII form."""
@@ -35,8 +35,8 @@ class Refused(Exception):
 
 async def look_up(host: str, port: int) -> list[str]:
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 class Proxy:
@@ -44,14 +44,14 @@ class Proxy:
         self,
         judge: Judge,
         *,
-        tell: Callable[[str], None],
-        look_up: Looker = look_up,
-        named: Named = lambda _host, _port: False,
+        tell: Callable[[str, str], None],
+        look_up: Resolver = look_up,
+        named: IsListed = lambda _host, _port: False,
     ) -> None:
         self._judge, self._tell, self._look_up, self._named = judge, tell, look_up, named
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     @staticmethod
     def environment(port: int) -> dict[str, str]:
@@ -94,17 +94,17 @@ class Proxy:
         reader, writer = await asyncio.open_connection(sock=client, limit=HEAD_BYTES)
         try:
             async with asyncio.timeout(CONNECT_WAIT):
-                opened = await self._opened(reader, writer)
+                opened = await self._open_upstream(reader, writer)
             if opened is not None:
-                await _both_ways((reader, writer), opened)
+                await _copy_both_ways((reader, writer), opened)
         except (OSError, EOFError, TimeoutError, ValueError, Refused, asyncio.LimitOverrunError):
             pass
         finally:
             writer.close()
 
-    async def _opened(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, /) -> Pipe | None:
+    async def _open_upstream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, /) -> Pipe | None:
         first = await reader.readexactly(1)
-        return await (_Socks if first == b"\x05" else _Http)(self, reader, writer).opened(first)
+        return await (_Socks if first == b"\x05" else _Http)(self, reader, writer).open_upstream(first)
 
     async def connect(self, host: str, port: int, scheme: str = "https") -> Pipe:
         """A connection to a host that may be reached, at an address that was checked."""
@@ -112,11 +112,11 @@ class Proxy:
         if not HOST.fullmatch(host):  # nothing of it is repeated: it could look like lines of ours
             raise Refused("that is neither a host name nor an address")
         self._check(host, port, None)
-        from adderclaw.net import upstream  # not before a command connects
+        from adderclaw.models.http import upstream  # not before a command connects
 
         if (above := upstream.of(scheme, host, port)) is not None:
-            way = await upstream.tunnel(above, host, port, await self._beyond(host, port))
-            return await asyncio.open_connection(sock=way, limit=HEAD_BYTES)
+            tunnel = await upstream.tunnel(above, host, port, await self._upstream_target(host, port))
+            return await asyncio.open_connection(sock=tunnel, limit=HEAD_BYTES)
         addresses = await self._look_up(host, port)
         self._check(host, port, addresses)
         failure: OSError = OSError(f"{host} has no address")
@@ -127,7 +127,7 @@ class Proxy:
                 failure = error
         raise failure
 
-    async def _beyond(self, host: str, port: int) -> str:
+    async def _upstream_target(self, host: str, port: int) -> str:
         """What the operator's own proxy is asked for: a host that they listed by its name, others by a checked address.
 
         It looks names up itself, and could find another address than we do.
@@ -138,7 +138,7 @@ class Proxy:
             addresses = []
         named = self._named(host, port)
         if not addresses and not named:
-            from adderclaw.net.upstream import UNRESOLVED
+            from adderclaw.models.http.upstream import UNRESOLVED
 
             self._refuse(host, port, UNRESOLVED.format(host=host, place=host))
         self._check(host, port, addresses)
@@ -150,29 +150,29 @@ class Proxy:
             self._refuse(host, port, why)
 
     def _refuse(self, host: str, port: int, why: str) -> None:
-        place = f"{host}:{port}"
-        if place not in self._told and len(self._told) < 1000:  # once each, however often it is tried
-            self._told.add(place)
-            self._tell(f"a command in the sandbox was kept from {place}: {why}")
+        address = f"{host}:{port}"
+        if address not in self._reported and len(self._reported) < 1000:  # once each, however often it is tried
+            self._reported.add(address)
+            self._tell(address, why)
         raise Refused(why)
 
 
-class Forward(Proxy):
+class FixedForward(Proxy):
     """A listening socket that stands for one host and port: whoever connects to it is connected with that."""
 
-    def __init__(self, judge: Judge, place: tuple[str, int]) -> None:
-        super().__init__(judge, tell=lambda _: None)
-        self._place = place
+    def __init__(self, judge: Judge, address: tuple[str, int]) -> None:
+        super().__init__(judge, tell=lambda _place, _why: None)
+        self._place = address
 
-    async def _opened(self, _reader: asyncio.StreamReader, _writer: asyncio.StreamWriter, /) -> Pipe | None:
+    async def _open_upstream(self, _reader: asyncio.StreamReader, _writer: asyncio.StreamWriter, /) -> Pipe | None:
         return await self.connect(*self._place)
 
 
-async def _both_ways(one: Pipe, other: Pipe) -> None:
+async def _copy_both_ways(client: Pipe, server: Pipe) -> None:
     try:
-        await asyncio.gather(_copy(one[0], other[1]), _copy(other[0], one[1]))
+        await asyncio.gather(_copy(client[0], server[1]), _copy(server[0], client[1]))
     finally:
-        other[1].close()
+        server[1].close()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -189,43 +189,45 @@ class _Http:
     def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._proxy, self._reader, self._writer = proxy, reader, writer
 
-    async def opened(self, first: bytes) -> Pipe | None:
+    async def open_upstream(self, first: bytes) -> Pipe | None:
         head = first + await self._reader.readuntil(b"\r\n\r\n")
         line, *headers = head[:-4].split(b"\r\n")
-        found = re.fullmatch(rb"([A-Z]+) (\S+) HTTP/1\.[01]", line)
-        if found is None:
+        request = re.fullmatch(rb"([A-Z]+) (\S+) HTTP/1\.[01]", line)
+        if request is None:
             return await self._answer(400, "this is a proxy for HTTP and SOCKS 5")
-        method, target = found[1], found[2].decode("ascii", "replace")
+        method, target = request[1], request[2].decode("ascii", "replace")
         try:
             if method == b"CONNECT":
                 host, port = _authority(target, None)
                 pipe = await self._proxy.connect(host, port)
                 self._writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 return pipe
-            return await self._plain(method, target, headers)
+            return await self._forward_request(method, target, headers)
         except Refused as error:
             return await self._answer(403, f"adderclaw: {error}")
         except OSError as error:
             return await self._answer(502, f"adderclaw: {error}")
 
-    async def _plain(self, method: bytes, target: str, headers: list[bytes]) -> Pipe | None:
-        found = re.fullmatch(r"http://([^/?#@\\]+)([/?].*)?", target)
-        if found is None:
+    async def _forward_request(self, method: bytes, target: str, headers: list[bytes]) -> Pipe | None:
+        url = re.fullmatch(r"http://([^/?#@\\]+)([/?].*)?", target)
+        if url is None:
             return await self._answer(400, "the URL of a plain request must be absolute and begin with http://")
         if not all(re.fullmatch(rb"[!#-'*+.^-z|~A-Z0-9-]+:[^\r\n\0]*", line) for line in headers):
             return await self._answer(400, "a header that two servers could read differently is not passed on")
-        host, port = _authority(found[1], 80)
+        host, port = _authority(url[1], 80)
         pipe = await self._proxy.connect(host, port, "http")
-        kept = [line for line in headers if line.partition(b":")[0].strip().lower() not in NEVER_FORWARDED | {b"host"}]
-        path = found[2] or "/"
+        forwarded = [
+            line for line in headers if line.partition(b":")[0].strip().lower() not in NEVER_FORWARDED | {b"host"}
+        ]
+        path = url[2] or "/"
         path = path if path.startswith("/") else f"/{path}"
-        lines = [method + b" " + path.encode("ascii") + b" HTTP/1.1", b"Host: " + found[1].encode("ascii"), *kept]
+        lines = [method + b" " + path.encode("ascii") + b" HTTP/1.1", b"Host: " + url[1].encode("ascii"), *forwarded]
         pipe[1].write(b"\r\n".join([*lines, b"Connection: close", b"", b""]))
         return pipe
 
     async def _answer(self, status: int, text: str) -> None:
         # npm and browsers show nothing but the reason phrase
-        reason = re.sub(r"[^ -~]+", "?", text)[:REASON].encode("ascii")
+        reason = re.sub(r"[^ -~]+", "?", text)[:REASON_CHARACTERS].encode("ascii")
         body = f"{text}\n".encode()
         head = b"HTTP/1.1 %d %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (status, reason, len(body))
         self._writer.write(head + body)
@@ -233,10 +235,10 @@ class _Http:
 
 
 def _authority(text: str, port: int | None) -> tuple[str, int]:
-    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::(\d{1,5}))?", text)
-    if found is None or (found[2] is None and port is None):
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::(\d{1,5}))?", text)
+    if match is None or (match[2] is None and port is None):
         raise Refused(f"{text[:200]!r} is not a host and a port")
-    return found[1].strip("[]"), int(found[2]) if found[2] else int(port or 0)
+    return match[1].strip("[]"), int(match[2]) if match[2] else int(port or 0)
 
 
 class _Socks:
@@ -245,7 +247,7 @@ class _Socks:
     def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._proxy, self._reader, self._writer = proxy, reader, writer
 
-    async def opened(self, first: bytes) -> Pipe | None:  # noqa: ARG002 - the version, which is known
+    async def open_upstream(self, first: bytes) -> Pipe | None:  # noqa: ARG002 - the version, which is known
         await self._reader.readexactly((await self._reader.readexactly(1))[0])
         self._writer.write(b"\x05\x00")
         _, command, _, kind = await self._reader.readexactly(4)

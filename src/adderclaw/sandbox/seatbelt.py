@@ -10,11 +10,11 @@ import socket
 from collections.abc import Iterable, Sequence
 
 from adderclaw.config.paths import followed
-from adderclaw.errors import AdderClawError
-from adderclaw.net import own_server
+from adderclaw.core.errors import AdderClawError
+from adderclaw.models.http import own_server
 from adderclaw.sandbox import caches, clearing, seen
-from adderclaw.sandbox.bubblewrap import Room, hidden
-from adderclaw.sandbox.process import Bare, Order, View
+from adderclaw.sandbox.bubblewrap import SandboxSpec, hidden_paths
+from adderclaw.sandbox.process import ProcessRequest, UnconfinedProcess, View
 from adderclaw.sandbox.programs import resolve
 from adderclaw.sandbox.protected_paths import NO_MOUNTS, Mounts
 
@@ -34,14 +34,14 @@ ALWAYS = (
     '(allow file-read* (literal "/"))',
 )
 """What a program needs to start at all."""
-REACHED = (
+NETWORK_RULES = (
     "(allow system-socket)",
     '(allow network-outbound (remote ip "*:*"))',
     '(allow network-inbound network-bind (local ip "*:*"))',
     '(allow network-outbound (literal "/private/var/run/mDNSResponder"))',
 )
 """What the machine's network takes, names of hosts among it."""
-SECONDS = 20
+TRIAL_SECONDS = 20
 """How long the trial may take."""
 TRIAL = """
 cat "$1" && exit 3
@@ -70,21 +70,21 @@ FAILED = {
 
 
 def profile(
-    room: Room, *, tmp: str = "", mounts: Mounts = NO_MOUNTS, view: View = "all", shut_port: int | None = None
+    room: SandboxSpec, *, tmp: str = "", mounts: Mounts = NO_MOUNTS, view: View = "all", shut_port: int | None = None
 ) -> str:
     """The rules. The last one that fits decides: nothing but what is listed, then what stays closed in that."""
     shown = (*seen.readable(room.roots, room.shown), *filter(None, (room.cache, tmp)))
     writable = () if room.read_only else (*room.roots, *filter(None, (room.cache,)))
-    writable = () if view == "look" else (*writable, tmp)
+    writable = () if view == "read_only" else (*writable, tmp)
     lines = [
         *ALWAYS,
-        _rule("allow", "file-read-metadata", "literal", _above((*shown, *room.roots))),
+        _rule("allow", "file-read-metadata", "literal", _parent_folders((*shown, *room.roots))),
         _rule("allow", "file-read*", "subpath", (*shown, *room.roots)),
         _rule("allow", "file-read* file-write*", "literal", DEVICES),
         _rule("allow", "file-read* file-write*", "subpath", writable),
         _rule("deny", "file-write*", "subpath", (*mounts.kept, *map(followed, (*room.kept, *room.traces)))),
-        _rule("deny", "file-write*", "literal", (*mounts.pinned, *_over(_hidden(room), room.roots))),
-        *_network(reached=room.network and view not in ("look", "offline"), shut_port=shut_port),
+        _rule("deny", "file-write*", "literal", (*mounts.pinned, *_parents_in_roots(_hidden(room), room.roots))),
+        *_network(reached=room.network and view not in ("read_only", "offline"), shut_port=shut_port),
         # git starts programs that a repository names: those of the workspace it cannot
         _rule("deny", "process-exec", "subpath", room.roots if view == "git" else ()),
         "(deny file-write-setugid)",
@@ -97,23 +97,23 @@ def _network(*, reached: bool, shut_port: int | None) -> list[str]:
     """Hosts, and no socket of the machine that has a path: an agent for keys or containers may listen there."""
     if not reached:
         return ["(deny network*)"]
-    return [*REACHED, *_shut(shut_port)]
+    return [*NETWORK_RULES, *_deny_port(shut_port)]
 
 
-def _shut(port: int | None) -> list[str]:
+def _deny_port(port: int | None) -> list[str]:
     return [f'(deny network-outbound (remote ip "*:{port}"))'] if port is not None else []
 
 
-def _hidden(room: Room) -> tuple[str, ...]:
+def _hidden(room: SandboxSpec) -> tuple[str, ...]:
     """Also what is not there yet: a rule needs no file."""
-    return (*hidden(room), *room.hidden, *map(followed, room.hidden))
+    return (*hidden_paths(room), *room.hidden, *map(followed, room.hidden))
 
 
-def without(away: Iterable[str], port: int, roots: Sequence[str]) -> tuple[str, ...]:
+def command_without(away: Iterable[str], port: int, roots: Sequence[str]) -> tuple[str, ...]:
     """What stands before a program that keeps all that it has, but for these paths and this port of the machine."""
     paths = _rule("deny", "file-read* file-write* network-outbound", "subpath", map(followed, away))
-    rules = "\n".join(("(version 1)", "(allow default)", paths, *_shut(port)))
-    return _program(roots), "-p", rules
+    rules = "\n".join(("(version 1)", "(allow default)", paths, *_deny_port(port)))
+    return _sandbox_exec(roots), "-p", rules
 
 
 def quoted(path: str) -> str:
@@ -125,39 +125,39 @@ def quoted(path: str) -> str:
 
 
 def _rule(verdict: str, what: str, how: str, paths: Iterable[str]) -> str:
-    found = [f"({how} {quoted(path)})" for path in dict.fromkeys(paths) if path]
-    return f"({verdict} {what} {' '.join(found)})" if found else ""
+    filters = [f"({how} {quoted(path)})" for path in dict.fromkeys(paths) if path]
+    return f"({verdict} {what} {' '.join(filters)})" if filters else ""
 
 
-def _above(paths: Iterable[str]) -> list[str]:
+def _parent_folders(paths: Iterable[str]) -> list[str]:
     """The folders on the way to paths: whoever goes there asks for each of them."""
-    found: dict[str, None] = {}
+    folders: dict[str, None] = {}
     for path in paths:
         folder = os.path.dirname(path)
-        while folder not in found:
-            found[folder] = None
+        while folder not in folders:
+            folders[folder] = None
             folder = os.path.dirname(folder)
-    return [*found]
+    return [*folders]
 
 
-def _over(paths: Iterable[str], roots: Sequence[str]) -> list[str]:
+def _parents_in_roots(paths: Iterable[str], roots: Sequence[str]) -> list[str]:
     """The folders of the workspace above paths: a rule is by path, and whoever moves one of them would be rid of it."""
     tops = tuple(f"{root.rstrip('/')}/" for root in roots)
-    return [folder for folder in _above(paths) if folder.startswith(tops)]
+    return [folder for folder in _parent_folders(paths) if folder.startswith(tops)]
 
 
-class Profiles:
+class SeatbeltBackend:
     """A session's place to start commands (`box.Place`). No program waits in it: each command has its own profile."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: SandboxSpec) -> None:
         import tempfile
 
         if room.stand_in:
             raise AdderClawError("Seatbelt cannot show a copy of the workspace in its place: that takes bubblewrap")
-        self.room = room
+        self.spec = room
         self.running = self.gits = 0
-        self.is_used = self.refuses = False
-        self._program = _program((*room.roots, *room.unsearched))
+        self.is_used = self.refuses_file_changes = False
+        self._program = _sandbox_exec((*room.roots, *room.unsearched))
         clearing.sweep(tempfile.gettempdir())
         self._folder = followed(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
         self.env = {"TMPDIR": self._folder, "HOME": self._folder}
@@ -166,20 +166,20 @@ class Profiles:
         if room.cache and not room.read_only:
             os.makedirs(room.cache, mode=0o700, exist_ok=True)
             self.defaults |= caches.environment(room.cache)
-            self._cache = caches.hold(room.cache, room.roots[0])
+            self._cache = caches.lock_cache(room.cache, room.roots[0])
         self._everywhere, self._for_git = NO_MOUNTS, NO_MOUNTS
-        self._commands: set[Bare] = set()
+        self._commands: set[UnconfinedProcess] = set()
 
-    def greet(self) -> None:
+    def wait_until_ready(self) -> None:
         """It is ready as soon as it is there."""
 
     def is_alive(self) -> bool:
         return bool(self._folder)
 
-    def begin(self, order: Order, mark: str, roots: Sequence[str]) -> Bare:  # noqa: ARG002 - `Bare` marks its own
-        server = own_server.found() if self.room.network else None
+    def start(self, order: ProcessRequest, mark: str, roots: Sequence[str]) -> UnconfinedProcess:  # noqa: ARG002 - `Bare` marks its own
+        server = own_server.found() if self.spec.network else None
         rules = profile(
-            self.room,
+            self.spec,
             tmp=self._folder,
             mounts=self._for_git if order.view == "git" else self._everywhere,
             view=order.view,
@@ -187,21 +187,23 @@ class Profiles:
         )
         program = order.argv[0]
         if not os.path.isabs(program):
-            found = resolve(program, roots)
-            if found is None:
+            path = resolve(program, roots)
+            if path is None:
                 raise FileNotFoundError(2, os.strerror(2), program)
-            program = found
-        return _Confined(order._replace(argv=(self._program, "-p", rules, program, *order.argv[1:])), self._commands)
+            program = path
+        return _ConfinedProcess(
+            order._replace(argv=(self._program, "-p", rules, program, *order.argv[1:])), self._commands
+        )
 
-    def keep(self, everywhere: Mounts, for_git: Mounts) -> None:
+    def protect(self, everywhere: Mounts, for_git: Mounts) -> None:
         """It is in the profile of every command that starts from now on."""
         self._everywhere, self._for_git = everywhere, for_git
 
     def forget_mounts(self) -> None:
         """A rule is by path: a new file of the same name is kept as well."""
 
-    def tell(self, *words: str) -> None:
-        number = signal.SIGSTOP if words == ("hold",) else signal.SIGCONT
+    def send_order(self, *words: str) -> None:
+        number = signal.SIGSTOP if words == ("pause",) else signal.SIGCONT
         for command in tuple(self._commands):
             command.signal(number)
 
@@ -216,10 +218,10 @@ class Profiles:
             self._cache = -1
 
 
-class _Confined(Bare):
+class _ConfinedProcess(UnconfinedProcess):
     """One command under its profile."""
 
-    def __init__(self, order: Order, among: set[Bare]) -> None:
+    def __init__(self, order: ProcessRequest, among: set[UnconfinedProcess]) -> None:
         super().__init__(order)
         self._among = among
         among.add(self)
@@ -229,30 +231,30 @@ class _Confined(Bare):
         return super().close()
 
 
-def _program(roots: Sequence[str]) -> str:
-    found = resolve(PROGRAM, roots)
-    if found is None:
+def _sandbox_exec(roots: Sequence[str]) -> str:
+    path = resolve(PROGRAM, roots)
+    if path is None:
         raise AdderClawError(f"no `{PROGRAM}` on the PATH")
-    return found
+    return path
 
 
-def proof(roots: Sequence[str]) -> str | None:
+def prove(roots: Sequence[str]) -> str | None:
     """Try every promise of a profile with one command; what does not hold, or None. Raises AdderClawError, OSError."""
     import subprocess
     import tempfile
 
-    program = _program(roots)
-    with tempfile.TemporaryDirectory(prefix="adderclaw-trial-") as folder, _listening() as door:
+    program = _sandbox_exec(roots)
+    with tempfile.TemporaryDirectory(prefix="adderclaw-trial-") as folder, _open_listener() as listener:
         top = followed(folder)
         work, tmp, secret, other = (os.path.join(top, name) for name in ("work", "tmp", "secret", "other"))
-        for made in (os.path.join(work, "above"), os.path.join(work, "over"), tmp):
-            os.makedirs(made)
+        for directory in (os.path.join(work, "above"), os.path.join(work, "over"), tmp):
+            os.makedirs(directory)
         for name in ("work/hidden", "work/over/hidden", "work/kept", "work/above/kept", "secret"):
             with open(os.path.join(top, name), "w", encoding="ascii") as file:
                 file.write("text\n")
         above = os.path.join(work, "above")
         rules = profile(
-            Room(
+            SandboxSpec(
                 roots=(work,),
                 hidden=(os.path.join(work, "hidden"), os.path.join(work, "over", "hidden")),
                 kept=(os.path.join(work, "kept"),),
@@ -260,24 +262,30 @@ def proof(roots: Sequence[str]) -> str | None:
             tmp=tmp,
             mounts=Mounts(kept=(os.path.join(above, "kept"),), pinned=(above,)),
         )
-        port = str(door.getsockname()[1])
+        port = str(listener.getsockname()[1])
         argv = (program, "-p", rules, "/bin/bash", "--norc", "--noprofile", "-c", TRIAL, "trial", secret, other, port)
         env = {"PATH": "/usr/bin:/bin", "TMPDIR": tmp}
         try:
             done = subprocess.run(
-                argv, cwd=work, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=SECONDS
+                argv,
+                cwd=work,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=TRIAL_SECONDS,
             )
         except subprocess.TimeoutExpired:
-            return f"{PROGRAM} did not end within {SECONDS} seconds"
+            return f"{PROGRAM} did not end within {TRIAL_SECONDS} seconds"
         if done.returncode == 0 and os.path.exists(os.path.join(work, "new")):
             return None
-        said = done.stderr.decode("utf-8", "replace").strip()[-300:]
-        return FAILED.get(done.returncode) or f"{PROGRAM} ended with {done.returncode}: {said}"
+        output = done.stderr.decode("utf-8", "replace").strip()[-300:]
+        return FAILED.get(done.returncode) or f"{PROGRAM} ended with {done.returncode}: {output}"
 
 
-def _listening() -> socket.socket:
+def _open_listener() -> socket.socket:
     """A door on this machine that a command must not reach."""
-    door = socket.socket()
-    door.bind(("127.0.0.1", 0))
-    door.listen(1)
-    return door
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(1)
+    return listener

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 type Network = Literal["namespace", "none"]
 """Whether a network namespace keeps connections in, or sockets themselves have to be refused."""
@@ -211,55 +211,55 @@ MACHINES = {
         },
     ),
 }
-MODES = {
+MODE_CALLS = {
     **dict.fromkeys(("chmod", "fchmod", "creat", "mkdir", "mknod"), 1),
     **dict.fromkeys(("fchmodat", "fchmodat2", "mkdirat", "mknodat"), 2),
 }
 """Calls that give a file its mode, and which argument that is."""
-OPENING = {"openat": (2, 3), "open": (1, 2)}
+OPEN_CALLS = {"openat": (2, 3), "open": (1, 2)}
 """Calls that give a file its mode where their flags say that they make one: which arguments those are."""
 MISSING = frozenset({"clone3", "openat2"})
 """What counts for these lies in memory, where no filter sees it: with "not there", programs take the older call."""
-CHANGING = frozenset(
+FILE_CHANGES = frozenset(
     {"chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"}
     | {"utime", "utimes", "futimesat", "utimensat"}
     | {"setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"}
 )
 """Calls that change what Landlock has no right for, so that it lets them through everywhere."""
-SHARED = frozenset(
+SHARED_BY_MACHINE = frozenset(
     {"shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl"}
     | {"mq_open", "mq_unlink", "setxattrat", "removexattrat", "file_setattr"}
 )
 """Not there without namespaces: memory and queues that all processes of the machine share, and calls so new that
 programs do without them."""
-OUTLIVING = ("shmget", "semget", "msgget", "mq_open")
+PERSISTENT_MEMORY = ("shmget", "semget", "msgget", "mq_open")
 """Calls that make what stays in memory when its maker has ended: one that looks leaves nothing for the next."""
-OF_OTHERS = {"prlimit64": 0, "setpriority": 1, "ioprio_set": 1}
+TARGETING_PROCESSES = {"prlimit64": 0, "setpriority": 1, "ioprio_set": 1}
 """Calls that change other processes, where no namespace hides those: which argument names one, 0 being the caller."""
 INSTALL = {"x86_64": 317, "aarch64": 277}
 """The number of the call by which a filter is installed that asks a supervisor."""
 SENDING = {"x86_64": ((44, 3), (46, 2), (307, 3)), "aarch64": ((206, 3), (211, 2), (269, 3))}
 """sendto, sendmsg, sendmmsg: their numbers, and which argument has the flags."""
-OPENING_BY_DATA = 0x20000000
+FAST_OPEN = 0x20000000
 """MSG_FASTOPEN."""
 MULTIPATH, SHARED_MEMORY = 262, 43
 """IPPROTO_MPTCP and AF_SMC: a server of TCP answers both."""
 CHECKED = frozenset(
     {"ioctl", "socket", "socketpair", "truncate", "clone", "personality"}
-    | {*MISSING, *MODES, *OPENING, *CHANGING, *SHARED, *OF_OTHERS}
+    | {*MISSING, *MODE_CALLS, *OPEN_CALLS, *FILE_CHANGES, *SHARED_BY_MACHINE, *TARGETING_PROCESSES}
 )
 """Refused for some of their arguments, or as missing; every other call of the table is refused whole."""
 SET_IDS = 0o6000
 """The setuid and setgid bits: a file that bears one acts with its owner's rights for whoever runs it."""
-MAKING = 0o20000100
+CREATE_FLAGS = 0o20000100
 """O_CREAT, and what O_TMPFILE has beside O_DIRECTORY."""
 NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET."""
 TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: they type into the terminal."""
-OF_FILE_SYSTEMS = (ord("f") << 8, ord("X") << 8, ord("v") << 8, ord("r") << 8, 0x94 << 8)
+FILE_SYSTEM_IOCTLS = (ord("f") << 8, ord("X") << 8, ord("v") << 8, ord("r") << 8, 0x94 << 8)
 """The kinds of `ioctl` by which a file, or a folder of btrfs, is changed that was opened to be read."""
-HARMLESS = (0x80086601, 0x801C581F, 0xC020660B, 0x40049409, 0x4020940D, 0xC0189436)
+HARMLESS_IOCTLS = (0x80086601, 0x801C581F, 0xC020660B, 0x40049409, 0x4020940D, 0xC0189436)
 """Of those: FS_IOC_GETFLAGS, FSGETXATTR, FIEMAP; and FICLONE, FICLONERANGE and FIDEDUPERANGE, which copy."""
 WITH_CONNECTION = (1, 5)
 """SOCK_STREAM and SOCK_SEQPACKET: from one end of such a pair nothing can be sent to another socket."""
@@ -281,7 +281,7 @@ class Step(NamedTuple):
     value: int
 
 
-def program(
+def filter_program(
     network: Network, machine: str | None = None, *, outside: Outside = "mounts", refused: Sequence[str] = ()
 ) -> bytes:
     """The filter as the kernel takes it, with further calls that are refused whole.
@@ -290,43 +290,46 @@ def program(
     """
     known = MACHINES[machine or os.uname().machine]
     mounts = outside == "mounts"
-    steps = [*_own_calls_only(known), *_no_set_ids(known, CHANGING if not mounts else frozenset[str](), _last(outside))]
+    steps = [
+        *_own_calls_only(known),
+        *_no_set_ids(known, FILE_CHANGES if not mounts else frozenset[str](), _file_change_step(outside)),
+    ]
     for name, number in known.numbers.items():
         if name in MISSING:
-            steps += _when(number, [_refuse(errno.ENOSYS)])
+            steps += _on_call(number, [_refuse(errno.ENOSYS)])
         elif name not in CHECKED or name in refused:
-            steps += _when(number, [_refuse(errno.EPERM)])
-    steps += _when(known.numbers["clone"], _unless_any(_argument(0), NEW_NAMESPACES, errno.EPERM))
-    steps += _when(known.numbers["ioctl"], _control(() if mounts else OF_FILE_SYSTEMS))
+            steps += _on_call(number, [_refuse(errno.EPERM)])
+    steps += _on_call(known.numbers["clone"], _unless_any(_argument(0), NEW_NAMESPACES, errno.EPERM))
+    steps += _on_call(known.numbers["ioctl"], _ioctl_steps(() if mounts else FILE_SYSTEM_IOCTLS))
     families = [family for family in FAMILIES[network] if mounts or family != UNIX]
-    steps += _when(known.numbers["socket"], _one_of(_argument(0), families, errno.EAFNOSUPPORT))
-    steps += _when(known.numbers["personality"], _one_of(_argument(0), (0, 0x40000, 0xFFFFFFFF), errno.EPERM))
+    steps += _on_call(known.numbers["socket"], _only_values(_argument(0), families, errno.EAFNOSUPPORT))
+    steps += _on_call(known.numbers["personality"], _only_values(_argument(0), (0, 0x40000, 0xFFFFFFFF), errno.EPERM))
     steps += [] if mounts else _without_namespaces(known, outside)
     steps.append(Step(_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
-def no_way_around(machine: str | None = None) -> bytes:
+def tcp_connect_only_filter(machine: str | None = None) -> bytes:
     """A filter under which a connection is begun by `connect` alone, by TCP alone: Landlock looks at nothing else."""
     name = machine or os.uname().machine
     known = MACHINES[name]
-    steps = [*_own_calls_only(known), *_when(known.numbers["io_uring_setup"], [_refuse(errno.ENOSYS)])]
+    steps = [*_own_calls_only(known), *_on_call(known.numbers["io_uring_setup"], [_refuse(errno.ENOSYS)])]
     for number, flags in SENDING[name]:
-        steps += _when(number, _unless_any(_argument(flags), OPENING_BY_DATA, errno.EOPNOTSUPP))
-    other = [*_when(MULTIPATH, [_refuse(errno.EPROTONOSUPPORT)]), Step(_LOAD, 0, 0, _argument(0))]
-    other += _when(SHARED_MEMORY, [_refuse(errno.EAFNOSUPPORT)])
-    steps += _when(known.numbers["socket"], [Step(_LOAD, 0, 0, _argument(2)), *other, Step(_RETURN, 0, 0, _ALLOW)])
+        steps += _on_call(number, _unless_any(_argument(flags), FAST_OPEN, errno.EOPNOTSUPP))
+    other = [*_on_call(MULTIPATH, [_refuse(errno.EPROTONOSUPPORT)]), Step(_LOAD, 0, 0, _argument(0))]
+    other += _on_call(SHARED_MEMORY, [_refuse(errno.EAFNOSUPPORT)])
+    steps += _on_call(known.numbers["socket"], [Step(_LOAD, 0, 0, _argument(2)), *other, Step(_RETURN, 0, 0, _ALLOW)])
     steps.append(Step(_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
-def calls(machine: str | None = None) -> dict[str, int]:
+def supervised_calls(machine: str | None = None) -> dict[str, int]:
     """The calls that a supervisor is asked about, by their numbers."""
     numbers = MACHINES[machine or os.uname().machine].numbers
-    return {name: number for name, number in numbers.items() if name in CHANGING}
+    return {name: number for name, number in numbers.items() if name in FILE_CHANGES}
 
 
-def _last(outside: Outside) -> Step:
+def _file_change_step(outside: Outside) -> Step:
     """What becomes of a call that would change something outside as well as inside."""
     return Step(_RETURN, 0, 0, _ASK) if outside == "asked" else _refuse(errno.EPERM)
 
@@ -334,15 +337,15 @@ def _last(outside: Outside) -> Step:
 def _without_namespaces(machine: Machine, outside: Outside) -> Iterable[Step]:
     """What mounts, and namespaces of processes, of shared memory and of the network, hold elsewhere."""
     for name, number in machine.numbers.items():
-        if name in SHARED:
-            yield from _when(number, [_refuse(errno.ENOSYS)])
-        elif name in OF_OTHERS:
-            yield from _when(number, _one_of(_argument(OF_OTHERS[name]), (0,), errno.EPERM))
-        elif name in CHANGING and name not in MODES:
-            yield from _when(number, [_last(outside)])
+        if name in SHARED_BY_MACHINE:
+            yield from _on_call(number, [_refuse(errno.ENOSYS)])
+        elif name in TARGETING_PROCESSES:
+            yield from _on_call(number, _only_values(_argument(TARGETING_PROCESSES[name]), (0,), errno.EPERM))
+        elif name in FILE_CHANGES and name not in MODE_CALLS:
+            yield from _on_call(number, [_file_change_step(outside)])
     kind = [Step(_LOAD, 0, 0, _argument(1)), Step(_AND, 0, 0, 0xF)]
-    connected = _one_of(_argument(1), WITH_CONNECTION, errno.EPERM)[1:]
-    yield from _when(machine.numbers["socketpair"], [*kind, *connected])
+    connected = _only_values(_argument(1), WITH_CONNECTION, errno.EPERM)[1:]
+    yield from _on_call(machine.numbers["socketpair"], [*kind, *connected])
 
 
 def _own_calls_only(machine: Machine) -> Iterable[Step]:
@@ -357,18 +360,18 @@ def _own_calls_only(machine: Machine) -> Iterable[Step]:
 
 def _no_set_ids(machine: Machine, changing: Collection[str], last: Step) -> Iterable[Step]:
     """No mode with a setuid or setgid bit. Opening a file comes first: nothing is called more often."""
-    for name, (flags, mode) in OPENING.items():
+    for name, (flags, mode) in OPEN_CALLS.items():
         if name in machine.numbers:
             refused = _unless_any(_argument(mode), SET_IDS, errno.EPERM)
-            makes = [Step(_LOAD, 0, 0, _argument(flags)), Step(_ANY, 0, len(refused) - 1, MAKING)]
-            yield from _when(machine.numbers[name], [*makes, *refused])
-    for name, mode in MODES.items():
+            makes = [Step(_LOAD, 0, 0, _argument(flags)), Step(_ANY, 0, len(refused) - 1, CREATE_FLAGS)]
+            yield from _on_call(machine.numbers[name], [*makes, *refused])
+    for name, mode in MODE_CALLS.items():
         if name in machine.numbers:
             *judged, allowed = _unless_any(_argument(mode), SET_IDS, errno.EPERM)
-            yield from _when(machine.numbers[name], [*judged, last if name in changing else allowed])
+            yield from _on_call(machine.numbers[name], [*judged, last if name in changing else allowed])
 
 
-def _when(number: int, then: Sequence[Step]) -> list[Step]:
+def _on_call(number: int, then: Sequence[Step]) -> list[Step]:
     """The steps for one call; they end it, so that the number stays loaded for all others."""
     return [Step(_EQUAL, 0, len(then), number), *then]
 
@@ -382,20 +385,20 @@ def _unless_any(offset: int, bits: int, error: int) -> list[Step]:
     return [Step(_LOAD, 0, 0, offset), Step(_ANY, 0, 1, bits), _refuse(error), Step(_RETURN, 0, 0, _ALLOW)]
 
 
-def _control(kinds: Sequence[int]) -> list[Step]:
+def _ioctl_steps(kinds: Sequence[int]) -> list[Step]:
     """What is asked of a device or file: nothing that types into the terminal, and nothing of these kinds."""
     steps = [Step(_LOAD, 0, 0, _argument(1))]
     for value in TERMINAL_INPUT:
-        steps += _when(value, [_refuse(errno.EPERM)])
-    for value in HARMLESS:
-        steps += _when(value, [Step(_RETURN, 0, 0, _ALLOW)])
+        steps += _on_call(value, [_refuse(errno.EPERM)])
+    for value in HARMLESS_IOCTLS:
+        steps += _on_call(value, [Step(_RETURN, 0, 0, _ALLOW)])
     steps.append(Step(_AND, 0, 0, 0xFF00))
     for value in kinds:
-        steps += _when(value, [_refuse(errno.ENOTTY)])
+        steps += _on_call(value, [_refuse(errno.ENOTTY)])
     return [*steps, Step(_RETURN, 0, 0, _ALLOW)]
 
 
-def _one_of(offset: int, values: Sequence[int], error: int) -> list[Step]:
+def _only_values(offset: int, values: Sequence[int], error: int) -> list[Step]:
     tests = [Step(_EQUAL, len(values) - index, 0, value) for index, value in enumerate(values)]
     return [Step(_LOAD, 0, 0, offset), *tests, _refuse(error), Step(_RETURN, 0, 0, _ALLOW)]
 

@@ -56,28 +56,28 @@ STORES = (
 """Where version managers keep interpreters, beneath the user's home: a project's own environment leads there."""
 PROGRAMS = ("bin", "sbin", "shims", "libexec")
 LIBRARIES = ("lib", "lib64", "libexec", "pyvenv.cfg", "conda-meta")
-MOST_LINKS = 64
+MAX_LINKS = 64
 """Of the folders of PATH, how many links to other places are followed."""
 
 
 def readable(roots: Sequence[str], shown: Sequence[str] = ()) -> tuple[str, ...]:
     """Every file and folder outside the workspace that a command may read, links followed, none within another."""
-    return _outermost((*map(followed, settings()), *places(roots, shown)))
+    return _outermost((*map(followed, etc_paths()), *readable_outside_etc(roots, shown)))
 
 
-def places(roots: Sequence[str], shown: Sequence[str] = ()) -> tuple[str, ...]:
+def readable_outside_etc(roots: Sequence[str], shown: Sequence[str] = ()) -> tuple[str, ...]:
     """The same without the settings of the system."""
     paths = (*SYSTEM, *KERNEL, *STATE, *toolchains(roots), *shown)
     return _outermost(followed(path) for path in paths if os.path.exists(path))
 
 
-def settings() -> tuple[str, ...]:
+def etc_paths() -> tuple[str, ...]:
     """What is shown of /etc."""
-    named = (os.path.join("/etc", name) for name in (*FILES, *folders()))
+    named = (os.path.join("/etc", name) for name in (*FILES, *etc_folders()))
     return tuple(path for path in named if os.path.exists(path))
 
 
-def folders() -> tuple[str, ...]:
+def etc_folders() -> tuple[str, ...]:
     """The folders beneath /etc that are shown, by their names there."""
     try:
         more = sorted(name for name in os.listdir("/etc") if name.startswith(BY_LANGUAGE))
@@ -93,32 +93,34 @@ def toolchains(roots: Sequence[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=8)
 def _toolchains(path: tuple[str, ...], user: str, *prefixes: str) -> tuple[str, ...]:
-    found = [_prefix(followed(entry), user) for entry in path if os.path.isdir(entry)]
-    found += [followed(prefix) for prefix in prefixes]
-    found += [os.path.join(user, name) for name in STORES if os.path.exists(os.path.join(user, name))]
-    usable = [place for place in dict.fromkeys(found) if not _is_too_much(place, user) and not of_system(place)]
-    links = [link for entry in path for link in _links(followed(entry), user) if not _within(link, usable)]
-    usable += [place for place in dict.fromkeys(links[:MOST_LINKS]) if not _is_too_much(place, user)]
-    usable += [base for place in usable if (base := _base(place, user)) and not _within(base, usable)]
+    candidates = [_prefix(followed(entry), user) for entry in path if os.path.isdir(entry)]
+    candidates += [followed(prefix) for prefix in prefixes]
+    candidates += [os.path.join(user, name) for name in STORES if os.path.exists(os.path.join(user, name))]
+    usable = [
+        folder for folder in dict.fromkeys(candidates) if not _is_too_much(folder, user) and not is_system_path(folder)
+    ]
+    links = [link for entry in path for link in _link_targets(followed(entry), user) if not _is_in_any(link, usable)]
+    usable += [folder for folder in dict.fromkeys(links[:MAX_LINKS]) if not _is_too_much(folder, user)]
+    usable += [base for folder in usable if (base := _base_interpreter(folder, user)) and not _is_in_any(base, usable)]
     return _outermost(usable)
 
 
 @lru_cache(maxsize=8)
-def own(roots: tuple[str, ...]) -> tuple[str, ...]:
+def own_program_paths(roots: tuple[str, ...]) -> tuple[str, ...]:
     """What runs us, as far as it lies in the workspace, whose links are followed: no command may change what then runs
     without a sandbox. We were started from there, so where that is stays as it was."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    places = (sys.prefix, sys.base_prefix, os.path.dirname(sys.executable), package)
+    candidates = (sys.prefix, sys.base_prefix, os.path.dirname(sys.executable), package)
     return _outermost(
-        path for path in map(followed, places) if any(beneath(path, root) and path != root for root in roots)
+        path for path in map(followed, candidates) if any(beneath(path, root) and path != root for root in roots)
     )
 
 
-def of_system(path: str) -> bool:
-    return any(beneath(path, place) for place in SYSTEM)
+def is_system_path(path: str) -> bool:
+    return any(beneath(path, folder) for folder in SYSTEM)
 
 
-def homes() -> tuple[str, ...]:
+def home_folders() -> tuple[str, ...]:
     """Every user's, and our own."""
     from adderclaw.config import home
 
@@ -127,7 +129,7 @@ def homes() -> tuple[str, ...]:
     return tuple(path for path in real if path != "/" and os.path.isdir(path))
 
 
-def trail(path: str) -> Iterator[tuple[str, str]]:
+def links_on_path(path: str) -> Iterator[tuple[str, str]]:
     """The links on the way to a path, and where each leads, as written: inside, the path must lead there too."""
     waiting, at = os.path.normpath(path).split("/")[1:], "/"
     for _ in range(200):
@@ -147,7 +149,7 @@ def trail(path: str) -> Iterator[tuple[str, str]]:
 def _prefix(folder: str, user: str) -> str:
     """The toolchain that a folder of programs belongs to, where there is one of its own; else the folder alone."""
     top, name = os.path.split(folder)
-    if name not in PROGRAMS or _is_too_much(top, user) or of_system(folder):
+    if name not in PROGRAMS or _is_too_much(top, user) or is_system_path(folder):
         return folder
     if _is_home(os.path.dirname(top), user):
         known = os.path.basename(top) in MANAGERS or os.path.isdir(os.path.join(top, "conda-meta"))
@@ -169,42 +171,42 @@ def _is_too_much(path: str, user: str) -> bool:
     return at_the_top or _is_home(path, user) or beneath(user, path) or beneath(settled(home()), path)
 
 
-def _links(folder: str, user: str) -> Iterator[str]:
+def _link_targets(folder: str, user: str) -> Iterator[str]:
     """Where the links in a folder of programs lead: the toolchain there, the packages, or the file alone."""
-    if of_system(folder):
+    if is_system_path(folder):
         return
     try:
         names = [entry.path for entry in os.scandir(folder) if entry.is_symlink()]
     except OSError:
         return
     for real in map(followed, sorted(names)):
-        if of_system(real) or not os.path.isfile(real):
+        if is_system_path(real) or not os.path.isfile(real):
             continue
         packages, inner, _ = real.partition("/node_modules/")
-        place = _prefix(os.path.dirname(real), user)
-        yield f"{packages}/node_modules" if inner else real if place == os.path.dirname(real) else place
+        prefix = _prefix(os.path.dirname(real), user)
+        yield f"{packages}/node_modules" if inner else real if prefix == os.path.dirname(real) else prefix
 
 
-def _base(place: str, user: str) -> str:
+def _base_interpreter(environment: str, user: str) -> str:
     """The interpreter that a virtual environment outside of the workspace was made from."""
     try:
-        with open(os.path.join(place, "pyvenv.cfg"), encoding="utf-8") as file:
+        with open(os.path.join(environment, "pyvenv.cfg"), encoding="utf-8") as file:
             lines = file.read(10_000).splitlines()
     except (OSError, UnicodeDecodeError):
         return ""
-    said = dict(line.split("=", 1) for line in lines if "=" in line)
-    home = next((value.strip() for name, value in said.items() if name.strip() == "home"), "")
+    config = dict(line.split("=", 1) for line in lines if "=" in line)
+    home = next((value.strip() for name, value in config.items() if name.strip() == "home"), "")
     base = _prefix(followed(home), user) if os.path.isabs(home) else ""
-    return "" if not base or of_system(base) or _is_too_much(base, user) else base
+    return "" if not base or is_system_path(base) or _is_too_much(base, user) else base
 
 
-def _within(path: str, places: Iterable[str]) -> bool:
-    return any(beneath(path, place) for place in places)
+def _is_in_any(path: str, folders: Iterable[str]) -> bool:
+    return any(beneath(path, folder) for folder in folders)
 
 
 def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
-    kept: list[str] = []
+    outermost: list[str] = []
     for path in sorted(dict.fromkeys(paths), key=lambda path: path.split("/")):
-        if not kept or not beneath(path, kept[-1]):
-            kept.append(path)
-    return tuple(kept)
+        if not outermost or not beneath(path, outermost[-1]):
+            outermost.append(path)
+    return tuple(outermost)

@@ -12,20 +12,20 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from adderclaw.errors import AdderClawError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import landlock, seccomp
 
-PORTS = 4
+PORTS_VERSION = 4
 """The version of Landlock that knows of them."""
 RESTRICT, NO_NEW_PRIVILEGES, SECCOMP, FILTER = 446, 38, 22, 2
 UNKNOWN = "this kernel cannot shut a port to a program: that takes Landlock of Linux 6.7 or later"
 
 
 def is_possible() -> bool:
-    return os.name == "posix" and os.uname().machine in seccomp.INSTALL and landlock.version() >= PORTS
+    return os.name == "posix" and os.uname().machine in seccomp.INSTALL and landlock.version() >= PORTS_VERSION
 
 
-def without[T](port: int, begin: Callable[[], T]) -> T:
+def call_without_port[T](port: int, begin: Callable[[], T]) -> T:
     """What `begin` gives, which is called where the port is shut. Raises AdderClawError where it cannot be."""
     if not is_possible():
         raise AdderClawError(UNKNOWN)
@@ -38,11 +38,11 @@ def _thread(port: int) -> ThreadPoolExecutor:
 
 
 def _shut(port: int) -> None:
-    give_up(landlock.ports_but(port))
-    install(seccomp.no_way_around())
+    restrict_self(landlock.ports_except(port))
+    install_filter(seccomp.tcp_connect_only_filter())
 
 
-def give_up(rules: int) -> None:
+def restrict_self(rules: int) -> None:
     """Follow rules of Landlock: this thread, and what it starts."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
@@ -56,7 +56,7 @@ class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
 
 
-def install(rules: bytes) -> None:
+def install_filter(rules: bytes) -> None:
     """Filter the system calls of this thread, and of what it starts."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(SECCOMP, FILTER, ctypes.byref(_Program(len(rules) // 8, rules)), 0, 0):

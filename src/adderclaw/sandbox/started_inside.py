@@ -8,12 +8,14 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from adderclaw.sandbox.process import Order
+from adderclaw.sandbox.process import ProcessRequest
 from adderclaw.sandbox.programs import resolve
 from adderclaw.sandbox.watchdog import CALL_MARK
 
 NOTE = "\nadderclaw: {report}\n"
-LEFT = "{count} of this command's processes were killed and are not dead yet: they end with the sandbox at the latest"
+SURVIVORS = (
+    "{count} of this command's processes were killed and are not dead yet: they end with the sandbox at the latest"
+)
 
 
 class Program(Protocol):
@@ -25,7 +27,7 @@ class Program(Protocol):
 
 
 class StartedInside:
-    def __init__(self, inside: Program, order: Order, mark: str, roots: Sequence[str], wait: float) -> None:
+    def __init__(self, inside: Program, order: ProcessRequest, mark: str, roots: Sequence[str], wait: float) -> None:
         """`wait`: seconds that the program inside has for an answer."""
         self._inside, self._wait = inside, wait
         self._code = -int(signal.SIGKILL)
@@ -43,7 +45,7 @@ class StartedInside:
         self.fd = self._channel.fileno()
 
     def has_ended(self) -> bool:
-        message = self._heard(socket.MSG_DONTWAIT)
+        message = self._receive(socket.MSG_DONTWAIT)
         if message is None:
             return False
         word, *rest = message.split(b" ", 2)
@@ -57,7 +59,7 @@ class StartedInside:
             self._over = True  # the channel is closed: nothing of it runs any more, or nothing at all does
         return True
 
-    def _heard(self, flags: int = 0) -> bytes | None:
+    def _receive(self, flags: int = 0) -> bytes | None:
         try:
             message = self._channel.recv(4096, flags)
             if message.startswith(b"left "):
@@ -71,27 +73,27 @@ class StartedInside:
             return b""
 
     def signal(self, number: int) -> None:
-        self._say(b"signal %d" % number)
+        self._send(b"signal %d" % number)
 
     def kill(self) -> None:
         if not self._ending:
             self._ending = True
-            self._say(b"end")
+            self._send(b"end")
 
-    def _say(self, text: bytes) -> None:
+    def _send(self, text: bytes) -> None:
         with contextlib.suppress(OSError):
             self._channel.send(text, socket.MSG_DONTWAIT)
 
     @property
     def note(self) -> str:
-        return NOTE.format(report=LEFT.format(count=self._left)) if self._left else ""
+        return NOTE.format(report=SURVIVORS.format(count=self._left)) if self._left else ""
 
     def close(self) -> int:
         if not self._over:
             self.kill()
             self._channel.settimeout(self._wait)
             try:
-                while self._heard():
+                while self._receive():
                     pass
             except TimeoutError:
                 self._inside.close()  # it does not answer: then everything in it ends
@@ -99,13 +101,13 @@ class StartedInside:
         return self._code
 
 
-def _payload(order: Order, env: Mapping[str, str], mark: str, roots: Sequence[str]) -> bytes:
+def _payload(order: ProcessRequest, env: Mapping[str, str], mark: str, roots: Sequence[str]) -> bytes:
     program = order.argv[0]
     if not os.path.isabs(program):
-        found = resolve(program, roots)
-        if found is None:
+        resolved = resolve(program, roots)
+        if resolved is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
-        program = found
+        program = resolved
     if (wrong := next((name for name in env if not name or "=" in name), None)) is not None:
         raise ValueError(f"no name for an environment variable: {wrong!r}")
     words = [" ".join(map(str, (order.view, len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]

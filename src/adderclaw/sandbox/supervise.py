@@ -34,7 +34,7 @@ ATTRIBUTES = (b"user.", b"system.posix_acl_access", b"system.posix_acl_default")
 """Names of extended attributes that need no further right; others (capabilities of files) are nobody's here."""
 OF_THE_CALLER = (b"/proc/self/fd/", b"/proc/thread-self/fd/", b"/dev/fd/")
 """How the C library names a descriptor where the kernel knows no better call."""
-KEPT = 0b1011
+KEPT_CAPABILITIES_MASK = 0b1011
 """CHOWN, DAC_OVERRIDE, FOWNER: `inside` says the same."""
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -68,30 +68,30 @@ class Caller:
         posix.close(self.bytes) if self.bytes >= 0 else None
 
     def exactly(self, address: int, size: int) -> bytes:
-        found = self.memory(address, size)
-        if len(found) != size:
+        content = self.memory(address, size)
+        if len(content) != size:
             raise OSError(EFAULT, "too little is there")
-        return found
+        return content
 
     def text(self, address: int, most: int, error: int) -> bytes:
         """A text that ends with a zero: page by page, since what follows it may not be readable."""
-        found = b""
-        while len(found) < most:
-            part = self.memory(address + len(found), min(PAGE - (address + len(found)) % PAGE, most - len(found)))
+        content = b""
+        while len(content) < most:
+            part = self.memory(address + len(content), min(PAGE - (address + len(content)) % PAGE, most - len(content)))
             if not part:
                 raise OSError(EFAULT, "no end")
-            found += part
+            content += part
             if b"\0" in part:
-                return found.partition(b"\0")[0]
+                return content.partition(b"\0")[0]
         raise OSError(error, "too long")
 
     def descriptor(self, number: int) -> int:
         """What its descriptor leads to, or the directory it is in; ours to close."""
-        place = "cwd" if number == HERE else f"fd/{number}"
+        entry = "cwd" if number == HERE else f"fd/{number}"
         if number < 0 and number != HERE:
             raise OSError(EBADF, "no descriptor")
         try:
-            return posix.open(f"/proc/{self.pid}/{place}", O_PATH | O_CLOEXEC)
+            return posix.open(f"/proc/{self.pid}/{entry}", O_PATH | O_CLOEXEC)
         except FileNotFoundError:
             raise OSError(EBADF, "no descriptor") from None
 
@@ -109,15 +109,15 @@ class Caller:
             if number != path and number.isdigit() and len(number) < 8 and not flags & NO_FOLLOW:
                 return self.descriptor(int(number))
         if path.startswith(b"/"):
-            return opened(HERE, path, flags)
+            return open_path(HERE, path, flags)
         base = self.descriptor(at)
         try:
-            return opened(base, path, flags)
+            return open_path(base, path, flags)
         finally:
             posix.close(base)
 
 
-def opened(base: int, path: bytes, flags: int) -> int:
+def open_path(base: int, path: bytes, flags: int) -> int:
     """Follow a path to its end, and hold what is there without opening it."""
     how = struct.pack("=QQQ", O_PATH | O_CLOEXEC | (O_NOFOLLOW if flags & NO_FOLLOW else 0), 0, NO_MAGIC_LINKS)
     fd = libc.syscall(ctypes.c_long(437), ctypes.c_int(base), path, how, ctypes.c_size_t(len(how)))
@@ -128,8 +128,8 @@ def opened(base: int, path: bytes, flags: int) -> int:
 
 def is_inside(fd: int, roots: list[bytes]) -> bool:
     """Whether what a descriptor holds lies in one of the folders now: nothing moves in or out of them."""
-    place = posix.readlink(b"/proc/self/fd/%d" % fd)
-    return any(place == root or place.startswith(root + b"/") for root in roots)
+    path = posix.readlink(b"/proc/self/fd/%d" % fd)
+    return any(path == root or path.startswith(root + b"/") for root in roots)
 
 
 # ------------------------------------------------------------------ the changes
@@ -153,9 +153,9 @@ def time_change(times: "bytes | None") -> Change:
     return lambda path: check(libc.utimensat(HERE, path, times, 0))
 
 
-def new_attribute(caller: Caller) -> Change:
+def attribute_change(caller: Caller) -> Change:
     _, name_at, value_at, size, flags, _ = caller.args
-    name = attribute(caller, name_at)
+    name = attribute_name(caller, name_at)
     if size > VALUE_BYTES:
         raise OSError(E2BIG, "value")
     value = caller.exactly(value_at, size) if size else b""
@@ -163,12 +163,12 @@ def new_attribute(caller: Caller) -> Change:
     return lambda path: check(libc.setxattr(path, name, value, ctypes.c_size_t(size), how))
 
 
-def lost_attribute(caller: Caller) -> Change:
-    name = attribute(caller, caller.args[1])
+def attribute_removal(caller: Caller) -> Change:
+    name = attribute_name(caller, caller.args[1])
     return lambda path: check(libc.removexattr(path, name))
 
 
-def attribute(caller: Caller, address: int) -> bytes:
+def attribute_name(caller: Caller, address: int) -> bytes:
     name = caller.text(address, NAME_BYTES, ERANGE)
     if not name.startswith(ATTRIBUTES):
         raise OSError(EPERM, "an attribute that needs further rights")
@@ -180,7 +180,7 @@ def check(answer: int) -> None:
         raise OSError(ctypes.get_errno(), "it failed")
 
 
-def of_microseconds(pairs: bytes) -> bytes:
+def timespec_of_microseconds(pairs: bytes) -> bytes:
     """Two `timeval` as `timespec`."""
     first, some, second, others = struct.unpack("=qqqq", pairs)
     if not (0 <= some < 1_000_000 and 0 <= others < 1_000_000):
@@ -201,7 +201,7 @@ class Supervisor:
             return  # whoever made it was killed before it could be taken
         caller, error = Caller(self.listener, bytes(request)), 0
         try:
-            self.perform(caller)
+            self.make_change(caller)
         except OSError as failure:
             error = failure.errno or EPERM
         except (OverflowError, ValueError, struct.error):
@@ -213,11 +213,11 @@ class Supervisor:
         except OSError:
             pass  # it was killed meanwhile
 
-    def perform(self, caller: Caller) -> None:
+    def make_change(self, caller: Caller) -> None:
         if caller.pid == 0:
             raise OSError(EPERM, "a process that cannot be seen from here")
         name = self.names[caller.number]
-        fd = self.held(name, caller)
+        fd = self.target_of(name, caller)
         try:
             if not is_inside(fd, self.roots):
                 raise OSError(EPERM, "outside of the workspace")
@@ -227,7 +227,7 @@ class Supervisor:
         finally:
             posix.close(fd)
 
-    def held(self, name: str, caller: Caller) -> int:
+    def target_of(self, name: str, caller: Caller) -> int:
         """What the call is about: a descriptor, or a path from a folder, with a link at its end followed or not."""
         args = caller.args
         match name:
@@ -260,9 +260,9 @@ class Supervisor:
             case "utime" | "utimes" | "futimesat" | "utimensat":
                 return time_change(self.times(name, caller))
             case "setxattr" | "lsetxattr" | "fsetxattr":
-                return new_attribute(caller)
+                return attribute_change(caller)
             case "removexattr" | "lremovexattr" | "fremovexattr":
-                return lost_attribute(caller)
+                return attribute_removal(caller)
             case _:
                 raise OSError(EPERM, name)
 
@@ -276,7 +276,7 @@ class Supervisor:
         if name == "utime":
             first, second = struct.unpack("=qq", caller.exactly(address, 16))
             return struct.pack("=qqqq", first, 0, second, 0)
-        return of_microseconds(caller.exactly(address, 32))
+        return timespec_of_microseconds(caller.exactly(address, 32))
 
 
 # ------------------------------------------------------------------ before the first call
@@ -291,7 +291,7 @@ def drop_capabilities() -> None:
     """It can change what commands could change, and no more."""
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     if libc.capget(header, sets) == 0:
-        left = (ctypes.c_uint32 * 6)(sets[0] & KEPT, sets[1] & KEPT, 0, 0, 0, 0)
+        left = (ctypes.c_uint32 * 6)(sets[0] & KEPT_CAPABILITIES_MASK, sets[1] & KEPT_CAPABILITIES_MASK, 0, 0, 0, 0)
         check(libc.capset(header, left))
 
 
@@ -302,12 +302,12 @@ def contents(fd: int) -> bytes:
     return b"".join(parts)
 
 
-def inside(program: int, parent: int, door: socket, arguments: list[str]) -> None:
+def run_program_inside(program: int, parent: int, channel: socket, arguments: list[str]) -> None:
     """Be the program inside, which ends when its supervisor does."""
     control_process(1, 9)  # PR_SET_PDEATHSIG
     if posix.getppid() != parent:
         raise SystemExit(1)
-    sys.argv[1:] = [*arguments, f"supervisor={door.detach()}"]
+    sys.argv[1:] = [*arguments, f"supervisor={channel.detach()}"]
     modules = marshal.loads(contents(program))  # noqa: S302 - from whoever started us
     posix.close(program)
     # Our own text, handed over as this one was: another interpreter would double the time that a start takes.
@@ -317,12 +317,12 @@ def inside(program: int, parent: int, door: socket, arguments: list[str]) -> Non
         exec(code, module.__dict__)  # noqa: S102
 
 
-def listener_of(door: socket) -> int:
+def receive_listener(channel: socket) -> int:
     """The descriptor that calls are asked about on; -1 where the kernel has no such thing."""
-    _, ancillary, _, _ = door.recvmsg(16, 64, MSG_CMSG_CLOEXEC)
-    found = [data for level, _, data in ancillary if level == SOL_SOCKET]
-    door.close()
-    return int.from_bytes(found[0][:4], sys.byteorder) if found else -1
+    _, ancillary, _, _ = channel.recvmsg(16, 64, MSG_CMSG_CLOEXEC)
+    descriptors = [data for level, _, data in ancillary if level == SOL_SOCKET]
+    channel.close()
+    return int.from_bytes(descriptors[0][:4], sys.byteorder) if descriptors else -1
 
 
 def serve(supervisor: Supervisor, child: int) -> None:
@@ -340,13 +340,13 @@ def serve(supervisor: Supervisor, child: int) -> None:
             supervisor.answer()
 
 
-def supervise(given: dict[str, str], roots: list[bytes], door: socket, child: int) -> None:
+def supervise(parameters: dict[str, str], roots: list[bytes], channel: socket, child: int) -> None:
     control_process(4, 0)  # PR_SET_DUMPABLE: no command reads or writes our memory
     control_process(38, 1)  # PR_SET_NO_NEW_PRIVS
     drop_capabilities()
-    listener = listener_of(door)
+    listener = receive_listener(channel)
     if listener >= 0:
-        names = {int(number): name for name, number in (pair.split(":") for pair in given["calls"].split(","))}
+        names = {int(number): name for name, number in (pair.split(":") for pair in parameters["calls"].split(","))}
         try:
             fcntl.ioctl(listener, SET_FLAGS, struct.pack("=Q", 1))  # the caller is woken on the same processor
         except OSError:
@@ -357,20 +357,20 @@ def supervise(given: dict[str, str], roots: list[bytes], door: socket, child: in
 
 
 def main(arguments: list[str]) -> None:
-    given = dict(argument.split("=", 1) for argument in arguments)
-    roots, program, me = contents(int(given["roots"])).split(b"\0"), int(given["program"]), posix.getpid()
-    posix.close(int(given["roots"]))
+    parameters = dict(argument.split("=", 1) for argument in arguments)
+    roots, program, me = contents(int(parameters["roots"])).split(b"\0"), int(parameters["program"]), posix.getpid()
+    posix.close(int(parameters["roots"]))
     ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
     child = posix.fork()
     if child == 0:
         ours.close()
-        inside(program, me, theirs, arguments)
+        run_program_inside(program, me, theirs, arguments)
     else:
         libc.signal(2, None)  # Python's own handler would end us with KeyboardInterrupt
         theirs.close()
         for name in ("control", "ruleset", "seccomp", "refused", "program"):
-            posix.close(int(given[name]))
-        supervise(given, roots, ours, child)
+            posix.close(int(parameters[name]))
+        supervise(parameters, roots, ours, child)
 
 
 if __name__ == "__main__":

@@ -86,14 +86,14 @@ class Watchdog:
         self._pid = shell.pid
         shell.returncode = 0  # it outlives us by design: nobody is to wait for it, or to warn that nobody did
 
-    def mark(self) -> str:
+    def new_mark(self) -> str:
         """A new call's mark; it is alive until `kill_marked`."""
         self._calls += 1
         mark = f"{self._nonce}.{self._calls}"
         self._live.add(mark)
         return mark
 
-    def hold(self, group: int) -> int:
+    def watch_group(self, group: int) -> int:
         """Put a group on the list; the slot that it stands in is given back with `release`."""
         if not self._free:
             self._free.append(self._slots)
@@ -102,11 +102,11 @@ class Watchdog:
         os.pwrite(self._groups, b"%10d\n" % group, slot * _SLOT)
         return slot
 
-    def release(self, slot: int) -> None:
+    def release_group(self, slot: int) -> None:
         os.pwrite(self._groups, b"%10d\n" % 0, slot * _SLOT)
         self._free.append(slot)
 
-    def forget(self, mark: str) -> None:
+    def forget_call(self, mark: str) -> None:
         """A call is over, and somebody else has ended what it started."""
         self._live.discard(mark)
 
@@ -116,13 +116,13 @@ class Watchdog:
         unsure: set[_Process] = set()
         for pause in _PAUSES:
             time.sleep(pause)
-            found, unsure = self._leftovers()
-            for pid in found:
+            leftovers, unsure = self._leftovers()
+            for pid in leftovers:
                 # Its group too, if it leads one: what it started may have cleared its environment.
                 for kill in (os.killpg, os.kill):
                     with contextlib.suppress(ProcessLookupError, PermissionError):
                         kill(pid, signal.SIGKILL)
-            if not found and not unsure:
+            if not leftovers and not unsure:
                 return
         self._foreign |= unsure  # by now an exec is over: they have no environment
 
@@ -130,23 +130,23 @@ class Watchdog:
         """Processes that bear the mark of a call that is over, and those that may: in the middle of their exec."""
         try:
             with os.scandir("/proc") as entries:
-                there = {(entry.name, entry.inode()) for entry in entries if entry.name.isdigit()}
+                running = {(entry.name, entry.inode()) for entry in entries if entry.name.isdigit()}
         except FileNotFoundError:
             return [], set()
-        found: list[int] = []
+        leftovers: list[int] = []
         unsure: set[_Process] = set()
-        self._foreign &= there
-        for process in there - self._foreign:
+        self._foreign &= running
+        for process in running - self._foreign:
             pid, _ = process
             environ = _environ(pid)
             mark = environ.partition(f"\0{CALL_MARK}={self._nonce}.".encode())[2].partition(b"\0")[0].decode()
             if mark and f"{self._nonce}.{mark}" not in self._live:
-                found.append(int(pid))
+                leftovers.append(int(pid))
             elif len(environ) == 1 and _has_program(pid):
                 unsure.add(process)
             elif not mark:
                 self._foreign.add(process)  # not looked at again, so that a call costs one listing of /proc
-        return found, unsure
+        return leftovers, unsure
 
 
 _dogs: list[Watchdog] = []

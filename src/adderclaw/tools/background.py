@@ -1,7 +1,7 @@
-"""What goes on beside the turns of a session: one registry for background commands and background subagents.
+"""The background tasks of a session: one registry for commands and subagents that run in the background.
 
-A task is begun with a piece of work, prints to an output that the model may read at any time, and ends by itself, by
-`stop`, at its time limit, by the emergency stop, or with the session. The model hears of each end exactly once.
+A task writes to an output that the model can read at any time. It ends by itself, by `stop`, at its time limit, by the
+emergency stop, or with the session. The model is told about each end exactly once.
 """
 
 import asyncio
@@ -10,70 +10,70 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Clock, Ids, TaskEnd, ToolContext
 from adderclaw.sandbox.capture import Capture
-from adderclaw.store import tasks as rows
+from adderclaw.storage import tasks as rows
 from adderclaw.tools import long_outputs
 from adderclaw.tools.long_outputs import LongOutputs
-from adderclaw.types import Clock, Ids, TaskEnd, ToolContext
 
 if TYPE_CHECKING:
-    from adderclaw.events.calls import TaskEnded
-    from adderclaw.store import Store
+    from adderclaw.core.events.calls import TaskEnded
+    from adderclaw.storage import Store
 
 type Status = Literal["running", "completed", "failed", "stopped"]
-type Work = Callable[["Output"], Awaitable["End"]]
+type Work = Callable[["Output"], Awaitable["TaskOutcome"]]
 
-MOST = 16
+MAX_RUNNING = 16
 """Tasks that run at the same time, unless the caller says otherwise."""
 OUTPUT_BYTES = 64 << 20
-"""What is kept of one task's output; what comes after it is dropped, and said to be."""
-SHOWN = long_outputs.SHOWN - 2_000
-"""Characters of new output that are shown at once: the head and the tail of it."""
+"""How much of one task's output is stored. The rest is dropped, and the output says so."""
+SHOWN = long_outputs.MOST_SHOWN - 2_000
+"""Characters of new output that are shown at once: its head and its tail."""
 POLL = 0.25
-"""Seconds between looks at the emergency stop while a task runs."""
+"""Seconds between checks of the emergency stop while a task runs."""
 
 
-class End(NamedTuple):
+class TaskOutcome(NamedTuple):
     """How a piece of work ended."""
 
     status: Literal["completed", "failed"]
     summary: str
     """One line: "exit code 0"."""
     result: str = ""
-    """What the model is handed with the news: an agent's answer. What a command printed it reads when it wants to."""
+    """What the model receives with the notice: a subagent's answer. A command's output is read with TaskOutput."""
 
 
-class TooMany(ValueError):
-    """No further task may be begun now; says why, and the fix."""
+class TooManyTasks(ValueError):
+    """Too many tasks are running; the message names the limit and the fix."""
 
 
 # ------------------------------------------------------------------ what a task prints
 
 
 class Output:
-    """What a task has printed so far, in a file that Read may open, and how far it was shown."""
+    """What a task has printed so far, in a file that Read can open, and how much of it was shown."""
 
-    def __init__(self, task_id: str, kept: LongOutputs) -> None:
-        made = kept.create(f"{task_id}.txt")
-        self.path = made[1] if made else ""
-        self._fd = made[0] if made else _unnamed(task_id)
-        self._kept = kept
+    def __init__(self, task_id: str, outputs: LongOutputs) -> None:
+        created = outputs.create(f"{task_id}.txt")
+        self.path = created[1] if created else ""
+        self._fd = created[0] if created else _anonymous_file(task_id)
+        self._kept = outputs
         self._rest = b""
         self._shown = 0
         self.size = 0
         self.cut = False
         self._over = Capture(0, SHOWN)
-        """What came since somebody asked, and was not kept any more."""
+        """New output since the last read that exceeded the storage limit."""
 
     def write(self, data: bytes) -> None:
-        """Whole lines, so that no secret is cut in two before it is looked for."""
+        """Stores whole lines, so that no secret is split before it is redacted."""
         data = self._rest + data
         end = data.rfind(b"\n") + 1 if len(data) < 65536 else len(data)
         self._rest = data[end:]
-        self._put(data[:end])
+        self._store(data[:end])
 
-    def _put(self, data: bytes) -> None:
+    def _store(self, data: bytes) -> None:
         if not data or self._fd < 0:
             return
         self.cut = self.cut or self._kept.full or self.size + len(data) > OUTPUT_BYTES
@@ -83,27 +83,27 @@ class Output:
         clean = self._kept.scrub(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         try:
             self._kept.write(self._fd, clean)
-        except OSError:  # a full disk costs the output, never the task
+        except OSError:  # a full disk loses the output but does not end the task
             self.cut = True
             self._over.add(data)
         self.size = os.lseek(self._fd, 0, os.SEEK_CUR)
 
     def flush(self) -> None:
-        self._put(self._rest)
+        self._store(self._rest)
         self._rest = b""
 
-    def new(self) -> str:
-        """What was printed since the last time that somebody asked; a long text has its middle left out."""
+    def read_new(self) -> str:
+        """The output since the last call. A long text loses its middle."""
         self.flush()
         begin, self._shown = self._shown, self.size
-        text = self._between(begin, self.size)
+        text = self._read_range(begin, self.size)
         if not self.cut:
             return text
         over, self._over = self._over, Capture(0, SHOWN)
         end = self._kept.scrub(over.data.decode("utf-8", "replace"))
         return f"{text}{end}\n[SDLC_TRUNCATED]"
 
-    def _between(self, begin: int, end: int) -> str:
+    def _read_range(self, begin: int, end: int) -> str:
         if end - begin <= SHOWN:
             return os.pread(self._fd, end - begin, begin).decode("utf-8", "replace")
         half = SHOWN // 2
@@ -118,8 +118,8 @@ class Output:
             self._fd = -1
 
 
-def _unnamed(task_id: str) -> int:
-    """Where nothing can be kept, the output lives as long as we do."""
+def _anonymous_file(task_id: str) -> int:
+    """An anonymous file for output that cannot be stored; it ends with the process."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(task_id)
     import tempfile
@@ -133,7 +133,7 @@ def _unnamed(task_id: str) -> int:
 
 
 class Task:
-    """One piece of background work."""
+    """One background task."""
 
     def __init__(self, task_id: str, kind: str, title: str, output: Output, *, awaited: bool) -> None:
         self.id, self.kind, self.title, self.output = task_id, kind, title, output
@@ -141,9 +141,9 @@ class Task:
         self.status: Status = "running"
         self.summary = ""
         self.result = ""
-        self.told = False
+        self.is_reported = False
         self.over = asyncio.Event()
-        self.runner: asyncio.Task[End] | None = None
+        self.runner: asyncio.Task[TaskOutcome] | None = None
 
     @property
     def running(self) -> bool:
@@ -151,24 +151,24 @@ class Task:
 
 
 class Tasks:
-    """The background tasks of one session. One registry per session: its tasks end with it."""
+    """The background tasks of one session, which end with it."""
 
     def __init__(
         self,
         clock: Clock,
         ids: Ids,
-        kept: LongOutputs,
+        outputs: LongOutputs,
         store: "Store | None" = None,
         stopped: Callable[[], bool] = lambda: False,
         tell: "Callable[[TaskEnded], None]" = lambda _end: None,
     ) -> None:
-        self._clock, self._ids, self._kept, self._store, self._stopped = clock, ids, kept, store, stopped
+        self._clock, self._ids, self._kept, self._store, self._stopped = clock, ids, outputs, store, stopped
         self._tell = tell
         self._tasks: dict[str, Task] = {}
         self._watcher: asyncio.Task[None] | None = None
 
-    def of_child(self) -> "Tasks":
-        """A registry of its own for a child session: what it begins is told to it, and ends with it (`close`)."""
+    def for_child(self) -> "Tasks":
+        """A separate registry for a child session, whose tasks report to it and end with it (`close`)."""
         return Tasks(self._clock, self._ids, self._kept, self._store, self._stopped, self._tell)
 
     def begin(
@@ -180,13 +180,13 @@ class Tasks:
         *,
         seconds: float | None = None,
         awaited: bool = False,
-        most: int = MOST,
+        most: int = MAX_RUNNING,
     ) -> Task:
-        """Start a piece of work. With `awaited` a turn does not end before it has. Raises TooMany."""
+        """Starts a task. With `awaited` the turn does not end before the task. Raises TooManyTasks."""
         running = [task for task in self._tasks.values() if task.running and task.kind == kind]
         if len(running) >= most:
             names = ", ".join(task.id for task in running)
-            raise TooMany(f"{len(running)} background tasks are running already: stop one with TaskStop ({names})")
+            raise TooManyTasks(f"{len(running)} background tasks are already running. Stop one with TaskStop ({names})")
         task_id = self._ids("task")
         task = Task(task_id, kind, title, Output(task_id, self._kept), awaited=awaited)
         if self._store is not None:
@@ -199,17 +199,17 @@ class Tasks:
             self._watcher = asyncio.ensure_future(self._watch())
         return task
 
-    async def _run(self, task: Task, work: Work, seconds: float | None) -> End:
+    async def _run(self, task: Task, work: Work, seconds: float | None) -> TaskOutcome:
         try:
             async with asyncio.timeout(seconds):
                 return await work(task.output)
         except TimeoutError:
-            return End("failed", f"stopped after {seconds:g} s, its time limit")
-        except Exception as error:  # noqa: BLE001 - work that fails is news for the model, never the end of the session
-            return End("failed", f"{type(error).__name__}: {error}")
+            return TaskOutcome("failed", f"stopped after {seconds:g} s, its time limit")
+        except Exception as error:  # noqa: BLE001 - a failing task is reported to the model and must not end the session
+            return TaskOutcome("failed", f"{type(error).__name__}: {error}")
 
-    def _ended(self, task: Task, runner: "asyncio.Task[End]") -> None:
-        """Also of one that was cancelled before it began: by `stop`, the emergency stop, the end of the session."""
+    def _ended(self, task: Task, runner: "asyncio.Task[TaskOutcome]") -> None:
+        """Records the end of a task, also of one that was cancelled before it started."""
         task.output.flush()
         if runner.cancelled():
             task.status = task.summary = "stopped"
@@ -231,7 +231,7 @@ class Tasks:
         task.over.set()
 
     async def _watch(self) -> None:
-        """The emergency stop ends what goes on in the background, too."""
+        """Ends all tasks when the emergency stop is set."""
         while any(task.running for task in self._tasks.values()):
             if self._stopped():
                 await self.close()
@@ -246,39 +246,39 @@ class Tasks:
         return list(self._tasks.values())
 
     async def wait(self, task: Task, seconds: float) -> bool:
-        """Wait for its end, but no longer than that; tells whether it came."""
+        """Waits at most `seconds` for the task to end; returns whether it did."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await task.over.wait()
         return not task.running
 
     async def stop(self, task: Task) -> None:
-        """End it with everything that it started."""
+        """Ends a task and every process that it started."""
         if task.runner is not None and task.running:
             task.runner.cancel()
             await task.over.wait()
 
-    def tell(self, task: Task) -> None:
-        """Somebody has told the model of its end: the loop does not say it again."""
-        if task.running or task.told:
+    def mark_reported(self, task: Task) -> None:
+        """Marks a task's end as reported to the model, so that the loop does not report it again."""
+        if task.running or task.is_reported:
             return
-        task.told = True
+        task.is_reported = True
         if self._store is not None:
             with self._store.write() as cursor:
-                rows.tell(cursor, task.id)
+                rows.mark_reported(cursor, task.id)
 
     # ------------------------------------------------------------------ for the loop
 
     def finished(self) -> list[TaskEnd]:
-        """Those that have ended and that nobody was told of yet: each is handed over exactly once."""
-        ended = [task for task in self._tasks.values() if not task.running and not task.told]
+        """The ended tasks that the model was not told about yet. Each is returned exactly once."""
+        ended = [task for task in self._tasks.values() if not task.running and not task.is_reported]
         for task in ended:
-            task.told = True
-        return [TaskEnd(task.id, task.status, news(task), task.result) for task in ended]
+            task.is_reported = True
+        return [TaskEnd(task.id, task.status, end_message(task), task.result) for task in ended]
 
-    async def awaited(self) -> bool:
-        """Wait for one that the answer depends on; False where there is none."""
-        waiting = [task for task in self._tasks.values() if task.awaited and not task.told]
+    async def wait_for_needed(self) -> bool:
+        """Waits for the next awaited task to end; False if there is none."""
+        waiting = [task for task in self._tasks.values() if task.awaited and not task.is_reported]
         if not waiting:
             return False
         if not any(not task.running for task in waiting):
@@ -299,12 +299,12 @@ class Tasks:
             watcher.cancel()
 
     def release(self) -> None:
-        """Give back what their outputs hold open: nobody asks for them any more."""
+        """Closes the outputs of all tasks."""
         for task in self._tasks.values():
             task.output.close()
 
 
-def news(task: Task) -> str:
-    """What the model is told of a task's end, once."""
+def end_message(task: Task) -> str:
+    """The notice to the model that a task ended."""
     where = f" Its output: TaskOutput, or Read {task.output.path}." if task.output.size and task.output.path else ""
     return f"[Background task {task.id} ({task.title[:200]}) {task.status}: {task.summary}.{where}]"

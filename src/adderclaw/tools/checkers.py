@@ -1,44 +1,44 @@
-"""The type checkers and linters that can follow an edit: how each is recognised, called and read."""
+"""The type checkers and linters that can run after an edit: how to detect them, run them and read their output."""
 
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
-SHOWN = 10
-"""Findings of one checker that follow an edit."""
-LONGEST = 300
-"""Characters of one of them."""
+MAX_FINDINGS = 10
+"""Most findings of one checker that are shown after an edit."""
+MAX_MESSAGE_CHARS = 300
+"""Most characters of one finding."""
 
 
 class Finding(NamedTuple):
     path: str
-    """As the checker wrote it."""
+    """As the checker printed it."""
     line: str
     message: str
 
 
 class Checker(NamedTuple):
-    """One row of the table."""
+    """How one checker is detected, run and read."""
 
     name: str
     suffixes: tuple[str, ...]
     files: tuple[str, ...]
-    """Files of the project's root of which each configures it."""
+    """Files in the project's root each of which configures the checker."""
     sections: tuple[tuple[str, str], ...]
-    """The same for a file that others share: its name, and how a line of its own in there begins."""
+    """Shared configuration files: the file name, and how the checker's section in it starts."""
     own: tuple[str, ...]
-    """Where a project keeps its own program."""
+    """Where a project can have its own copy of the program."""
     arguments: str
-    """With {files} where it is given the changed files, or {folders} for where they are."""
+    """The arguments; {files} stands for the changed files, {folders} for their folders."""
     read: Callable[[str], Iterator[Finding]]
 
 
 # ------------------------------------------------------------------ how findings are read
 
 _LINE = re.compile(
-    r"""\s*(?:vet:\s)?                     # go vet says so of what does not compile
+    r"""\s*(?:vet:\s)?                     # printed by go vet for code that does not compile
     (?P<path>[^\s:][^:]*?)
     (?::(?P<line>\d+)(?::\d+)?:?|\((?P<at>\d+),\d+\):)  # a.py:3:5: or a.ts(3,5):
     \s(?:-\s)?(?P<message>\S.*)""",
@@ -46,23 +46,23 @@ _LINE = re.compile(
 )
 
 
-def lines(printed: str) -> Iterator[Finding]:
-    """One finding a line: `path:line:column: message`, as most print it."""
+def read_lines(printed: str) -> Iterator[Finding]:
+    """Reads one finding per line, as most checkers print it: `path:line:column: message`."""
     for text in printed.splitlines():
-        if found := _LINE.fullmatch(text.rstrip()):
-            yield Finding(found["path"], found["line"] or found["at"], found["message"])
+        if match := _LINE.fullmatch(text.rstrip()):
+            yield Finding(match["path"], match["line"] or match["at"], match["message"])
 
 
 _UNDER = re.compile(r"\s+(?P<line>\d+):\d+\s+(?P<message>\S.*)")
 
 
-def headed(printed: str) -> Iterator[Finding]:
-    """The name of a file, and beneath it its findings."""
+def read_headed(printed: str) -> Iterator[Finding]:
+    """Reads a file name followed by its indented findings, as eslint prints them."""
     path = ""
     for text in printed.splitlines():
-        if found := _UNDER.fullmatch(text.rstrip()):
+        if match := _UNDER.fullmatch(text.rstrip()):
             if path:
-                yield Finding(path, found["line"], re.sub(r"\s{2,}", "  ", found["message"]))
+                yield Finding(path, match["line"], re.sub(r"\s{2,}", "  ", match["message"]))
         elif text.strip():
             path = text.strip()
 
@@ -82,9 +82,9 @@ CHECKERS = (
         ("ruff.toml", ".ruff.toml"),
         (("pyproject.toml", "[tool.ruff"),),
         (".venv/bin/ruff", "venv/bin/ruff"),
-        # whatever its settings say: nothing is repaired, and nothing is left behind
+        # never fixes files and never writes a cache, whatever the settings say
         "check --no-fix --no-cache --force-exclude --quiet --output-format concise {files}",
-        lines,
+        read_lines,
     ),
     Checker(
         "pyright",
@@ -93,7 +93,7 @@ CHECKERS = (
         (("pyproject.toml", "[tool.pyright"),),
         (".venv/bin/pyright", "venv/bin/pyright", "node_modules/.bin/pyright"),
         "{files}",
-        lines,
+        read_lines,
     ),
     Checker(
         "mypy",
@@ -102,7 +102,7 @@ CHECKERS = (
         (("pyproject.toml", "[tool.mypy"), ("setup.cfg", "[mypy")),
         (".venv/bin/mypy", "venv/bin/mypy"),
         "--no-error-summary --no-pretty --cache-dir=/dev/null {files}",
-        lines,
+        read_lines,
     ),
     Checker(
         "tsc",
@@ -111,7 +111,7 @@ CHECKERS = (
         (),
         ("node_modules/.bin/tsc",),
         "--noEmit -p tsconfig.json",
-        lines,
+        read_lines,
     ),
     Checker(
         "eslint",
@@ -120,7 +120,7 @@ CHECKERS = (
         (),
         ("node_modules/.bin/eslint",),
         "--no-color {files}",
-        headed,
+        read_headed,
     ),
     Checker(
         "cargo",
@@ -129,47 +129,47 @@ CHECKERS = (
         (),
         (),
         "check --quiet --offline --message-format short",
-        lines,
+        read_lines,
     ),
-    Checker("go", (".go",), ("go.mod",), (), (), "vet {folders}", lines),
+    Checker("go", (".go",), ("go.mod",), (), (), "vet {folders}", read_lines),
 )
 
 
-def configured(there: Collection[str], text: Callable[[str], str]) -> tuple[Checker, ...]:
-    """The checkers that a project configures; `there` are those of CHECKER_FILES that it has, `text` reads one."""
+def configured_checkers(files: Collection[str], text: Callable[[str], str]) -> tuple[Checker, ...]:
+    """The checkers that a project configures. `there` lists its files of CHECKER_FILES; `text` reads one of them."""
 
-    def has(one: Checker) -> bool:
-        if any(name in there for name in one.files):
+    def has(checker: Checker) -> bool:
+        if any(name in files for name in checker.files):
             return True
         return any(
             line.startswith(section) and line[len(section) :][:1] in ("]", ".", "-")
-            for name, section in one.sections
-            if name in there
+            for name, section in checker.sections
+            if name in files
             for line in text(name).splitlines()
         )
 
-    return tuple(one for one in CHECKERS if has(one))
+    return tuple(checker for checker in CHECKERS if has(checker))
 
 
-def commands(one: Checker, paths: Sequence[str], own: Callable[[str], bool]) -> tuple[str, ...]:
-    """How it can be called, the project's own program first; `own` says whether there is one of that name."""
+def checker_commands(checker: Checker, paths: Sequence[str], own: Callable[[str], bool]) -> tuple[str, ...]:
+    """Command lines that run a checker, the project's own program first. `own` says whether that program exists."""
     folders = dict.fromkeys(os.path.dirname(path) or "." for path in paths)
-    arguments = one.arguments.format(files=_words(paths), folders=_words(folders))
-    return tuple(f"{program} {arguments}" for program in (*filter(own, one.own), one.name))
+    arguments = checker.arguments.format(files=_quote_paths(paths), folders=_quote_paths(folders))
+    return tuple(f"{program} {arguments}" for program in (*filter(own, checker.own), checker.name))
 
 
-def _words(paths: Iterable[str]) -> str:
-    """None of them is taken for an option."""
+def _quote_paths(paths: Iterable[str]) -> str:
+    """Quotes the paths so that none of them is read as an option."""
     from shlex import quote
 
     return " ".join(quote(f"./{path}") for path in paths)
 
 
-def about(findings: Iterable[Finding], root: str, paths: Collection[str]) -> list[Finding]:
-    """Those on changed files, by the names that we know these by, each once."""
-    kept: dict[Finding, None] = {}
+def findings_on(findings: Iterable[Finding], root: str, paths: Collection[str]) -> list[Finding]:
+    """The findings on changed files, with paths relative to the root and without duplicates."""
+    unique: dict[Finding, None] = {}
     for path, line, message in findings:
         name = os.path.relpath(os.path.join(root, path), root)
         if name in paths:
-            kept[Finding(name, line, message[:LONGEST])] = None
-    return list(kept)
+            unique[Finding(name, line, message[:MAX_MESSAGE_CHARS])] = None
+    return list(unique)

@@ -1,12 +1,12 @@
-"""Time: what the clock says here and in UTC."""
+"""Time: the local time, UTC and the timezone."""
 
 import os
 import time as system
 from typing import Any
 
-from adderclaw.record import record
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch, own_words, preparing
 
 ZONES = "/zoneinfo/"
 
@@ -17,7 +17,7 @@ class TimeArguments:
 
 
 def timezone(now: float) -> str:
-    """The zone's name where the system tells it, with its offset: `Europe/Berlin (CET, UTC+01:00)`."""
+    """The timezone's name, if the system knows it, and its offset: `Europe/Berlin (CET, UTC+01:00)`."""
     local = system.localtime(now)
     sign, minutes = "-" if local.tm_gmtoff < 0 else "+", abs(local.tm_gmtoff) // 60
     about = f"{local.tm_zone}, UTC{sign}{minutes // 60:02}:{minutes % 60:02}"
@@ -37,5 +37,5 @@ def tools(clock: Clock) -> tuple[Tool[Any], ...]:
         utc = system.strftime("%Y-%m-%dT%H:%M:%SZ", system.gmtime(now))
         return own_words(f"local time: {local}\nUTC: {utc}\ntimezone: {timezone(now)}", {"epoch": now})
 
-    known, prepare = spec("Time"), preparing(Touch(why="reads the clock"), run)
+    known, prepare = spec("Time"), fixed_prepare(Touch(why="reads the clock"), run)
     return (Tool("Time", TimeArguments, prepare, known.description, known.parameters, (Alias("time"),), deferred=True),)

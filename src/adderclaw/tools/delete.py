@@ -1,21 +1,21 @@
-"""Delete: a file, a link or a folder of the workspace goes, seen and removed by descriptor, and can be put back."""
+"""Delete: removes a file, link or folder of the workspace by descriptor; checkpoints can restore it."""
 
 import os
 from typing import Any
 
-from adderclaw import workspace
-from adderclaw.checkpoints.removal import Look, look
-from adderclaw.checkpoints.tracker import limits_of
-from adderclaw.checkpoints.tree import Limits
 from adderclaw.config.paths import beneath, followed
-from adderclaw.config.schema import Config
-from adderclaw.errors import Refused
-from adderclaw.record import record
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.errors import PathRefused
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.legacy.checkpoints.removal import Look, look
+from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of
+from adderclaw.sandbox.legacy.checkpoints.tree import Limits
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.tools import paths
-from adderclaw.tools.paths import answered
+from adderclaw.tools.paths import catch_refusals
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
-from adderclaw.workspace import Place
 
 
 @record
@@ -23,77 +23,81 @@ class DeleteArguments:
     path: str
 
 
-def _fact(given: str, ctx: ToolContext) -> PathFact:
-    """The place itself: folders above it are followed once, a link at its end never is."""
-    named = paths.fact(given, ctx)
+def _unresolved_fact(raw_path: str, ctx: ToolContext) -> PathFact:
+    """The path itself: links above it are resolved once, a link at its end is not followed."""
+    named = paths.path_fact(raw_path, ctx)
     folder, name = os.path.split(named.path)
     real = os.path.join(followed(folder), name) if name else named.path
-    place = _place(real, ctx)
+    location = _location(real, ctx)
     try:
-        found = workspace.status(place) if place is not None else None
-    except (OSError, Refused):
-        found = None
-    return PathFact(given, named.path, real, (found.st_dev, found.st_ino) if found is not None else None)
+        status = workspace.status(location) if location is not None else None
+    except (OSError, PathRefused):
+        status = None
+    return PathFact(raw_path, named.path, real, (status.st_dev, status.st_ino) if status is not None else None)
 
 
-def _place(real: str, ctx: ToolContext) -> Place | None:
+def _location(real: str, ctx: ToolContext) -> WorkspacePath | None:
     roots = (ctx.workspace.root, *ctx.workspace.extra)
-    return workspace.inside(real, [followed(root) for root in roots])
+    return workspace.within_roots(real, [followed(root) for root in roots])
 
 
-def _shown(fact: PathFact, found: Look, ctx: ToolContext) -> str:
+def _describe(fact: PathFact, contents: Look, ctx: ToolContext) -> str:
     name = paths.relative(fact.path, ctx)
-    if found.total == 1:
-        return f"{name} ({found.size:,} bytes)"
-    inner = found.total - 1
-    held = "1 file or folder" if inner == 1 else f"{inner:,} files and folders"
-    return f"{name} with {held} in it ({found.size:,} bytes)"
+    if contents.total == 1:
+        return f"{name} ({contents.size:,} bytes)"
+    inner = contents.total - 1
+    count_text = "1 file or folder" if inner == 1 else f"{inner:,} files and folders"
+    return f"{name} with {count_text} in it ({contents.size:,} bytes)"
 
 
 def _obstacle(fact: PathFact, ctx: ToolContext) -> str | None:
-    """Why there is nothing to judge: it is not there, or we stand in it."""
-    if fact.identity is None and _place(fact.real, ctx) is not None:
-        return f"{paths.shown(fact.path)} does not exist."
+    """Why nothing can be deleted: the path does not exist or contains the working directory."""
+    if fact.identity is None and _location(fact.real, ctx) is not None:
+        return f"{paths.printable(fact.path)} does not exist."
     if beneath(followed(ctx.workspace.cwd), fact.real) and fact.real != followed(ctx.workspace.root):
-        return f"{paths.shown(fact.path)} holds the working directory: go elsewhere first (`cd`)."
+        return f"{paths.printable(fact.path)} contains the working directory. Change to another directory first (`cd`)."
     return None
 
 
 def _touch(fact: PathFact, ctx: ToolContext, limits: Limits | None) -> Touch:
     if _obstacle(fact, ctx) is not None:
         return Touch(reads=(fact,), why="finds nothing to delete")
-    place = _place(fact.real, ctx)
-    if place is None or place.is_root:
-        return Touch(writes=(fact,), removes=(fact,), why=f"deletes {paths.shown(fact.path)}")
-    found = look(place, limits, ctx.unchanged)
-    inner = [PathFact(fact.given, one.text, one.text) for one in found.named if one != place]
+    location = _location(fact.real, ctx)
+    if location is None or location.is_root:
+        return Touch(writes=(fact,), removes=(fact,), why=f"deletes {paths.printable(fact.path)}")
+    contents = look(location, limits, ctx.is_write_protected)
+    inner = [PathFact(fact.given, entry.text, entry.text) for entry in contents.named if entry != location]
     return Touch(
         writes=(fact, *inner),
         removes=(fact,),
-        gits=tuple(one.text for one in found.gits),
-        lost=found.reason,
-        why=f"deletes {_shown(fact, found, ctx)}",
+        gits=tuple(entry.text for entry in contents.gits),
+        lost=contents.reason,
+        why=f"deletes {_describe(fact, contents, ctx)}",
     )
 
 
 async def _run(judged: PathFact, ctx: ToolContext, limits: Limits | None) -> ToolResult:
-    fact = _fact(judged.given, ctx)
+    fact = _unresolved_fact(judged.given, ctx)
     if (obstacle := _obstacle(fact, ctx)) is not None:
         return rejected(obstacle)
-    place = _place(judged.real, ctx)
-    if place is None or place.is_root or (judged.real, judged.identity) != (fact.real, fact.identity):
-        raise Refused(f"{paths.shown(fact.path)} was exchanged for something else at this moment: nothing is deleted")
-    found = look(place, limits, ctx.unchanged)
-    if found.gits:
-        raise Refused(f"{paths.shown(found.gits[0].text)} is a git directory: nothing is deleted")
+    location = _location(judged.real, ctx)
+    if location is None or location.is_root or (judged.real, judged.identity) != (fact.real, fact.identity):
+        raise PathRefused(f"{paths.printable(fact.path)} was replaced by something else meanwhile. Nothing was deleted")
+    contents = look(location, limits, ctx.is_write_protected)
+    if contents.gits:
+        raise PathRefused(f"{paths.printable(contents.gits[0].text)} is a git directory. Nothing was deleted")
     try:
-        workspace.remove_tree(place)
+        workspace.remove_tree(location)
     except OSError as error:
-        return rejected(f"{paths.explain(error)} What was deleted before that is gone; LS shows what is left.")
+        return rejected(
+            f"{paths.explain_os_error(error)} Some of its contents may already be deleted; LS shows what is left."
+        )
     for path in [path for path in ctx.files_read if beneath(path, judged.real)]:
         del ctx.files_read[path]
-    kept = f"It cannot be put back: {found.reason}." if found.lost else "`checkpoint restore` puts it back."
-    return own_words(f"Deleted {_shown(fact, found, ctx)}. {kept}", {"path": fact.path, "total": found.total})
+    recovery = f"It cannot be restored: {contents.reason}." if contents.lost else "`checkpoint restore` restores it."
+    return own_words(
+        f"Deleted {_describe(fact, contents, ctx)}. {recovery}", {"path": fact.path, "total": contents.total}
+    )
 
 
 def tools(config: Config) -> tuple[Tool[Any], ...]:
@@ -101,14 +105,14 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
     known, seconds = spec("Delete"), config.runtime.tool_timeout_seconds
 
     def prepare(arguments: DeleteArguments, ctx: ToolContext) -> Prepared:
-        fact = _fact(arguments.path, ctx)
+        fact = _unresolved_fact(arguments.path, ctx)
         return Prepared(_touch(fact, ctx, limits), lambda: _run(fact, ctx, limits))
 
     return (
         Tool(
             "Delete",
             DeleteArguments,
-            answered(prepare),
+            catch_refusals(prepare),
             known.description,
             known.parameters,
             (Alias("file_delete"), Alias("delete")),

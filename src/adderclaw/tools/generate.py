@@ -1,4 +1,4 @@
-"""Writes `schemas.json`, all that is advertised of the built-in tools: `python -m adderclaw.tools.generate`."""
+"""Writes `schemas.json`, which describes the built-in tools to models: `python -m adderclaw.tools.generate`."""
 
 import importlib
 import json
@@ -6,34 +6,16 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from adderclaw import decode
-from adderclaw.config.schema import Config
-from adderclaw.tools import (
-    NAMES,
-    Kit,
-    clock,
-    control,
-    delete,
-    fetch,
-    files,
-    late,
-    memory,
-    notebook,
-    resources,
-    search,
-    shell,
-    specs,
-    tasks,
-    web,
-    websearch,
-    worktree,
-)
-from adderclaw.tools.control import agent, catalogue, lists, plans, questions, skill
-from adderclaw.types import Json, Tool
+from adderclaw.config.schema.settings import Config
+from adderclaw.core import decode
+from adderclaw.core.tool_traits import TOOLS, traits
+from adderclaw.core.types import Json, Tool
+from adderclaw.tools import Kit, control, late, specs
+from adderclaw.tools.control import questions
 
 
 class _Clock:
-    """Tools are only looked at here: nobody asks for the time."""
+    """A clock for tools that are described but never run."""
 
     def now(self) -> float:
         return 0.0
@@ -45,43 +27,10 @@ class _Clock:
         return None
 
 
-ARGUMENTS: dict[str, type[Any]] = {
-    "Bash": shell.BashArguments,
-    "Read": files.ReadArguments,
-    "Write": files.WriteArguments,
-    "Edit": files.EditArguments,
-    "LS": search.LSArguments,
-    "Glob": search.GlobArguments,
-    "Grep": search.GrepArguments,
-    "NotebookEdit": notebook.NotebookEditArguments,
-    "Delete": delete.DeleteArguments,
-    "TaskOutput": tasks.TaskOutputArguments,
-    "TaskStop": tasks.TaskStopArguments,
-    "Http": web.HttpArguments,
-    "WebFetch": fetch.WebFetchArguments,
-    "WebSearch": websearch.WebSearchArguments,
-    "Time": clock.TimeArguments,
-    "MemorySearch": memory.MemorySearchArguments,
-    "MemoryRead": memory.MemoryReadArguments,
-    "MemoryWrite": memory.MemoryWriteArguments,
-    "ListMcpResources": resources.ListMcpResourcesArguments,
-    "ReadMcpResource": resources.ReadMcpResourceArguments,
-    "AskUserQuestion": questions.AskUserQuestionArguments,
-    "TodoWrite": lists.TodoWriteArguments,
-    "Agent": agent.AgentArguments,
-    "Skill": skill.SkillArguments,
-    "ToolSearch": catalogue.ToolSearchArguments,
-    "Call": catalogue.CallArguments,
-    "EnterPlanMode": plans.EnterPlanModeArguments,
-    "ExitPlanMode": plans.ExitPlanModeArguments,
-    "Brief": questions.BriefArguments,
-    "TaskCreate": lists.TaskCreateArguments,
-    "TaskGet": lists.TaskGetArguments,
-    "TaskList": lists.TaskListArguments,
-    "TaskUpdate": lists.TaskUpdateArguments,
-    "EnterWorktree": worktree.EnterWorktreeArguments,
-    "ExitWorktree": worktree.ExitWorktreeArguments,
-}
+def arguments(name: str) -> type[Any]:
+    """The class of a tool's arguments."""
+    module = importlib.import_module(f"adderclaw.tools.{traits(name).module}")
+    return getattr(module, f"{name}Arguments")
 
 
 def description(name: str) -> str:
@@ -91,56 +40,57 @@ def description(name: str) -> str:
 
 
 HOOKS_ONLY = ((questions.AskUserQuestionArguments, "answers"),)
-"""Arguments that only a hook can fill in: what a model puts there counts for nothing, so it does not hear of them."""
+"""Arguments that only a hook can set. They are ignored if a model sets them, so they are not in its schema."""
 
 
 def parameters(kind: type[Any]) -> Json:
-    """The schema as short as it can be said: what is so without a word needs no saying."""
-    made = _short(decode.schema(kind))
-    shown = {name: entry for name, entry in made["properties"].items() if (kind, name) not in HOOKS_ONLY}
-    return made | {"properties": shown, "additionalProperties": False}
+    """The shortest equivalent schema: defaults of JSON Schema are left out."""
+    schema = _shorten(decode.json_schema(kind))
+    shown = {name: entry for name, entry in schema["properties"].items() if (kind, name) not in HOOKS_ONLY}
+    return schema | {"properties": shown, "additionalProperties": False}
 
 
-def _short(made: Json) -> Json:
-    made.pop("additionalProperties", None)
-    for entry in made.get("properties", {}).values():
+def _shorten(schema: Json) -> Json:
+    schema.pop("additionalProperties", None)
+    for entry in schema.get("properties", {}).values():
         if not entry.get("default", True):
             del entry["default"]
         if entry.get("additionalProperties") is True:
             del entry["additionalProperties"]
         if "properties" in entry.get("items", {}):
-            _short(entry["items"])
-    return made
+            _shorten(entry["items"])
+    return schema
 
 
-def real() -> dict[str, Tool[Any]]:
-    """The tools as their modules make them."""
+def load_all_tools() -> dict[str, Tool[Any]]:
+    """All tools as their modules build them."""
     kit = Kit(Config(), None, _Clock())
-    made: dict[str, Tool[Any]] = {tool.name: tool for tool in control.tools(kit)}
-    for name, (_, make) in late.MODULES.items():
-        made |= {tool.name: tool for tool in make(importlib.import_module(f"adderclaw.tools.{name}"), kit)}
-    return made
+    tools_by_name: dict[str, Tool[Any]] = {tool.name: tool for tool in control.tools(kit)}
+    for module in late.names_by_module():
+        tools_by_name |= {tool.name: tool for tool in late.load_tools(module, kit)}
+    return tools_by_name
 
 
-def generated(late_ones: Mapping[str, Tool[Any]]) -> str:
-    made = {name: _known(name, late_ones.get(name)) for name in NAMES}
-    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+def render_schemas(late_ones: Mapping[str, Tool[Any]]) -> str:
+    entries = {tool.name: _entry(tool.name, late_ones.get(tool.name)) for tool in TOOLS}
+    return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
 
 
-def _known(name: str, tool: Tool[Any] | None) -> Json:
-    known: Json = {"description": description(name), "parameters": parameters(ARGUMENTS[name])}
+def _entry(name: str, tool: Tool[Any] | None) -> Json:
+    known: Json = {"description": description(name), "parameters": parameters(arguments(name))}
     if tool is not None and tool.aliases:
         known["aliases"] = [
-            {"name": one.name, "arguments": dict(one.arguments), "defaults": dict(one.defaults)} for one in tool.aliases
+            {"name": alias.name, "arguments": dict(alias.arguments), "defaults": dict(alias.defaults)}
+            for alias in tool.aliases
         ]
     return known | {"deferred": True} if tool is not None and tool.deferred else known
 
 
 def main() -> None:
-    """Twice: a new tool can only be made once it is described."""
-    _write(generated({}))
+    """Writes the file twice, because a new tool can be built only once it is described."""
+    _write(render_schemas({}))
     specs.specs.cache_clear()
-    _write(generated(real()))
+    _write(render_schemas(load_all_tools()))
 
 
 def _write(text: str) -> None:

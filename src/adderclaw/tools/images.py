@@ -1,16 +1,16 @@
-"""Images as the model is shown them: told by their first bytes, measured, and refused where they are broken.
+"""Images for the model: recognized by their first bytes, measured, and rejected if they are broken.
 
-A provider that cannot read an image refuses the request, and with it every later one of the conversation: so what is
-not whole is not shown.
+A provider that cannot read an image refuses the request and every later one of the conversation, so a damaged image
+must never be sent.
 """
 
 import zlib
 from typing import NamedTuple
 
 MAX_BYTES = 3_750_000
-"""Five million characters of Base64: the most that every provider takes of one image."""
+"""Five million characters of Base64: the largest image that every provider accepts."""
 MAX_SIDE = 8000
-FIX = "make a smaller copy of it, and read that"
+FIX = "make a smaller copy and read that"
 
 
 class Image(NamedTuple):
@@ -19,12 +19,12 @@ class Image(NamedTuple):
     height: int
 
 
-class Broken(ValueError):
+class BrokenImage(ValueError):
     """Not an image that can be shown, with the reason."""
 
 
-def kind_of(head: bytes) -> str | None:
-    """The media type of what begins so, or None for what is no image."""
+def media_type_of(head: bytes) -> str | None:
+    """The media type of an image that starts with `head`; None for anything else."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -34,20 +34,20 @@ def kind_of(head: bytes) -> str | None:
     return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
 
 
-def measured(data: bytes) -> Image:
-    """What the image is; raises Broken for what is cut off, damaged, or larger than any provider takes."""
-    media_type = kind_of(data[:16])
+def measure_image(data: bytes) -> Image:
+    """The type and size of an image; raises BrokenImage if it is truncated, damaged or too large for a provider."""
+    media_type = media_type_of(data[:16])
     measure = {"image/png": _png, "image/jpeg": _jpeg, "image/gif": _gif, "image/webp": _webp}
     if media_type is None:
-        raise Broken("it is no PNG, JPEG, GIF or WebP image")
+        raise BrokenImage("it is not a PNG, JPEG, GIF or WebP image")
     try:
         width, height = measure[media_type](data)
     except IndexError:
-        raise Broken("it is cut off") from None
+        raise BrokenImage("it is cut off") from None
     if not width or not height:
-        raise Broken("it has no width or no height")
+        raise BrokenImage("it has no width or no height")
     if max(width, height) > MAX_SIDE:
-        raise Broken(f"it has {width} × {height} pixels, and at most {MAX_SIDE} each way can be shown: {FIX}")
+        raise BrokenImage(f"it has {width} × {height} pixels, but at most {MAX_SIDE} per side can be shown: {FIX}")
     return Image(media_type, width, height)
 
 
@@ -58,9 +58,9 @@ def _png(data: bytes) -> tuple[int, int]:
         chunk = data[position + 4 : position + 8 + length]
         check = data[position + 8 + length : position + 12 + length]
         if len(check) < 4:
-            raise Broken("it is cut off")
+            raise BrokenImage("it is cut off")
         if zlib.crc32(chunk) != int.from_bytes(check, "big"):
-            raise Broken("its checksums do not fit: it is damaged")
+            raise BrokenImage("it is damaged: a checksum does not match")
         if chunk[:4] == b"IHDR":
             size = int.from_bytes(chunk[4:8], "big"), int.from_bytes(chunk[8:12], "big")
         if chunk[:4] == b"IEND":
@@ -70,11 +70,11 @@ def _png(data: bytes) -> tuple[int, int]:
 
 def _jpeg(data: bytes) -> tuple[int, int]:
     if b"\xff\xd9" not in data[-65536:]:
-        raise Broken("it is cut off")
+        raise BrokenImage("it is cut off")
     position = 2
     while True:
         if data[position] != 0xFF:
-            raise Broken("it is damaged: a segment does not begin where the last one ends")
+            raise BrokenImage("it is damaged: a segment does not start where the previous one ends")
         marker = data[position + 1]
         if marker == 0xFF:
             position += 1
@@ -88,13 +88,13 @@ def _jpeg(data: bytes) -> tuple[int, int]:
 
 def _gif(data: bytes) -> tuple[int, int]:
     if not data.rstrip(b"\0").endswith(b";"):
-        raise Broken("it is cut off")
+        raise BrokenImage("it is cut off")
     return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
 
 
 def _webp(data: bytes) -> tuple[int, int]:
     if len(data) < 8 + int.from_bytes(data[4:8], "little") or len(data) < 30:
-        raise Broken("it is cut off")
+        raise BrokenImage("it is cut off")
     match data[12:16]:
         case b"VP8X":
             return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
@@ -104,4 +104,4 @@ def _webp(data: bytes) -> tuple[int, int]:
         case b"VP8 ":
             return int.from_bytes(data[26:28], "little") & 0x3FFF, int.from_bytes(data[28:30], "little") & 0x3FFF
         case _:
-            raise Broken("it is no WebP that is known")
+            raise BrokenImage("it is an unknown kind of WebP")

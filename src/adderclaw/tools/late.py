@@ -1,19 +1,20 @@
-"""Built-in tools whose modules are imported with their first call: what is advertised of them is in `schemas.json`."""
+"""Built-in tools whose modules are imported at their first call. Their descriptions come from `schemas.json`."""
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.tools import decoded
+from adderclaw.core.tool_traits import BASH, TOOLS
+from adderclaw.core.types import Alias, Json, Prepared, Tool, ToolContext
+from adderclaw.tools import decode_arguments
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Json, Prepared, Tool, ToolContext
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
 
 type Make = Callable[[Any, "Kit"], Iterable[Tool[Any]]]
-"""A module and the kit → its tools."""
+"""Builds the tools of a module from the kit."""
 
 
 def _shell(module: Any, kit: "Kit") -> Iterable[Tool[Any]]:
@@ -21,79 +22,80 @@ def _shell(module: Any, kit: "Kit") -> Iterable[Tool[Any]]:
     env = kit.env if kit.start is not None else None
     sealed = kit.has_look_room and kit.config.security.network != "allow"
     network = (kit.reach, sealed, kit.refused)
-    means = module.Means(kit.start, kit.tasks, kit.tmpdir, bash, *network, kit.has_look_room, env)
+    means = module.CommandSetup(kit.start, kit.tasks, kit.tmpdir, bash, *network, kit.has_look_room, env)
     return module.tools(kit.config, means)
 
 
-def looking(kit: "Kit") -> Tool[Any]:
-    """Bash whose every command runs in the room in which nothing can be written, whatever it is."""
+def read_only_bash(kit: "Kit") -> Tool[Any]:
+    """A Bash tool that runs every command in the sandbox's read-only view."""
     from adderclaw.sandbox import process
     from adderclaw.tools import shell
 
-    (bash,) = _shell(shell, replace(kit, start=process.in_view(kit.start, "look"), tasks=None))
+    (bash,) = _shell(shell, replace(kit, start=process.in_view(kit.start, "read_only"), tasks=None))
     return bash
 
 
-MODULES: dict[str, tuple[tuple[str, ...], Make]] = {
-    "shell": (("Bash",), _shell),
-    "files": (("Read", "Write", "Edit"), lambda module, kit: module.tools(kit.config)),
-    "notebook": (("NotebookEdit",), lambda module, kit: module.tools(kit.config.runtime.tool_timeout_seconds)),
-    "delete": (("Delete",), lambda module, kit: module.tools(kit.config)),
-    "tasks": (("TaskOutput", "TaskStop"), lambda module, kit: module.tools(kit.tasks)),
-    "search": (("LS", "Glob", "Grep"), lambda module, kit: module.tools(kit.config, kit.start)),
-    "web": (("Http",), lambda module, kit: module.tools(kit.config)),
-    "fetch": (("WebFetch",), lambda module, kit: module.tools(kit)),
-    "websearch": (("WebSearch",), lambda module, kit: module.tools(kit)),
-    "clock": (("Time",), lambda module, kit: module.tools(kit.clock)),
-    "memory": (
-        ("MemorySearch", "MemoryRead", "MemoryWrite"),
-        lambda module, kit: module.tools(kit.store, kit.clock),
-    ),
-    "resources": (
-        ("ListMcpResources", "ReadMcpResource"),
-        lambda module, _kit: module.tools(),
-    ),
-    "worktree": (("EnterWorktree", "ExitWorktree"), lambda module, kit: module.tools(kit)),
-    "control.lists": (
-        ("TodoWrite", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
-        lambda module, kit: module.tools(kit),
-    ),
-    "control.plans": (("EnterPlanMode", "ExitPlanMode"), lambda module, kit: module.tools(kit)),
-    "control.questions": (("AskUserQuestion", "Brief"), lambda module, kit: module.tools(kit)),
+TOOL_FACTORIES: dict[str, Make] = {
+    "shell": _shell,
+    "files": lambda module, kit: module.tools(kit.config),
+    "notebook": lambda module, kit: module.tools(kit.config.runtime.tool_timeout_seconds),
+    "delete": lambda module, kit: module.tools(kit.config),
+    "tasks": lambda module, kit: module.tools(kit.tasks),
+    "search": lambda module, kit: module.tools(kit.config, kit.start),
+    "web": lambda module, kit: module.tools(kit.config),
+    "clock": lambda module, kit: module.tools(kit.clock),
+    "memory": lambda module, kit: module.tools(kit.store, kit.clock),
+    "resources": lambda module, _kit: module.tools(),
 }
-"""Module → the tools that it has, and how they are made."""
+"""Module → how its tools are built, if its `tools` does not take the whole kit."""
+EAGER_MODULES = frozenset({"control.agent", "control.skill", "control.catalogue"})
+"""Modules whose tools depend on the session and are built when it starts."""
+
+
+def names_by_module() -> dict[str, list[str]]:
+    """The names of the tools of each module that is imported late."""
+    modules: dict[str, list[str]] = {}
+    for tool in TOOLS:
+        if tool.module not in EAGER_MODULES:
+            modules.setdefault(tool.module, []).append(tool.name)
+    return modules
 
 
 def tools(kit: "Kit") -> Iterator[Tool[Any]]:
-    for name, (names, make) in MODULES.items():
-        module = _Module(name, make, kit)
+    for name, names in names_by_module().items():
+        module = _Module(name, kit)
         for tool in names:
             yield module.tool(tool)
 
 
-class _Module:
-    """The tools of one module, made when the first of them is needed."""
+def load_tools(module: str, kit: "Kit") -> Iterable[Tool[Any]]:
+    """Imports a module and builds its tools."""
+    make = TOOL_FACTORIES.get(module, lambda module, kit: module.tools(kit))
+    return make(importlib.import_module(f"adderclaw.tools.{module}"), kit)
 
-    def __init__(self, name: str, make: Make, kit: "Kit") -> None:
-        self._name, self._make, self._kit = name, make, kit
+
+class _Module:
+    """The tools of one module, built when the first of them is needed."""
+
+    def __init__(self, name: str, kit: "Kit") -> None:
+        self._name, self._kit = name, kit
         self._made: dict[str, Tool[Any]] = {}
 
-    def real(self, name: str) -> Tool[Any]:
+    def load_tool(self, name: str) -> Tool[Any]:
         if not self._made:
-            if name == "Bash":
-                self._kit.begin()  # it starts while all that follows is imported
-            module = importlib.import_module(f"adderclaw.tools.{self._name}")
-            self._made = {tool.name: tool for tool in self._make(module, self._kit)}
+            if name == BASH:
+                self._kit.begin()  # the sandbox starts while the modules are imported
+            self._made = {tool.name: tool for tool in load_tools(self._name, self._kit)}
         return self._made[name]
 
     def tool(self, name: str) -> Tool[Any]:
         known = spec(name)
 
         def prepare(arguments: Any, context: ToolContext) -> Prepared:
-            return self.real(name).prepare(arguments, context)
+            return self.load_tool(name).prepare(arguments, context)
 
-        def decode(given: Json) -> Any:
-            return decoded(self.real(name), given)
+        def decode(arguments: Json) -> Any:
+            return decode_arguments(self.load_tool(name), arguments)
 
         return Tool(
             name,
@@ -101,8 +103,8 @@ class _Module:
             prepare,
             known.description,
             known.parameters,
-            tuple(Alias(one["name"], one["arguments"], one["defaults"]) for one in known.aliases),
-            timeout=lambda arguments: self.real(name).timeout(arguments),
+            tuple(Alias(alias["name"], alias["arguments"], alias["defaults"]) for alias in known.aliases),
+            timeout=lambda arguments: self.load_tool(name).timeout(arguments),
             decode=decode,
             deferred=known.deferred,
         )

@@ -1,21 +1,21 @@
-"""The files of the workspace by name, as ripgrep lists them: without what ignore files leave out."""
+"""Lists the files of the workspace with ripgrep, without ignored ones."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
-from adderclaw import workspace
+from adderclaw.sandbox import workspace
 from adderclaw.sandbox.capture import Capture
-from adderclaw.tools.grep import searched
+from adderclaw.tools.grep import run_search
 
 if TYPE_CHECKING:
-    from adderclaw.sandbox.process import Finished, Start
+    from adderclaw.sandbox.process import Finished, Starter
 
 SECONDS = 20.0
 MOST_BYTES = 64 << 20
-"""Of names; what comes after them is left out."""
+"""Most bytes of file names; the rest is left out."""
 BEGINNING = 32 << 10
-"""Bytes of names that are the first ones."""
+"""Bytes of names that are passed to `first` early."""
 OPTIONS = (
     "--files",
     "--null",
@@ -30,20 +30,20 @@ OPTIONS = (
 )
 
 
-async def listed(
-    root: str, roots: tuple[str, ...], start: "Start | None", first: Callable[[list[str]], None] | None = None
+async def list_files(
+    root: str, roots: tuple[str, ...], start: "Starter | None", first: Callable[[list[str]], None] | None = None
 ) -> list[str]:
-    """Paths beneath a root of the workspace, from there on; none where ripgrep is not installed.
+    """Paths relative to a root of the workspace; empty if ripgrep is not installed.
 
-    It runs in the sandbox and sees what commands see. An ignore file that never ends is not followed. `first` is given
-    the beginning of the list as soon as it is there, with names in it that the list itself may not have in the end.
+    ripgrep runs in the sandbox and sees what commands see. If an ignore file never ends, ignore files are not applied.
+    `first` receives the start of the list early; it can contain names that the final list does not.
     """
     from adderclaw.sandbox import process, programs
 
     program = programs.ripgrep(roots)
     if program is None:
         return []
-    looking = process.in_view(start, "look") if start is not None else None
+    looking = process.in_view(start, "read_only") if start is not None else None
     env = process.environment(workspace_roots=roots)
     clock = asyncio.get_running_loop().time
     until = clock() + SECONDS
@@ -53,12 +53,12 @@ async def listed(
         into = (_Beginning(first) if first is not None else Capture(MOST_BYTES), Capture(process.MAX_BYTES))
         return process.run(argv, cwd=root, env=env, timeout=until - clock(), start=looking, into=into)
 
-    done, _ = await searched(searching, workspace.Place(root))
+    done, _ = await run_search(searching, workspace.WorkspacePath(root))
     return await asyncio.to_thread(_names, done.stdout)
 
 
 class _Beginning(Capture):
-    """Hands on the first names of what is printed."""
+    """Captures output and passes its first names to a callback."""
 
     __slots__ = ("_first",)
 
@@ -74,8 +74,8 @@ class _Beginning(Capture):
 
 
 def _names(out: bytes) -> list[str]:
-    """Names that can be shown and typed as they are; the others are left out."""
-    from adderclaw.credentials.redaction import visible
+    """The names that can be shown and typed unchanged; others are left out."""
+    from adderclaw.core.redaction import visible
 
     names = (name.removeprefix("./") for name in out.decode("utf-8", "surrogateescape").split("\0")[:-1])
     return [name for name in names if name.isprintable() and '"' not in name and visible(name) == name]

@@ -1,4 +1,4 @@
-"""Results that are too long to be shown whole: kept in a folder of the session's own, where Read may look."""
+"""Stores results that are too long to show whole in a session folder that Read can open."""
 
 import hashlib
 import os
@@ -7,34 +7,34 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from adderclaw.framing import SHOWN, cut
-from adderclaw.types import ToolResult
+from adderclaw.core.framing import MOST_SHOWN, shorten
+from adderclaw.core.types import ToolResult
 
 SESSION_BYTES = 512 << 20
-"""What is kept of one session, at most."""
+"""Most bytes stored for one session."""
 PAGE = 100_000
-"""The same of a page that Read was asked for: it is how the rest of anything is read."""
+"""Characters shown of a file page that Read returns: the limit is higher, because Read shows the rest of any result."""
 DAYS = 30
-"""After so long the outputs of an earlier session are removed."""
+"""Days after which the outputs of an earlier session are removed."""
 CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def shown(text: str, keep: Callable[[str], str | None], most: int = SHOWN, dropped: int = 0) -> str:
-    """The text as the model sees it: of a long one the head and the tail, and where the rest of it can be read.
+def shorten_text(text: str, keep: Callable[[str], str | None], most: int = MOST_SHOWN, dropped: int = 0) -> str:
+    """The text as the model sees it. A long text is cut to its head and tail, with a hint where to read the rest.
 
-    `dropped` are the bytes that the text itself lacks.
+    `dropped` is the number of bytes that `text` itself already lacks.
     """
     if len(text) <= most:
         return text
     path = keep(text)
     where = f"; Read {path} has all of it" if path else ""
     if dropped:
-        where = f", {dropped:,} bytes dropped" + (f"; Read {path} has all but those" if path else "")
-    return cut(text, most, where)
+        where = f", {dropped:,} bytes dropped" + (f"; Read {path} shows the rest" if path else "")
+    return shorten(text, most, where)
 
 
 class LongOutputs:
-    """`keep(text)` gives the path to read it by, or None where nothing can be kept."""
+    """Stores a text when called and returns its path, or None if it cannot be stored."""
 
     def __init__(self, folder: str, scrub: Callable[[str], str], clock: Callable[[], float] = time.time) -> None:
         self.folder, self.scrub = folder, scrub
@@ -46,14 +46,14 @@ class LongOutputs:
         data = self.scrub(text).encode("utf-8", "replace")
         if self._used + len(data) > SESSION_BYTES:
             return None
-        # Named by its content: the same output is kept once, and a call that is repeated has the same result.
+        # Named by its content, so that the same output is stored once and a repeated call has the same result.
         name = f"output-{hashlib.sha256(data).hexdigest()[:16]}.txt"
-        if self.folder and os.path.exists(there := os.path.join(self.folder, name)):
-            return there
-        made = self.create(name)
-        if made is None:
+        if self.folder and os.path.exists(existing := os.path.join(self.folder, name)):
+            return existing
+        created = self.create(name)
+        if created is None:
             return None
-        fd, path = made
+        fd, path = created
         try:
             self.write(fd, data)
         except OSError:
@@ -63,25 +63,25 @@ class LongOutputs:
             os.close(fd)
         return path
 
-    def shortened(self, result: ToolResult) -> ToolResult:
-        """A result as it is recorded, and as hooks and the model see it: this is the one limit, for every tool.
+    def shorten_result(self, result: ToolResult) -> ToolResult:
+        """A result cut to the limit that applies to every tool, as it is recorded and as hooks and the model see it.
 
-        Secrets go first: half of one, at the place where a text is cut, would be known by nobody.
+        Secrets are redacted first, because half a secret at the cut would not be recognized.
         """
-        most = PAGE if result.page else SHOWN
+        most = PAGE if result.page else MOST_SHOWN
         if len(result.content) <= most:
             return result
         dropped = int(result.metadata.get("dropped_bytes", 0))
-        return replace(result, content=shown(self.scrub(result.content), self, most, dropped))
+        return replace(result, content=shorten_text(self.scrub(result.content), self, most, dropped))
 
     def create(self, name: str) -> tuple[int, str] | None:
-        """A new file of that name, open for writing and reading."""
+        """Creates a file and returns its descriptor and path, or None if it cannot be stored."""
         if not self.folder:
             return None
         path = os.path.join(self.folder, name)
         try:
             if not self._made:
-                self._make()
+                self._make_folder()
             return os.open(path, CREATE, 0o600), path
         except OSError:
             return None
@@ -96,15 +96,15 @@ class LongOutputs:
     def full(self) -> bool:
         return self._used > SESSION_BYTES
 
-    def _make(self) -> None:
+    def _make_folder(self) -> None:
         top = os.path.dirname(self.folder)
         os.makedirs(top, mode=0o700, exist_ok=True)
         with suppress(OSError):
-            self._sweep(top)
+            self._remove_old(top)
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         self._made = True
 
-    def _sweep(self, top: str) -> None:
+    def _remove_old(self, top: str) -> None:
         import shutil
 
         oldest = self._clock() - DAYS * 86_400

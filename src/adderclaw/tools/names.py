@@ -1,11 +1,12 @@
 """The names that a list of tools may have."""
 
-from adderclaw.tools import NAMES, aliases
+from adderclaw.core.tool_traits import NAMES
+from adderclaw.tools import aliases
 
-SERVER = "mcp__"
-"""How the name of a server's tool begins: which tools a server has is known once it runs."""
+SERVER_PREFIX = "mcp__"
+"""Prefix of an MCP server's tools, whose names are known only when the server runs."""
 
 
-def builtin() -> tuple[str, ...]:
+def builtin_names() -> tuple[str, ...]:
     """The names and aliases of the built-in tools."""
     return (*NAMES, *aliases())

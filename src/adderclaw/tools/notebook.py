@@ -1,4 +1,4 @@
-"""Jupyter notebooks: shown cell by cell with their outputs, and changed by cell, everything else left as it was."""
+"""Jupyter notebooks: shows cells with their outputs, and changes single cells without touching the rest."""
 
 import io
 import json
@@ -7,18 +7,18 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from adderclaw.json_text import check_size
-from adderclaw.record import record
+from adderclaw.core.json_text import check_size
+from adderclaw.core.record import record
+from adderclaw.core.types import Json, MediaBlock, PathFact, Prepared, Tool, ToolContext, ToolResult
 from adderclaw.tools import paths
-from adderclaw.tools.paths import Old, answered
+from adderclaw.tools.paths import OldFile, catch_refusals
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, MediaBlock, PathFact, Prepared, Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:
     from adderclaw.tools.files import Change
 
 OUTPUT_CHARS = 10_000
-"""Of one cell's output."""
+"""Most characters shown of one cell's output."""
 MOST_IMAGES = 8
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
@@ -34,8 +34,8 @@ class NotebookEditArguments:
     edit_mode: Literal["replace", "insert", "delete"] = "replace"
 
 
-class NoNotebook(ValueError):
-    """A file that is called a notebook and is none, with the reason."""
+class NotANotebook(ValueError):
+    """An .ipynb file is not a valid notebook; the message says why."""
 
 
 class Notebook(NamedTuple):
@@ -46,38 +46,40 @@ class Notebook(NamedTuple):
     end: str
 
     def encoded(self) -> bytes:
-        """Raises NoNotebook before the text grows larger than what can be written."""
+        """The notebook as bytes. Raises NotANotebook before the text exceeds what can be written."""
         encoder = json.JSONEncoder(indent=self.indent, ensure_ascii=self.ascii, separators=(",", ": "))
-        made = io.StringIO()
+        buffer = io.StringIO()
         for part in encoder.iterencode(self.whole):
-            made.write(part)
-            if made.tell() > paths.MAX_BYTES:
-                raise NoNotebook(f"it would have more than {paths.MAX_BYTES} bytes")
-        data = (made.getvalue() + self.end).encode("utf-8")
+            buffer.write(part)
+            if buffer.tell() > paths.MAX_BYTES:
+                raise NotANotebook(f"it would have more than {paths.MAX_BYTES} bytes")
+        data = (buffer.getvalue() + self.end).encode("utf-8")
         if len(data) > paths.MAX_BYTES:
-            raise NoNotebook(f"it would have more than {paths.MAX_BYTES} bytes")
+            raise NotANotebook(f"it would have more than {paths.MAX_BYTES} bytes")
         return data
 
 
-def parsed(data: bytes) -> Notebook:
-    """Raises NoNotebook. How it was written is remembered, so that it is written the same way again."""
+def parse_notebook(data: bytes) -> Notebook:
+    """Parses a notebook and remembers its formatting, so that it is written the same way. Raises NotANotebook."""
     try:
         check_size(data)
         text = data.decode("utf-8")
-        found: Any = json.loads(text)
+        document: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NoNotebook(f"it is no JSON ({str(error)[:100]})") from None
-    if not isinstance(found, dict):
-        raise NoNotebook("it is no JSON object")
-    whole = cast(Json, found)
+        raise NotANotebook(f"it is not JSON ({str(error)[:100]})") from None
+    if not isinstance(document, dict):
+        raise NotANotebook("it is not a JSON object")
+    whole = cast(Json, document)
     cells: Any = whole.get("cells")
     if not isinstance(whole.get("nbformat"), int) or not isinstance(cells, list):
-        raise NoNotebook("it has no `nbformat` and no list of `cells`")
+        raise NotANotebook("it has no `nbformat` or no list of `cells`")
     if whole["nbformat"] < 4:
-        raise NoNotebook(f"it is of format {whole['nbformat']}: `jupyter nbconvert --to notebook` makes it format 4")
+        raise NotANotebook(
+            f"it has format {whole['nbformat']}; `jupyter nbconvert --to notebook` converts it to format 4"
+        )
     for number, cell in enumerate(cast(list[Any], cells)):
         if not _is_cell(cell):
-            raise NoNotebook(f"its cell {number} has no type and source")
+            raise NotANotebook(f"its cell {number} has no type or no source")
     second = re.match(r"\{\n( {0,8})(?! )", text)
     return Notebook(
         whole,
@@ -98,8 +100,8 @@ def _is_cell(cell: Any) -> bool:
     return whole and isinstance(cast(Json, cell).get("cell_type"), str)
 
 
-def id_of(cell: Json, number: int) -> str:
-    """Its own, or its place where the format is too old for ids."""
+def id_of_cell(cell: Json, number: int) -> str:
+    """The cell's id, or its number if the format is too old for ids."""
     own = cell.get("id")
     return own if isinstance(own, str) and own else f"cell-{number}"
 
@@ -107,19 +109,21 @@ def id_of(cell: Json, number: int) -> str:
 # ------------------------------------------------------------------ Read
 
 
-def shown(data: bytes, place: PathFact, ctx: ToolContext) -> ToolResult:
-    """All cells with their outputs. Raises NoNotebook."""
-    book = parsed(data)
+def render_notebook(data: bytes, target: PathFact, ctx: ToolContext) -> ToolResult:
+    """Shows all cells with their outputs. Raises NotANotebook."""
+    book = parse_notebook(data)
     parts: list[str] = []
     media: list[MediaBlock] = []
     for number, cell in enumerate(book.cells):
-        parts.append(f'<cell id="{id_of(cell, number)}" type="{cell["cell_type"]}">\n{_text(cell["source"])}\n</cell>')
+        parts.append(
+            f'<cell id="{id_of_cell(cell, number)}" type="{cell["cell_type"]}">\n{_text(cell["source"])}\n</cell>'
+        )
         printed = "\n".join(_outputs(cell, media)).strip()
         if printed:
             parts.append(f"<output>\n{printed}\n</output>")
     count = len(book.cells)
-    parts.append(f"({paths.relative(place.path, ctx)}: notebook, {count} cell{'' if count == 1 else 's'})")
-    about = {"file_path": place.path, "cells": count, "bytes": len(data)}
+    parts.append(f"({paths.relative(target.path, ctx)}: notebook, {count} cell{'' if count == 1 else 's'})")
+    about = {"file_path": target.path, "cells": count, "bytes": len(data)}
     return ToolResult("\n".join(parts), metadata=about, media=tuple(media))
 
 
@@ -136,11 +140,11 @@ def _outputs(cell: Json, media: list[MediaBlock]) -> Iterator[str]:
     for output in cast(list[Any], outputs):
         if not isinstance(output, dict):
             continue
-        said = _output(cast(Json, output), media)
-        if len(said) > OUTPUT_CHARS:
-            said = f"{said[:OUTPUT_CHARS]}\n[… {len(said) - OUTPUT_CHARS} characters of this output left out …]"
-        if said:
-            yield said
+        text = _output(cast(Json, output), media)
+        if len(text) > OUTPUT_CHARS:
+            text = f"{text[:OUTPUT_CHARS]}\n[… {len(text) - OUTPUT_CHARS} characters of this output left out …]"
+        if text:
+            yield text
 
 
 def _output(output: Json, media: list[MediaBlock]) -> str:
@@ -160,10 +164,10 @@ def _data(data: Json, media: list[MediaBlock]) -> str:
     for kind in ("image/png", "image/jpeg"):
         if kind in data and len(media) < MOST_IMAGES and (picture := _picture(_text(data[kind]))) is not None:
             media.append(picture)
-            return f"[{kind}, shown beside this text: number {len(media)}]"
+            return f"[{kind}, shown next to this text as number {len(media)}]"
     for kind in ("text/plain", "text/markdown", "text/html", "application/json"):
-        if said := _text(data.get(kind)):
-            return _ANSI.sub("", said)
+        if text := _text(data.get(kind)):
+            return _ANSI.sub("", text)
     return f"[{', '.join(data)[:200]}]" if data else ""
 
 
@@ -177,66 +181,66 @@ def _picture(encoded: str) -> MediaBlock | None:
         if len(encoded) > 2 * images.MAX_BYTES:
             return None
         raw = base64.b64decode("".join(encoded.split()), validate=True)
-        found = images.measured(raw)
-    except (binascii.Error, images.Broken):
+        image = images.measure_image(raw)
+    except (binascii.Error, images.BrokenImage):
         return None
     if len(raw) > images.MAX_BYTES:
         return None
-    return MediaBlock(found.media_type, base64.b64encode(raw).decode(), "output")
+    return MediaBlock(image.media_type, base64.b64encode(raw).decode(), "output")
 
 
 # ------------------------------------------------------------------ NotebookEdit
 
 
-def _edited(place: PathFact, arguments: NotebookEditArguments, ctx: ToolContext) -> "Change | str":
-    from adderclaw.tools.files import Change, missing, unseen
+def _plan_edit(target: PathFact, arguments: NotebookEditArguments, ctx: ToolContext) -> "Change | str":
+    from adderclaw.tools.files import Change, missing_message, unread_reason
 
-    name = paths.relative(place.path, ctx)
-    if not place.path.endswith(".ipynb"):
-        return f"{name} is no notebook (.ipynb): use Edit for other files."
-    old = paths.current(place, ctx)
+    name = paths.relative(target.path, ctx)
+    if not target.path.endswith(".ipynb"):
+        return f"{name} is not a notebook (.ipynb). Use Edit for other files."
+    old = paths.read_current(target, ctx)
     if old is None:
-        return f"{missing(place, ctx)} Write makes a new notebook."
-    if reason := unseen(place, old, ctx, whole=False):
+        return f"{missing_message(target, ctx)} Use Write to make a new notebook."
+    if reason := unread_reason(target, old, ctx, whole=False):
         return reason
     try:
-        summary, data = changed(arguments, old)
-    except NoNotebook as error:
-        return f"{name} is no notebook that can be changed: {error}."
+        summary, data = apply_change(arguments, old)
+    except NotANotebook as error:
+        return f"{name} cannot be changed as a notebook: {error}."
     except LookupError as error:
         return str(error.args[0])
-    return Change(data, old, summary, is_told=True)
+    return Change(data, old, summary, is_reported=True)
 
 
-def changed(arguments: NotebookEditArguments, old: Old) -> tuple[str, bytes]:
-    """What was done, and the notebook after it. Raises NoNotebook and LookupError."""
-    book = parsed(old.data)
+def apply_change(arguments: NotebookEditArguments, old: OldFile) -> tuple[str, bytes]:
+    """Applies the change; returns a summary and the new notebook. Raises NotANotebook and LookupError."""
+    book = parse_notebook(old.data)
     cells, mode = book.cells, arguments.edit_mode
     if mode == "insert":
         if arguments.cell_type is None:
             raise LookupError("cell_type is needed to insert a cell: code or markdown.")
-        place = _place(cells, arguments.cell_id) + 1 if arguments.cell_id else 0
-        cells.insert(place, _new_cell(arguments.cell_type, arguments.new_source, book.whole))
-        return f"Inserted the cell {id_of(cells[place], place)} into", book.encoded()
-    place = _place(cells, arguments.cell_id)
-    name = id_of(cells[place], place)
+        index = _find_cell(cells, arguments.cell_id) + 1 if arguments.cell_id else 0
+        cells.insert(index, _new_cell(arguments.cell_type, arguments.new_source, book.whole))
+        return f"Inserted the cell {id_of_cell(cells[index], index)} into", book.encoded()
+    index = _find_cell(cells, arguments.cell_id)
+    name = id_of_cell(cells[index], index)
     if mode == "delete":
-        del cells[place]
+        del cells[index]
         return f"Deleted the cell {name} of", book.encoded()
-    _replace(cells[place], arguments)
+    _replace(cells[index], arguments)
     return f"Replaced the cell {name} of", book.encoded()
 
 
-def _place(cells: list[Json], cell_id: str) -> int:
+def _find_cell(cells: list[Json], cell_id: str) -> int:
     if not cell_id:
-        raise LookupError("cell_id is needed: Read shows the ids of the cells.")
-    found = [number for number, cell in enumerate(cells) if id_of(cell, number) == cell_id]
-    if not found:
-        known = ", ".join(id_of(cell, number) for number, cell in enumerate(cells[:20]))
-        raise LookupError(f"there is no cell {cell_id!r}; there are: {known or 'none'}.")
-    if len(found) > 1:
-        raise LookupError(f"{len(found)} cells have the id {cell_id!r}: it cannot be told which is meant.")
-    return found[0]
+        raise LookupError("cell_id is missing. Read shows the ids of the cells.")
+    matches = [number for number, cell in enumerate(cells) if id_of_cell(cell, number) == cell_id]
+    if not matches:
+        known = ", ".join(id_of_cell(cell, number) for number, cell in enumerate(cells[:20]))
+        raise LookupError(f"There is no cell {cell_id!r}. Existing cells: {known or 'none'}.")
+    if len(matches) > 1:
+        raise LookupError(f"{len(matches)} cells have the id {cell_id!r}, so it is ambiguous.")
+    return matches[0]
 
 
 def _lines(source: str) -> list[str]:
@@ -257,7 +261,7 @@ def _new_cell(cell_type: str, source: str, whole: Json) -> Json:
 
 
 def _replace(cell: Json, arguments: NotebookEditArguments) -> None:
-    """The cell's source, in the form that it had. What an old source printed is no longer what it prints."""
+    """Replaces the cell's source in its old form, and clears the outputs, which belong to the old source."""
     source = arguments.new_source
     cell["source"] = source if isinstance(cell["source"], str) else _lines(source)
     cell["cell_type"] = arguments.cell_type or cell["cell_type"]
@@ -274,8 +278,8 @@ def _replace(cell: Json, arguments: NotebookEditArguments) -> None:
 def _prepare(arguments: NotebookEditArguments, ctx: ToolContext) -> Prepared:
     from adderclaw.tools import files
 
-    place = paths.fact(arguments.notebook_path, ctx)
-    return files.changing(place, lambda: _edited(place, arguments, ctx), ctx)
+    target = paths.path_fact(arguments.notebook_path, ctx)
+    return files.prepare_change(target, lambda: _plan_edit(target, arguments, ctx), ctx)
 
 
 def tools(seconds: float) -> tuple[Tool[Any], ...]:
@@ -284,7 +288,7 @@ def tools(seconds: float) -> tuple[Tool[Any], ...]:
         Tool(
             "NotebookEdit",
             NotebookEditArguments,
-            answered(_prepare),
+            catch_refusals(_prepare),
             editing.description,
             editing.parameters,
             (),

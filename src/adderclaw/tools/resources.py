@@ -1,21 +1,21 @@
-"""ListMcpResources and ReadMcpResource: what MCP servers let be read."""
+"""ListMcpResources and ReadMcpResource: the resources of MCP servers."""
 
 import json
 from typing import Any
 
-from adderclaw.errors import AdderClawError
-from adderclaw.record import record
+from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, Prepared, Tool, ToolContext, ToolResult, Touch, fixed_prepare, rejected
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Prepared, Tool, ToolContext, ToolResult, Touch, preparing, rejected
 
-NONE = "No MCP server is configured. `adderclaw mcp add` adds one."
+NO_SERVERS = "No MCP server is configured. `adderclaw mcp add` adds one."
 SECONDS = 120.0
 
 
 @record
 class ListMcpResourcesArguments:
     server: str | None = None
-    """Only this server's."""
+    """List only the resources of this server."""
 
 
 @record
@@ -30,19 +30,19 @@ def tools() -> tuple[Tool[Any], ...]:
     async def listed(arguments: ListMcpResourcesArguments, context: ToolContext) -> ToolResult:
         servers = context.host.resources
         if servers is None:
-            return rejected(NONE)
+            return rejected(NO_SERVERS)
         try:
             rows, failures = await servers.resources(arguments.server, soon=True)
         except AdderClawError as error:
             return rejected(str(error))
         if arguments.server and failures and not rows:
             return rejected("\n".join(failures))
-        said = [json.dumps(row, ensure_ascii=False) for row in rows] or ["No resources."]
-        return ToolResult("\n".join([*said, *failures]))
+        lines = [json.dumps(row, ensure_ascii=False) for row in rows] or ["No resources."]
+        return ToolResult("\n".join([*lines, *failures]))
 
     async def read(arguments: ReadMcpResourceArguments, context: ToolContext) -> ToolResult:
         servers = context.host.resources
-        return rejected(NONE) if servers is None else await servers.read(arguments.server, arguments.uri)
+        return rejected(NO_SERVERS) if servers is None else await servers.read(arguments.server, arguments.uri)
 
     def reading(arguments: ReadMcpResourceArguments, context: ToolContext) -> Prepared:
         touch = Touch(opaque=True, why=f"reads {arguments.uri[:200]} from the MCP server {arguments.server}")
@@ -52,7 +52,7 @@ def tools() -> tuple[Tool[Any], ...]:
         Tool(
             "ListMcpResources",
             ListMcpResourcesArguments,
-            preparing(Touch(why="lists what MCP servers let be read"), listed),
+            fixed_prepare(Touch(why="lists the resources of MCP servers"), listed),
             spec("ListMcpResources").description,
             spec("ListMcpResources").parameters,
             (Alias("ListMcpResourcesTool"),),

@@ -1,4 +1,4 @@
-"""LS, Glob and Grep: finding things in the workspace."""
+"""LS, Glob and Grep: find files and text in the workspace."""
 
 import asyncio
 import os
@@ -7,38 +7,28 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from adderclaw import workspace
-from adderclaw.config.schema import Config
-from adderclaw.record import record
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import WorkspacePath, globs
+from adderclaw.sandbox.workspace.matching import Matches, find_matching
 from adderclaw.tools import paths
-from adderclaw.tools.files import missing
+from adderclaw.tools.files import missing_message
 from adderclaw.tools.grep import MAX_PATTERN, SECONDS, GrepArguments, grep
-from adderclaw.tools.paths import answered
+from adderclaw.tools.paths import catch_refusals
 from adderclaw.tools.specs import spec
-from adderclaw.types import (
-    Alias,
-    PathFact,
-    Prepared,
-    Tool,
-    ToolContext,
-    ToolResult,
-    Touch,
-    own_words,
-    rejected,
-)
-from adderclaw.workspace import Place, globs
-from adderclaw.workspace.matching import Matches, matching
 
 if TYPE_CHECKING:
-    from adderclaw.sandbox.process import Start
-    from adderclaw.workspace.traces import Traces
+    from adderclaw.sandbox.process import Starter
+    from adderclaw.sandbox.workspace.traces import Traces
 
-ENTRIES = 1000
-FILES = 100
-KEPT_FILES = 20_000
-"""What Glob keeps for a look at all of it."""
-LOOPS = 5
-"""Links that lead in a circle which are named."""
+SHOWN_ENTRIES = 1000
+SHOWN_FILES = 100
+MAX_MATCHES = 20_000
+"""Most matches of Glob that are stored for Read."""
+SHOWN_LOOPS = 5
+"""Most circular links that are named."""
 
 
 @record
@@ -55,144 +45,151 @@ class GlobArguments:
 # ------------------------------------------------------------------ LS
 
 
-async def ls(place: PathFact, ctx: ToolContext, traces: "Traces", *, anywhere: bool) -> ToolResult:
+async def ls(target: PathFact, ctx: ToolContext, traces: "Traces", *, anywhere: bool) -> ToolResult:
     try:
-        fd = paths.open_folder(place.real, ctx, anywhere=anywhere)
+        fd = paths.open_folder(target.real, ctx, anywhere=anywhere)
     except FileNotFoundError:
-        return rejected(missing(place, ctx))
+        return rejected(missing_message(target, ctx))
     except NotADirectoryError:
-        return rejected(f"{paths.shown(place.path)} is not a directory. Use Read for a file.")
+        return rejected(f"{paths.printable(target.path)} is not a directory. Use Read for a file.")
     try:
-        with workspace.scan(fd) as found:
-            names = sorted(_entry(entry) for entry in found if not traces.fill(os.path.join(place.real, entry.name)))
+        with workspace.scan(fd) as entries:
+            names = sorted(
+                _entry(entry) for entry in entries if not traces.is_trace_folder(os.path.join(target.real, entry.name))
+            )
     finally:
         os.close(fd)
     if not names:
         return own_words("(empty directory)", {"entries": 0})
-    listed = names[:ENTRIES]
-    if len(names) > ENTRIES:
-        listed.append(f"(the first {ENTRIES} of {len(names)} entries; {_whole(names, ctx) or 'Glob finds the others'})")
+    listed = names[:SHOWN_ENTRIES]
+    if len(names) > SHOWN_ENTRIES:
+        rest = _full_list_note(names, ctx) or "Glob finds the others"
+        listed.append(f"(the first {SHOWN_ENTRIES} of {len(names)} entries; {rest})")
     return ToolResult("\n".join(listed), metadata={"entries": len(names)})
 
 
-def _whole(lines: list[str], ctx: ToolContext) -> str:
-    """Where all of a list can be read of which a part is shown."""
-    path = ctx.keep("\n".join(lines))
+def _full_list_note(lines: list[str], ctx: ToolContext) -> str:
+    """Stores a full list of which only a part is shown, and says where to read it."""
+    path = ctx.store_output("\n".join(lines))
     return f"Read {path} has all of them" if path else ""
 
 
 def _entry(entry: "os.DirEntry[str]") -> str:
     mark = "/" if entry.is_dir(follow_symlinks=False) else "@" if entry.is_symlink() else ""
-    return paths.shown(entry.name) + mark
+    return paths.printable(entry.name) + mark
 
 
 # ------------------------------------------------------------------ Glob
 
 
 def _glob_base(arguments: GlobArguments, ctx: ToolContext) -> tuple[str, str]:
-    """Where the walk begins, with what the pattern names outright, and the pattern from there."""
-    folder, pattern = globs.split(os.path.expanduser(arguments.pattern))
-    return (os.path.join(paths.fact(arguments.path, ctx).path, folder) if folder else arguments.path), pattern
+    """The directory where the walk starts, including the pattern's literal prefix, and the rest of the pattern."""
+    folder, pattern = globs.split_base(os.path.expanduser(arguments.pattern))
+    return (os.path.join(paths.path_fact(arguments.path, ctx).path, folder) if folder else arguments.path), pattern
 
 
 async def glob(
-    place: PathFact, rest: str, arguments: GlobArguments, ctx: ToolContext, traces: "Traces", *, anywhere: bool
+    target: PathFact, rest: str, arguments: GlobArguments, ctx: ToolContext, traces: "Traces", *, anywhere: bool
 ) -> ToolResult:
-    """`rest` is the pattern from the place on."""
+    """Lists the files that match. `rest` is the pattern relative to the starting directory."""
     if "\0" in arguments.pattern or len(arguments.pattern) > MAX_PATTERN or not arguments.pattern.strip():
-        return rejected("the pattern is empty, too long or holds a NUL character.")
+        return rejected("the pattern is empty, too long, or contains a NUL character.")
     if ".." in rest.split("/"):
-        return rejected(f"the pattern {arguments.pattern!r} goes up after a wildcard: start it further up instead.")
+        return rejected(
+            f"the pattern {arguments.pattern!r} uses .. after a wildcard. Start from a higher directory instead."
+        )
     try:
         patterns = globs.Patterns(globs.alternatives(rest))
-        os.close(paths.open_folder(place.real, ctx, anywhere=anywhere))
+        os.close(paths.open_folder(target.real, ctx, anywhere=anywhere))
     except (FileNotFoundError, NotADirectoryError):
         return own_words("No files found", {"files": 0})
     except re.error as error:
         return rejected(f"the pattern {arguments.pattern!r} cannot be read: {error}.")
     except ValueError as error:
-        if isinstance(error, paths.Refused):
+        if isinstance(error, paths.PathRefused):
             raise
         return rejected(f"{error}.")
-    where = paths.locate(place.real, ctx, anywhere=anywhere or ctx.free_reads, reading=True)
-    found, above = await _walked(where, patterns), f"{place.real.rstrip('/')}/"
-    found.leave_out(lambda path: traces.has(above + path))
-    return _globbed(found, place, ctx)
+    where = paths.locate(target.real, ctx, anywhere=anywhere or ctx.free_reads, reading=True)
+    matches, above = await _match_files(where, patterns), f"{target.real.rstrip('/')}/"
+    matches.exclude(lambda path: traces.is_trace(above + path))
+    return _glob_result(matches, target, ctx)
 
 
-async def _walked(place: Place, patterns: globs.Patterns) -> Matches:
-    """In a thread of its own, which ends with the time, or with the one who waits for it."""
-    deadline, left = time.monotonic() + SECONDS, threading.Event()
+async def _match_files(root: WorkspacePath, patterns: globs.Patterns) -> Matches:
+    """Matches in a thread that stops at the time limit or when the call is cancelled."""
+    deadline, cancelled = time.monotonic() + SECONDS, threading.Event()
 
     def over() -> bool:
-        return left.is_set() or time.monotonic() > deadline
+        return cancelled.is_set() or time.monotonic() > deadline
 
     try:
-        return await asyncio.to_thread(matching, place, patterns, KEPT_FILES, over)
+        return await asyncio.to_thread(find_matching, root, patterns, MAX_MATCHES, over)
     finally:
-        left.set()
+        cancelled.set()
 
 
-def _globbed(found: Matches, place: PathFact, ctx: ToolContext) -> ToolResult:
-    above, name = f"{place.real.rstrip('/')}/", paths.from_here(ctx)
-    known = [name(above + path) for path in found.newest()]
-    lines = known[:FILES] or ["No files found"]
-    if found.total > FILES:
-        whole = _whole(known, ctx) if len(known) == found.total else ""
-        lines.append(f"(the newest {FILES} of {found.total} files; {whole or 'use a narrower pattern'})")
-    if found.loops:
-        loops = sorted(name(above + path) for path in found.loops)
-        more = f" and {len(loops) - LOOPS} more" if len(loops) > LOOPS else ""
-        lines.append(f"(skipped, since these links lead in a circle: {', '.join(loops[:LOOPS])}{more})")
-    if not found.is_whole:
-        lines.append(f"(stopped after {SECONDS:g} seconds: there may be more)")
-    if found.unseen:
-        lines.append(f"(could not be looked at, and left out: {found.unseen})")
-    complete = found.is_whole and not found.unseen
-    return ToolResult("\n".join(lines), metadata={"files": found.total, "complete": complete})
+def _glob_result(matches: Matches, target: PathFact, ctx: ToolContext) -> ToolResult:
+    above, name = f"{target.real.rstrip('/')}/", paths.relative_namer(ctx)
+    known = [name(above + path) for path in matches.newest()]
+    lines = known[:SHOWN_FILES] or ["No files found"]
+    if matches.total > SHOWN_FILES:
+        whole = _full_list_note(known, ctx) if len(known) == matches.total else ""
+        lines.append(f"(the newest {SHOWN_FILES} of {matches.total} files; {whole or 'use a narrower pattern'})")
+    if matches.loops:
+        loops = sorted(name(above + path) for path in matches.loops)
+        more = f" and {len(loops) - SHOWN_LOOPS} more" if len(loops) > SHOWN_LOOPS else ""
+        lines.append(f"(skipped circular links: {', '.join(loops[:SHOWN_LOOPS])}{more})")
+    if not matches.is_whole:
+        lines.append(f"(stopped after {SECONDS:g} seconds; there may be more)")
+    if matches.unseen:
+        lines.append(f"(left out because they could not be read: {matches.unseen})")
+    complete = matches.is_whole and not matches.unseen
+    return ToolResult("\n".join(lines), metadata={"files": matches.total, "complete": complete})
 
 
 # ------------------------------------------------------------------ the tools
 
 
-def _reading(place: PathFact, ctx: ToolContext) -> Touch:
-    return Touch(reads=(place,), why=paths.why("reads", "from", place, ctx))
+def _read_touch(target: PathFact, ctx: ToolContext) -> Touch:
+    return Touch(reads=(target,), why=paths.access_reason("reads", "from", target, ctx))
 
 
-def _traces(config: Config, place: PathFact, ctx: ToolContext) -> "Traces":
-    """The traces of runs that a search of this place leaves out."""
-    from adderclaw.workspace.traces import Traces
+def _traces(config: Config, target: PathFact, ctx: ToolContext) -> "Traces":
+    """The trace files of runs that a search of this path leaves out."""
+    from adderclaw.sandbox.workspace.traces import Traces
 
     root = ctx.workspace.root
     name = os.path.relpath(os.path.join(root, config.logging.jsonl_dir), root)
     roots = () if name == "." or name.startswith("..") else (root, *ctx.workspace.extra)
-    return Traces([Place(one, name) for one in roots]).above(place.real)
+    return Traces([WorkspacePath(base, name) for base in roots]).for_search(target.real)
 
 
-def tools(config: Config, start: "Start | None" = None) -> tuple[Tool[Any], ...]:
+def tools(config: Config, start: "Starter | None" = None) -> tuple[Tool[Any], ...]:
     anywhere = not config.security.workspace_only
     seconds = max(config.runtime.tool_timeout_seconds, SECONDS + 5)
 
     def prepare_ls(arguments: LSArguments, ctx: ToolContext) -> Prepared:
-        place = paths.fact(arguments.path, ctx)
+        target = paths.path_fact(arguments.path, ctx)
         return Prepared(
-            _reading(place, ctx), lambda: ls(place, ctx, _traces(config, place, ctx), anywhere=anywhere), overlaps=True
+            _read_touch(target, ctx),
+            lambda: ls(target, ctx, _traces(config, target, ctx), anywhere=anywhere),
+            overlaps=True,
         )
 
     def prepare_glob(arguments: GlobArguments, ctx: ToolContext) -> Prepared:
         base, rest = _glob_base(arguments, ctx)
-        place = paths.fact(base, ctx)
+        target = paths.path_fact(base, ctx)
         return Prepared(
-            _reading(place, ctx),
-            lambda: glob(place, rest, arguments, ctx, _traces(config, place, ctx), anywhere=anywhere),
+            _read_touch(target, ctx),
+            lambda: glob(target, rest, arguments, ctx, _traces(config, target, ctx), anywhere=anywhere),
             overlaps=True,
         )
 
     def prepare_grep(arguments: GrepArguments, ctx: ToolContext) -> Prepared:
-        place = paths.fact(arguments.path, ctx)
+        target = paths.path_fact(arguments.path, ctx)
         return Prepared(
-            _reading(place, ctx),
-            lambda: grep(place, arguments, ctx, start, _traces(config, place, ctx), anywhere=anywhere),
+            _read_touch(target, ctx),
+            lambda: grep(target, arguments, ctx, start, _traces(config, target, ctx), anywhere=anywhere),
             overlaps=True,
         )
 
@@ -204,7 +201,7 @@ def tools(config: Config, start: "Start | None" = None) -> tuple[Tool[Any], ...]
         Tool(
             "LS",
             LSArguments,
-            answered(prepare_ls),
+            catch_refusals(prepare_ls),
             listing.description,
             listing.parameters,
             (Alias("file_list"), Alias("ls")),
@@ -213,7 +210,7 @@ def tools(config: Config, start: "Start | None" = None) -> tuple[Tool[Any], ...]
         Tool(
             "Glob",
             GlobArguments,
-            answered(prepare_glob),
+            catch_refusals(prepare_glob),
             globbing.description,
             globbing.parameters,
             (Alias("glob"),),
@@ -222,7 +219,7 @@ def tools(config: Config, start: "Start | None" = None) -> tuple[Tool[Any], ...]
         Tool(
             "Grep",
             GrepArguments,
-            answered(prepare_grep),
+            catch_refusals(prepare_grep),
             grepping.description,
             grepping.parameters,
             (Alias("grep", {"regex": "pattern"}),),

@@ -1,4 +1,4 @@
-"""Bash: one command, compiled to a plan where it can be, run in its own process group, and reported whole."""
+"""Bash: plans one command where possible, runs it in its own process group and reports its whole output."""
 
 import asyncio
 import os
@@ -11,27 +11,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from adderclaw import workspace
 from adderclaw.config.paths import followed
-from adderclaw.config.schema import Config
-from adderclaw.decode import Between
-from adderclaw.gate.looking import only_looks
-from adderclaw.gate.paths import DEVICES
-from adderclaw.gate.programs import git_alone
-from adderclaw.gate.programs import knowledge as knowledge
-from adderclaw.gate.programs.allowlist import those
-from adderclaw.gate.programs.operands import ARCHIVE, PATCH
-from adderclaw.gate.shell import planner as planner
-from adderclaw.gate.shell.planner import Plan, Raw, Simple
-from adderclaw.record import NamedTuple, record
-from adderclaw.sandbox import known, process, programs
-from adderclaw.sandbox.capture import Capture
-from adderclaw.sandbox.process import Finished
-from adderclaw.tools import hardened, identity, paths, unreached, wildcards
-from adderclaw.tools.background import OUTPUT_BYTES, End, Output, Tasks, TooMany
-from adderclaw.tools.hardened import Ready
-from adderclaw.tools.specs import spec
-from adderclaw.types import (
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.decode import Between
+from adderclaw.core.framing import STDERR, exit_line
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import (
     Alias,
     PathFact,
     Prepared,
@@ -44,6 +29,22 @@ from adderclaw.types import (
     own_words,
     rejected,
 )
+from adderclaw.policy.legacy.looking import only_looks
+from adderclaw.policy.legacy.programs import git_alone
+from adderclaw.policy.legacy.programs import knowledge as knowledge
+from adderclaw.policy.legacy.programs.allowlist import those
+from adderclaw.policy.legacy.programs.operands import ARCHIVE, PATCH
+from adderclaw.policy.legacy.shell import planner as planner
+from adderclaw.policy.legacy.shell.planner import Plan, Raw, Simple
+from adderclaw.policy.paths import DEVICES
+from adderclaw.sandbox import known, process, programs, workspace
+from adderclaw.sandbox.capture import Capture
+from adderclaw.sandbox.process import Finished
+from adderclaw.tools import identity, paths, unreached
+from adderclaw.tools.background import OUTPUT_BYTES, Output, TaskOutcome, Tasks, TooManyTasks
+from adderclaw.tools.legacy import hardened_git, wildcards
+from adderclaw.tools.legacy.hardened_git import Ready
+from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.broker import Grant
@@ -51,41 +52,45 @@ if TYPE_CHECKING:
 
 DEFAULT_MS = 120_000
 MAX_MS = 600_000
-BEHIND_DEFAULT_MS, BEHIND_MAX_MS = 1_800_000, 7_200_000
+BACKGROUND_DEFAULT_MS, BACKGROUND_MAX_MS = 1_800_000, 7_200_000
 """The same for a command in the background."""
 TRUNCATED = "[SDLC_TRUNCATED]"
-KEPT_BYTES, END_BYTES = 16 << 20, 1 << 20
-"""What is kept of each stream of a command: its head, and its end. What lies between them is dropped and counted."""
-NOT_BEHIND = "nothing can run in the background here: run it in the foreground."
+HEAD_BYTES, END_BYTES = 16 << 20, 1 << 20
+"""How much of the start and of the end of each output stream is stored. The middle is dropped and counted."""
+NO_BACKGROUND = "Background commands are not available here. Run it in the foreground."
 GRACE = 5.0
-"""Seconds that the kernel waits beyond our own time limit, so that what was printed so far is still reported."""
+"""Seconds that the kernel waits beyond the tool's own time limit, so that the output so far is still reported."""
 GIT_ANSWERS = ("git diff", "git grep")
-"""Commands of git's whose exit code 1 is an answer."""
+"""Git commands whose exit code 1 is a normal result."""
 OPTIONS = ("--norc", "--noprofile", "-c")
-ALONE_MAY = (
-    "\nadderclaw: git directories, and settings of CI, editors and hook managers, are read-only to commands. Changes "
-    "of git need a git command of their own: run git alone, in a call of its own\n"
+GIT_NEEDS_OWN_CALL = (
+    "\nadderclaw: git directories and the settings of CI, editors and hook managers are read-only to commands. To "
+    "change them with git, run git alone in a separate call\n"
 )
-NOT_ALONE = (
-    "\nadderclaw: git directories are read-only to this command: it may change what git runs later, so it is not run "
-    "as git alone. The user has to do it\n"
+GIT_NOT_ALONE = (
+    "\nadderclaw: git directories are read-only to this command, because it could change what git runs later. Ask the "
+    "user to run it\n"
 )
-SLOW = 3.0
-"""Seconds after which it is looked whether git waits for a file that has no end."""
-WAITED = (
-    "adderclaw: git was ended, because it waits for {path}, which is a pipe or a device: remove it (Delete), and try "
-    "again\n"
+BLOCK_CHECK_SECONDS = 3.0
+"""Seconds after which a running git is checked for waiting on a pipe or device."""
+GIT_BLOCKED = (
+    "adderclaw: git was stopped because it was waiting for {path}, which is a pipe or a device. Remove it (Delete) and "
+    "try again\n"
 )
 READ_ONLY = (b"Read-only file system", b"EROFS")
 
 
 LOOPBACK = ("localhost", "127.0.0.1")
-NOT_IN_HERE = (
-    "\nadderclaw: git reaches {places} outside of the sandbox: a server that runs in this session is stopped while git "
-    "runs, and is not reached. Clone or fetch by a path of the workspace instead\n"
+LOCAL_SERVER_PAUSED = (
+    "\nadderclaw: git connects to {places} from outside the sandbox. Servers started in this session are paused while "
+    "git runs and cannot be reached. Clone or fetch by a workspace path instead\n"
 )
-NO_WAY = "\nadderclaw: git reaches a remote by https, http or ssh, whose host is a name or an IPv4 address\n"
-REACHES = "\nadderclaw: git reaches a remote only in a call that runs git alone: without pipes and other programs\n"
+UNSUPPORTED_REMOTE = (
+    "\nadderclaw: git can reach a remote only by https, http or ssh, with a host name or an IPv4 address\n"
+)
+REMOTE_NEEDS_GIT_ALONE = (
+    "\nadderclaw: git can reach a remote only in a call that runs git alone, without pipes or other programs\n"
+)
 
 
 @record
@@ -101,59 +106,61 @@ class BashArguments:
 # ------------------------------------------------------------------ before
 
 
-class Means(NamedTuple):
-    """What a command is run with: the sandbox's `start` (without it nothing confines it), and background tasks."""
+class CommandSetup(NamedTuple):
+    """What commands run with: the sandbox's `start` (None: unconfined), background tasks and network rules."""
 
-    start: process.Start | None = None
+    start: process.Starter | None = None
     tasks: Tasks | None = None
     tmpdir: str | None = None
-    """The children's TMPDIR, empty where it is not set; None where that is not known before they run."""
+    """TMPDIR of the commands: empty if it is not set, None if it is not known before they run."""
     shell: str = "/bin/bash"
     reach: "Judge | None" = None
-    """Which hosts every command may reach; None where there are none."""
+    """Decides which hosts every command may reach; None if there are none."""
     is_sealed: bool = False
-    """Whether commands reach no network but what `reach` lets through."""
+    """Whether commands can reach only the hosts that `reach` allows."""
     refused: Callable[[], int] = lambda: 0
-    """How often a command was kept from a host so far."""
+    """How many connections to hosts were refused so far."""
     has_look_room: bool = False
-    """Whether the sandbox has a room in which nothing can be written: without it, no command is known to only look."""
+    """Whether the sandbox has a read-only view. Without it, no command counts as read-only."""
     env: Mapping[str, str] | None = None
-    """Variables of the settings, where a sandbox confines the command."""
+    """Environment variables from the settings, used when a sandbox confines the command."""
 
     def argv(self, text: str) -> list[str]:
         return [self.shell, *OPTIONS, text]
 
 
-ALONE = Means()
+UNCONFINED = CommandSetup()
 
 
-def prepare(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) -> Prepared:
-    """Plan a command. The names that a glob matches may change until it runs: they are not asked again."""
+def prepare(arguments: BashArguments, ctx: ToolContext, means: CommandSetup = UNCONFINED) -> Prepared:
+    """Plans a command and lists the paths that it touches. Globs are expanded here, not again when it runs."""
     cwd = ctx.workspace.cwd
     if "\0" in arguments.command:
-        raise paths.Refused("a command cannot hold a NUL character: print one with printf '\\0'")
-    judged = _planned(arguments.command, ctx, means)
+        raise paths.PathRefused("a command cannot contain a NUL character. Print one with printf '\\0'")
+    judged = _plan(arguments.command, ctx, means)
     command = judged.command
     named = planner.paths_of(command, cwd, os.path.expanduser("~"))
-    confined = means.start is not None  # there the sandbox keeps links and archives to where they belong
+    confined = means.start is not None  # the sandbox then contains what links and archives can reach
     if named.rewritten and not confined:
-        raise paths.Refused(f"{named.rewritten[0]} is written by the command that opens it: do it in two calls")
+        raise paths.PathRefused(f"{named.rewritten[0]} is written by the same command that opens it. Use two calls")
     is_raw = isinstance(command, Raw)
     if is_raw:
         why = f"runs raw bash ({command.reason})"
     else:
         runs = ", ".join(dict.fromkeys(simple.name for simple in planner.simples(command)))
         why = f"runs {runs or 'nothing but the shell itself'}"
-    reads = (*named.reads, *_there(named.read_if_there), *(() if confined else _linked(named.trees)))
-    writes = (*named.writes, *_there(named.written_if_there), *(() if confined else _landed(named.merged)))
-    seen = tuple(_own_python(fact, ctx) for fact in _facts(reads, ctx))
-    written = tuple(_facts(writes, ctx))
+    reads = (*named.reads, *_existing(named.read_if_there), *(() if confined else _links_in(named.trees)))
+    writes = (*named.writes, *_existing(named.written_if_there), *(() if confined else _copied_paths(named.merged)))
+    seen = tuple(_venv_python(fact, ctx) for fact in _path_facts(reads, ctx))
+    written = tuple(_path_facts(writes, ctx))
     looks = means.has_look_room and not arguments.run_in_background and not named.trees
-    looks = looks and all(fact.path in DEVICES for fact in written) and all(_is_here(fact, ctx) for fact in seen)
+    looks = (
+        looks and all(fact.path in DEVICES for fact in written) and all(_is_in_workspace(fact, ctx) for fact in seen)
+    )
     looks = looks and isinstance(command, Plan) and only_looks(command)
     facts: tuple[RemoteFact, ...] = ()
     if isinstance(command, Plan) and "git" in command.text + command.shown:
-        from adderclaw.tools import remotes
+        from adderclaw.tools.legacy import remotes
 
         facts, grants = remotes.reached(command, cwd, _roots(ctx))
         judged = judged._replace(parts=git_alone.parts(command), grants=grants)
@@ -167,117 +174,121 @@ def prepare(arguments: BashArguments, ctx: ToolContext, means: Means = ALONE) ->
         looks=looks,
         why=why,
     )
-    overlaps, fails = looks and not _moves(command), _not_behind(arguments, judged, means)
+    overlaps, fails = looks and not _changes_directory(command), _background_problem(arguments, judged, means)
     return Prepared(touch, lambda: _run(arguments, judged, ctx, means), overlaps, lambda: fails)
 
 
-def _is_here(fact: PathFact, ctx: ToolContext) -> bool:
-    """Whether a file lies, and leads, in the workspace, or keeps nothing: the room for looking has no other place."""
+def _is_in_workspace(fact: PathFact, ctx: ToolContext) -> bool:
+    """Whether a path and its target are in the workspace or a harmless device: the read-only view has no others."""
     roots = _roots(ctx)
-    return fact.path in DEVICES or (programs.inside(fact.path, roots) and programs.inside(fact.real, roots))
+    return fact.path in DEVICES or (programs.is_inside(fact.path, roots) and programs.is_inside(fact.real, roots))
 
 
-MAX_LOOKED_AT = 20_000
-"""How many names are looked at, at most, before a call is judged."""
+MAX_CHECKED_NAMES = 20_000
+"""How many names are checked at most before a call is judged."""
 
 
-def _facts(found: Iterable[str], ctx: ToolContext) -> Iterator[PathFact]:
-    """What is known of each path; what no file can be called, since a name in it is too long, is no path.
+def _path_facts(candidates: Iterable[str], ctx: ToolContext) -> Iterator[PathFact]:
+    """The path facts of each path. Words with a name too long for any file are not paths and are left out.
 
-    A relative path may be short enough to be opened where the absolute one is too long to be checked.
+    A relative path can be short enough to open although its absolute form is too long to check: that is refused.
     """
-    for path in dict.fromkeys(found):
+    for path in dict.fromkeys(candidates):
         encoded = os.fsencode(path)
         if max(map(len, encoded.split(b"/"))) <= paths.MAX_NAME:
             if len(encoded) >= paths.MAX_PATH:
-                raise paths.Refused(f"the path {path[:60]!r}… is too long to be checked: write it without . and ..")
-            folded = paths.fact(path, ctx)
+                raise paths.PathRefused(f"the path {path[:60]!r}… is too long to check. Write it without . and ..")
+            folded = paths.path_fact(path, ctx)
             yield folded
             if b".." in encoded.split(b"/"):
-                yield from _climbed(folded, ctx)
+                yield from _path_behind_link(folded, ctx)
 
 
-def _climbed(folded: PathFact, ctx: ToolContext) -> Iterator[PathFact]:
-    """Where `..` behind a link leads: a program climbs from the place that the link names, not from the link."""
+def _path_behind_link(folded: PathFact, ctx: ToolContext) -> Iterator[PathFact]:
+    """Where `..` after a link leads: the kernel goes up from the link's target, not from the folder with the link."""
     real = followed(os.path.join(ctx.workspace.cwd, folded.given))
     if real != folded.real:
-        place = paths.fact(real, ctx)
-        yield PathFact(folded.given, place.path, place.real, place.identity)
+        resolved = paths.path_fact(real, ctx)
+        yield PathFact(folded.given, resolved.path, resolved.real, resolved.identity)
 
 
-def _own_python(fact: PathFact, ctx: ToolContext) -> PathFact:
-    """The `python` of a virtual environment is a link to one that is installed: running it leads nowhere else."""
+def _venv_python(fact: PathFact, ctx: ToolContext) -> PathFact:
+    """Treats the `python` link of a virtual environment as the file itself: it only leads to an installed Python."""
     if fact.real == fact.path or os.path.basename(fact.path) not in ("python", "python3"):
         return fact
     roots = _roots(ctx)
-    if not programs.inside(os.path.dirname(fact.path), roots) or not programs.is_python(fact.real, roots):
+    if not programs.is_inside(os.path.dirname(fact.path), roots) or not programs.is_python(fact.real, roots):
         return fact
     return PathFact(fact.given, fact.path, fact.path, fact.identity)
 
 
-def _there(words: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Words that name what is on the disk: by their first part, so that what lies behind a link counts, too."""
+def _existing(words: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The words that name something on disk, judged by their first part, so that paths behind links count too."""
     for folder, word in words:
         lead, first = ("/", word.lstrip("/")) if word.startswith("/") else (folder, word)
         if workspace.is_named(os.path.join(lead, first.split("/", 1)[0])):
             yield os.path.join(folder, word)
 
 
-def _linked(trees: Iterable[str]) -> Iterator[str]:
-    """The links in folders that a program walks through, links included."""
+def _links_in(trees: Iterable[str]) -> Iterator[str]:
+    """The links inside folders that a program walks through while following links."""
     count = 0
     for tree in trees:
-        top = workspace.anywhere(followed(tree))
+        top = workspace.resolved_path(followed(tree))
         for entry in workspace.walk(top):
             count += 1
-            if count > MAX_LOOKED_AT:
-                message = f"it follows links among more than {MAX_LOOKED_AT:,} files: let it not follow links"
-                raise paths.Refused(message)
+            if count > MAX_CHECKED_NAMES:
+                message = (
+                    f"it follows links among more than {MAX_CHECKED_NAMES:,} files. Run it without following links"
+                )
+                raise paths.PathRefused(message)
             if entry.is_link:
-                yield os.path.join(tree, os.path.relpath(entry.place.text, top.text))
+                yield os.path.join(tree, os.path.relpath(entry.path.text, top.text))
 
 
-def _landed(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Where the content of a folder lands that is copied into another."""
+def _copied_paths(merged: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The target paths of a folder's contents that are copied into another folder, or unpacked from an archive."""
     for folder, target in merged:
         if folder.endswith((ARCHIVE, PATCH)):
-            from adderclaw.tools import archives
+            from adderclaw.tools.legacy import archives
 
             yield from (os.path.join(target, name) for name in archives.names(folder))
             continue
-        with suppress(OSError, paths.Refused):
-            listed = workspace.entries(workspace.anywhere(followed(folder)))
-            yield from (os.path.join(target, entry.place.name) for entry in listed)
+        with suppress(OSError, paths.PathRefused):
+            listed = workspace.entries(workspace.resolved_path(followed(folder)))
+            yield from (os.path.join(target, entry.path.name) for entry in listed)
 
 
-def _planned(text: str, ctx: ToolContext, means: Means) -> "Judged":
+def _plan(text: str, ctx: ToolContext, means: CommandSetup) -> "JudgedCommand":
     roots, cwd, tmpdir = _roots(ctx), ctx.workspace.cwd, means.tmpdir
-    given = env = process.environment(means.env, workspace_roots=roots)
+    base_env = env = process.environment(means.env, workspace_roots=roots)
     if tmpdir is not None:
-        env = {**given, "TMPDIR": tmpdir}
+        env = {**base_env, "TMPDIR": tmpdir}
         if not tmpdir:
             del env["TMPDIR"]
     certain = frozenset({"TMPDIR"}) if tmpdir is not None else frozenset[str]()
     facts = planner.Facts(followed(cwd), env, wildcards.within(cwd, roots), certain, means.start is not None, roots)
-    return Judged(planner.plan(text, lambda name: programs.resolve(name, roots), facts=facts), cwd, given, roots)
+    return JudgedCommand(
+        planner.plan(text, lambda name: programs.resolve(name, roots), facts=facts), cwd, base_env, roots
+    )
 
 
-class Judged(NamedTuple):
-    """A command as it was judged, where, and with which environment: nothing else is run for that call."""
+class JudgedCommand(NamedTuple):
+    """A command as it was judged, with its directory and environment: exactly this is run."""
 
     command: Plan | Raw
     cwd: str
     env: dict[str, str]
     roots: tuple[str, ...]
-    """The workspace and its further directories: no program that is found by its name lies there."""
+    """The workspace and its extra directories: programs in them are never found by name."""
     looks: bool = False
-    """Whether it runs in the room for looking."""
+    """Whether it runs in the read-only view."""
     parts: tuple[git_alone.Part, ...] = ()
-    """Those that are git alone by themselves: they may change what other programs run later."""
+    """The command split where git runs alone: only such a part may change files that other programs run later."""
     grants: "tuple[Grant, ...]" = ()
-    """The remotes that were asked about: git alone reaches them, for this call."""
+    """The remotes that were approved: only git running alone reaches them, and only in this call."""
     offline: bool = False
-    """Whether it is raw bash that somebody was asked about: it runs with the network off."""
+    """Whether it is approved raw bash, which runs with the network off."""
 
 
 def _roots(ctx: ToolContext) -> tuple[str, ...]:
@@ -286,265 +297,280 @@ def _roots(ctx: ToolContext) -> tuple[str, ...]:
 
 # ------------------------------------------------------------------ the run
 
-type Kept = tuple[Capture, Capture]
-"""What a command prints to stdout and to stderr; parts of one command print to the same."""
+type Captures = tuple[Capture, Capture]
+"""What a command prints to stdout and to stderr. All parts of one command share it."""
 
 
-async def _run(arguments: BashArguments, judged: Judged, ctx: ToolContext, means: Means) -> ToolResult:
+async def _run(arguments: BashArguments, judged: JudgedCommand, ctx: ToolContext, means: CommandSetup) -> ToolResult:
     cwd, parts = judged.cwd, judged.parts
-    if not workspace.is_directory(cwd) or not programs.inside(followed(cwd), _roots(ctx)):
+    if not workspace.is_directory(cwd) or not programs.is_inside(followed(cwd), _roots(ctx)):
         ctx.workspace.cwd = ctx.workspace.root
-        return rejected(f"{cwd} is no longer a directory of the workspace.\n{_reset(ctx)}\nNothing was run: try again.")
+        return rejected(
+            f"{cwd} is no longer a directory of the workspace.\n{_reset_note(ctx)}\nNothing was run. Try again."
+        )
     if arguments.run_in_background:
-        return _begin(arguments, (await _rendered(judged, means)).text, judged, ctx, means)
-    seconds, refused = _seconds(arguments), means.refused()
-    kept = (Capture(KEPT_BYTES, END_BYTES), Capture(KEPT_BYTES, END_BYTES))
-    ctx.printing[ctx.tool_use_id] = lambda: b"".join(stream.latest() for stream in kept)
+        return _start_background(arguments, (await _render(judged, means)).text, judged, ctx, means)
+    seconds, refused = _time_limit(arguments), means.refused()
+    captures = (Capture(HEAD_BYTES, END_BYTES), Capture(HEAD_BYTES, END_BYTES))
+    ctx.live_output[ctx.tool_use_id] = lambda: b"".join(stream.latest() for stream in captures)
     try:
         if len(parts) > 1 and means.start is not None:
-            done, note = await _in_parts(judged, seconds, ctx, means, kept)
+            done, note = await _run_parts(judged, seconds, ctx, means, captures)
         else:
-            done, note = await _followed(judged, seconds, ctx, means, kept)
+            done, note = await _run_and_follow(judged, seconds, ctx, means, captures)
     finally:
-        ctx.printing.pop(ctx.tool_use_id, None)
-    dropped = sum(stream.dropped for stream in kept)
-    if means.is_sealed and done.returncode and not _is_alone(judged):
-        note = "\n".join(filter(None, (note, unreached.note(done, refused=means.refused() > refused))))
+        ctx.live_output.pop(ctx.tool_use_id, None)
+    dropped = sum(stream.dropped for stream in captures)
+    if means.is_sealed and done.returncode and not _is_git_alone(judged):
+        note = "\n".join(filter(None, (note, unreached.network_note(done, refused=means.refused() > refused))))
     return _result(judged, done, seconds, note, dropped)
 
 
-async def _followed(judged: Judged, seconds: float, ctx: ToolContext, means: Means, kept: Kept) -> tuple[Finished, str]:
-    """Run it, and go where it went; the line that says so if it left the workspace."""
-    ready = await _rendered(judged, means)
-    if not _moves(judged.command):
-        return await _ended(judged, ready, seconds, means, kept), ""
+async def _run_and_follow(
+    judged: JudgedCommand, seconds: float, ctx: ToolContext, means: CommandSetup, captures: Captures
+) -> tuple[Finished, str]:
+    """Runs the command and adopts its final directory. The note says so if that is outside the workspace."""
+    ready = await _render(judged, means)
+    if not _changes_directory(judged.command):
+        return await _run_process(judged, ready, seconds, means, captures), ""
     reader, writer = os.pipe()
     try:
-        # Bash tells where it ended, on a descriptor of its own, however it ends: `exit` in the command included.
-        told = Ready(f"trap 'builtin pwd -P >&{writer}' EXIT\n{ready.text}")
-        return await _ended(judged, told, seconds, means, kept, (writer,)), _follow(reader, ctx)
+        # Bash reports its final directory on a separate descriptor, even if the command calls `exit`.
+        traced = Ready(f"trap 'builtin pwd -P >&{writer}' EXIT\n{ready.text}")
+        return await _run_process(judged, traced, seconds, means, captures, (writer,)), _follow_directory(reader, ctx)
     finally:
         os.close(reader)
         os.close(writer)
 
 
-def _is_alone(judged: Judged) -> bool:
+def _is_git_alone(judged: JudgedCommand) -> bool:
     return len(judged.parts) == 1 and judged.parts[0].git
 
 
-async def _rendered(judged: Judged, means: Means) -> Ready:
+async def _render(judged: JudgedCommand, means: CommandSetup) -> Ready:
     if isinstance(judged.command, Raw):
         return Ready(judged.command.text)
-    who = await identity.of_operator(judged.roots) if judged.parts else identity.NOBODY
-    alone = _is_alone(judged) or means.start is None
-    return hardened.rendered(judged.command, who, judged.roots, alone=alone, here=means.start is not None)
+    who = await identity.operator_identity(judged.roots) if judged.parts else identity.NOBODY
+    alone = _is_git_alone(judged) or means.start is None
+    return hardened_git.rendered(judged.command, who, judged.roots, alone=alone, here=means.start is not None)
 
 
-async def _ended(
-    judged: Judged, ready: Ready, seconds: float, means: Means, kept: Kept, fds: tuple[int, ...] = ()
+async def _run_process(
+    judged: JudgedCommand,
+    ready: Ready,
+    seconds: float,
+    means: CommandSetup,
+    captures: Captures,
+    fds: tuple[int, ...] = (),
 ) -> Finished:
-    """Run it. Git alone may reach the remotes that were asked about, by the broker, until it has ended."""
-    alone, env = _is_alone(judged), judged.env
-    if isinstance(judged.command, Plan) and hardened.is_here(judged.command):
-        env = {**env, known.ASKED: ""}
+    """Runs the process. Git alone can reach the approved remotes through the broker while it runs."""
+    alone, env = _is_git_alone(judged), judged.env
+    if isinstance(judged.command, Plan) and hardened_git.is_here(judged.command):
+        env = {**env, known.PLAIN_VARIABLE: ""}
     with ExitStack() as stack:
         if alone and means.start is not None:
-            # Whoever else listens in the session is stopped meanwhile, and would never answer.
+            # Other processes of the session are paused meanwhile, so their servers would never answer.
             env = {**env, "ADDERCLAW_PROTOCOLS": ":".join(("file", *(grant.scheme for grant in judged.grants)))}
         if alone and judged.grants:
             from adderclaw.sandbox.broker import Broker, certificates
 
-            found = await certificates(judged.grants, judged.roots)
-            broker = stack.enter_context(Broker(judged.grants, judged.roots, found, means.reach))
+            certs = await certificates(judged.grants, judged.roots)
+            broker = stack.enter_context(Broker(judged.grants, judged.roots, certs, means.reach))
             env, fds = {**env, **broker.environment}, (*fds, *broker.fds)
             if means.start is None:  # a server on this machine is reached as it is
                 env["ADDERCLAW_NEAR"] = ""
         start = process.in_view(means.start, _view(judged))
-        run = partial(process.run, cwd=judged.cwd, timeout=seconds, start=start, into=kept)
-        if ready.argv and means.shell == ALONE.shell:  # else the operator named another bash
-            # Where it cannot be started, bash says why, or is itself what reads a script that names no program.
-            with suppress(process.NotStarted):
+        run = partial(process.run, cwd=judged.cwd, timeout=seconds, start=start, into=captures)
+        if ready.argv and means.shell == UNCONFINED.shell:  # else the operator named another bash
+            # If it cannot be started, bash runs it: bash reports why, or reads a script without a `#!` line itself.
+            with suppress(process.StartFailed):
                 own = {**env, **ready.environment(followed(judged.cwd))}
                 return await run(ready.argv, env=own, pass_fds=fds)
         running = run(means.argv(ready.text), env=env, pass_fds=fds)
-        git = isinstance(judged.command, Plan) and any(one.name == "git" for one in planner.simples(judged.command))
-        return await (_unless_it_waits(running, judged.cwd, kept) if git else running)
+        git = isinstance(judged.command, Plan) and any(
+            simple.name == "git" for simple in planner.simples(judged.command)
+        )
+        return await (_stop_if_blocked(running, judged.cwd, captures) if git else running)
 
 
-async def _unless_it_waits(run: Coroutine[Any, Any, Finished], cwd: str, kept: Kept) -> Finished:
-    """Git reads its ignore lists whatever they are: one that takes its time is ended where it waits for a pipe."""
+async def _stop_if_blocked(run: Coroutine[Any, Any, Finished], cwd: str, captures: Captures) -> Finished:
+    """Stops git if it is blocked on a pipe: git opens ignore files of any kind, and would wait for ever."""
     task = asyncio.ensure_future(run)
     try:
-        await asyncio.wait({task}, timeout=SLOW)
+        await asyncio.wait({task}, timeout=BLOCK_CHECK_SECONDS)
         if task.done():
             return task.result()
-        place = workspace.anywhere(followed(cwd))
-        found = await asyncio.to_thread(workspace.waited_for, place, task.done)
-        if not found or task.done():
+        root = workspace.resolved_path(followed(cwd))
+        blocker = await asyncio.to_thread(workspace.blocking_git_file, root, task.done)
+        if not blocker or task.done():
             return await task
     finally:
         if not task.done():
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-    out, err = kept
-    err.note(WAITED.format(path=paths.shown(found)).encode())
+    out, err = captures
+    err.note(GIT_BLOCKED.format(path=paths.printable(blocker)).encode())
     return Finished(128, out.data, err.data, out.cut, err.cut)
 
 
-def _view(judged: Judged) -> process.View:
+def _view(judged: JudgedCommand) -> process.View:
     if judged.looks:
-        return "look"
-    return "offline" if judged.offline else "git" if _is_alone(judged) else "all"
+        return "read_only"
+    return "offline" if judged.offline else "git" if _is_git_alone(judged) else "all"
 
 
-async def _in_parts(judged: Judged, seconds: float, ctx: ToolContext, means: Means, kept: Kept) -> tuple[Finished, str]:
-    """One part after the other, as bash would run the whole: they share files, their directory and one time limit."""
+async def _run_parts(
+    judged: JudgedCommand, seconds: float, ctx: ToolContext, means: CommandSetup, captures: Captures
+) -> tuple[Finished, str]:
+    """Runs the parts in order, as bash would: they share output, directory and one time limit."""
     cwd, end, note = judged.cwd, time.monotonic() + seconds, ""
     whole = Finished(0, b"", b"")
     for part in judged.parts:
         if (part.after == "&&" and whole.returncode) or (part.after == "||" and not whole.returncode):
             continue
         if note:
-            return whole._replace(returncode=1), f"{note}\nIt had left the workspace: what follows was not run"
-        one = judged._replace(command=part.plan, parts=(part,), cwd=cwd)
-        whole, note = await _followed(one, max(end - time.monotonic(), 0.001), ctx, means, kept)
-        cwd = ctx.workspace.cwd if _moves(part.plan) else cwd
+            return whole._replace(returncode=1), f"{note}\nThe command left the workspace, so the rest was not run"
+        part_command = judged._replace(command=part.plan, parts=(part,), cwd=cwd)
+        whole, note = await _run_and_follow(part_command, max(end - time.monotonic(), 0.001), ctx, means, captures)
+        cwd = ctx.workspace.cwd if _changes_directory(part.plan) else cwd
         if whole.timed_out:
             break
     return whole, note
 
 
-def _seconds(arguments: BashArguments) -> float:
+def _time_limit(arguments: BashArguments) -> float:
     if arguments.run_in_background:
-        return min(arguments.timeout or BEHIND_DEFAULT_MS, BEHIND_MAX_MS) / 1000
+        return min(arguments.timeout or BACKGROUND_DEFAULT_MS, BACKGROUND_MAX_MS) / 1000
     return min(arguments.timeout or DEFAULT_MS, MAX_MS) / 1000
 
 
-def _not_behind(arguments: BashArguments, judged: Judged, means: Means) -> str:
-    """Why it cannot run in the background, where it is to."""
+def _background_problem(arguments: BashArguments, judged: JudgedCommand, means: CommandSetup) -> str:
+    """Why the command cannot run in the background; empty if it can or need not."""
     if not arguments.run_in_background:
         return ""
     if means.tasks is None:
-        return NOT_BEHIND
-    return "git reaches a remote only while a call waits for it: run it in the foreground." if judged.grants else ""
+        return NO_BACKGROUND
+    return "git can reach a remote only in the foreground. Run it without run_in_background." if judged.grants else ""
 
 
-def _begin(arguments: BashArguments, text: str, judged: Judged, ctx: ToolContext, means: Means) -> ToolResult:
-    """Start it as a background task: it goes on when the call is over, and ends with the session at the latest."""
+def _start_background(
+    arguments: BashArguments, text: str, judged: JudgedCommand, ctx: ToolContext, means: CommandSetup
+) -> ToolResult:
+    """Starts the command as a background task. It continues after the call and ends with the session at the latest."""
     if means.tasks is None:
-        return rejected(NOT_BEHIND)
-    if why := _not_behind(arguments, judged, means):
+        return rejected(NO_BACKGROUND)
+    if why := _background_problem(arguments, judged, means):
         return rejected(why)
-    seconds, cwd, env = _seconds(arguments), judged.cwd, judged.env
+    seconds, cwd, env = _time_limit(arguments), judged.cwd, judged.env
 
-    async def work(output: Output) -> End:
+    async def work(output: Output) -> TaskOutcome:
         argv = means.argv(text)
         start = process.in_view(means.start, "offline" if judged.offline else "all")
         done = await process.run(argv, cwd=cwd, env=env, timeout=seconds, start=start, sink=output.write)
-        output.write(done.stderr)  # what the sandbox has to say of it
+        output.write(done.stderr)  # messages of the sandbox
         if done.timed_out:
-            return End("failed", f"stopped after {seconds:g} s, its time limit")
-        return End("failed" if done.returncode else "completed", f"exit code {_code(done.returncode)}")
+            return TaskOutcome("failed", f"stopped after {seconds:g} s, its time limit")
+        return TaskOutcome("failed" if done.returncode else "completed", f"exit code {_exit_code(done.returncode)}")
 
     try:
         task = means.tasks.begin("bash", arguments.command, work, ctx)
-    except TooMany as error:
+    except TooManyTasks as error:
         return rejected(f"{error}.")
     most = f"the first {OUTPUT_BYTES >> 20} MiB"
-    where = f" (Read {task.output.path} has {most} of it)" if task.output.path else ""
-    told = "You are told when it ends."
+    where = f" (Read {task.output.path} shows {most})" if task.output.path else ""
+    notice = "You will be told when it ends."
     return own_words(
-        f"Running in the background as {task.id}. TaskOutput shows what it prints{where}; TaskStop ends it. {told}",
+        f"Running in the background as {task.id}. TaskOutput shows what it prints{where}; TaskStop ends it. {notice}",
         {"task_id": task.id, "output_file": task.output.path},
     )
 
 
-def _moves(command: Plan | Raw) -> bool:
+def _changes_directory(command: Plan | Raw) -> bool:
     if isinstance(command, Raw):
         return not those("shifts").isdisjoint(command.words)
     return any(simple.name in those("shifts") for simple in planner.simples(command))
 
 
-def _follow(reader: int, ctx: ToolContext) -> str:
-    """Go where the command went, if that is in the workspace; the line that says so if it is not."""
+def _follow_directory(reader: int, ctx: ToolContext) -> str:
+    """Adopts the command's final directory if it is in the workspace; otherwise resets it and returns a note."""
     os.set_blocking(reader, False)
-    said = b""
+    printed = b""
     with suppress(BlockingIOError):
-        said = os.read(reader, 65536)
-    place = os.fsdecode(said.removesuffix(b"\n"))
-    if not place:
+        printed = os.read(reader, 65536)
+    directory = os.fsdecode(printed.removesuffix(b"\n"))
+    if not directory:
         return ""
     with suppress(OSError):  # a link that is swapped meanwhile
-        if workspace.is_directory(place) and programs.inside(followed(place), _roots(ctx)):
-            ctx.workspace.cwd = place
+        if workspace.is_directory(directory) and programs.is_inside(followed(directory), _roots(ctx)):
+            ctx.workspace.cwd = directory
             return ""
     ctx.workspace.cwd = ctx.workspace.root
-    return _reset(ctx)
+    return _reset_note(ctx)
 
 
-def _reset(ctx: ToolContext) -> str:
-    return f"Shell cwd was reset to {paths.shown(ctx.workspace.cwd)}"
+def _reset_note(ctx: ToolContext) -> str:
+    return f"Shell cwd was reset to {paths.printable(ctx.workspace.cwd)}"
 
 
 # ------------------------------------------------------------------ the result
 
 
-def _result(judged: Judged, done: Finished, seconds: float, note: str, dropped: int = 0) -> ToolResult:
+def _result(judged: JudgedCommand, done: Finished, seconds: float, note: str, dropped: int = 0) -> ToolResult:
     command, printed, lost = judged.command, _streams(done), {"dropped_bytes": dropped} if dropped else {}
     if judged.grants and done.returncode and not any(part.git for part in judged.parts):
-        printed += REACHES
-    if done.returncode and _is_alone(judged):
-        printed += _unreached(judged, done)
+        printed += REMOTE_NEEDS_GIT_ALONE
+    if done.returncode and _is_git_alone(judged):
+        printed += _remote_note(judged, done)
     if note:
         printed = f"{printed.rstrip(chr(10))}\n{note}" if printed else note
     if done.timed_out:
         ended = f"Command timed out after {seconds:g} s and was killed\n{printed}"
-        return replace(internal_failure(ended, own=not printed), metadata={**lost, "timed_out": True})
-    if _met_git(command, done):
-        printed += NOT_ALONE if _is_git(command) else ALONE_MAY
+        return replace(internal_failure(ended, "timed_out", own=not printed), metadata=lost)
+    if _hit_read_only_git(command, done):
+        printed += GIT_NOT_ALONE if _is_git_only(command) else GIT_NEEDS_OWN_CALL
     about = {"exit_code": done.returncode, "truncated": done.truncated, **lost}
-    if done.returncode == 0 or (done.returncode == 1 and _answers(_last(command))):
+    if done.returncode == 0 or (done.returncode == 1 and _may_exit_one(_last_program(command))):
         return ToolResult(printed, metadata=about)
-    failed = f"Exit code {_code(done.returncode)}\n{printed}"
+    failed = f"{exit_line(_exit_code(done.returncode))}{printed}"
     if done.returncode > 0:  # else a signal ended it
         about["ran"] = True
-    return ToolResult(failed, "tool_rejected", about)
+    return ToolResult(failed, "rejected", about)
 
 
-def _unreached(judged: Judged, done: Finished) -> str:
-    """Why git did not reach a remote, where its own words do not say so."""
+def _remote_note(judged: JudgedCommand, done: Finished) -> str:
+    """Explains why git did not reach a remote where git's own message does not."""
     near = [grant.authority for grant in judged.grants if grant.host in LOOPBACK]
     if near:
-        return NOT_IN_HERE.format(places=", ".join(near))
+        return LOCAL_SERVER_PAUSED.format(places=", ".join(near))
     refused = re.search(rb"transport '\w+' not allowed", done.stderr) is not None
-    return NO_WAY if refused else ""
+    return UNSUPPORTED_REMOTE if refused else ""
 
 
-def _met_git(command: Plan | Raw, done: Finished) -> bool:
-    """Whether it failed because a git directory, or what git alone changes, is read-only."""
+def _hit_read_only_git(command: Plan | Raw, done: Finished) -> bool:
+    """Whether it failed because a git directory or another protected file is read-only."""
     lines = [
         line for line in (done.stdout + b"\n" + done.stderr).splitlines() if any(word in line for word in READ_ONLY)
     ]
     return bool(lines) and ("git" in command.text or any(b"git" in line or b"hook" in line for line in lines))
 
 
-def _is_git(command: Plan | Raw) -> bool:
-    """Whether it is nothing but git already."""
+def _is_git_only(command: Plan | Raw) -> bool:
+    """Whether every program in it is git."""
     return isinstance(command, Plan) and all(simple.name == "git" for simple in planner.simples(command))
 
 
 def _streams(done: Finished) -> str:
-    """Seed 003's form: stdout, then stderr under its heading where there is any."""
+    """stdout, then stderr under its heading if there is any."""
     out, err = _text(done.stdout, cut=done.stdout_cut), _text(done.stderr, cut=done.stderr_cut)
-    return f"{out}\n--- stderr ---\n{err}" if err else out
+    return f"{out}\n{STDERR}{err}" if err else out
 
 
 def _text(stream: bytes, *, cut: bool) -> str:
     return stream.decode("utf-8", "replace") + (TRUNCATED if cut else "")
 
 
-def _code(returncode: int) -> str:
+def _exit_code(returncode: int) -> str:
     if returncode >= 0:
         return str(returncode)
     try:
@@ -554,12 +580,12 @@ def _code(returncode: int) -> str:
     return f"{128 - returncode} (killed by {name})"
 
 
-def _answers(name: str) -> bool:
+def _may_exit_one(name: str) -> bool:
     return name in GIT_ANSWERS or name in those("answers")
 
 
-def _last(command: Plan | Raw) -> str:
-    """The program that the exit code is most likely from, with its subcommand where that matters."""
+def _last_program(command: Plan | Raw) -> str:
+    """The program that most likely set the exit code, with its subcommand for git."""
     if isinstance(command, Raw):
         alone = len(command.programs) == 1 and "!" not in command.words
         return command.programs[0] if alone else ""
@@ -573,12 +599,12 @@ def _last(command: Plan | Raw) -> str:
 # ------------------------------------------------------------------ the tool
 
 
-def tools(config: Config, means: Means = ALONE) -> tuple[Tool[Any], ...]:
+def tools(config: Config, means: CommandSetup = UNCONFINED) -> tuple[Tool[Any], ...]:
     def prepare_here(arguments: BashArguments, ctx: ToolContext) -> Prepared:
         return prepare(arguments, ctx, means)
 
     def limit(arguments: BashArguments) -> float:
-        return _seconds(arguments) + GRACE
+        return _time_limit(arguments) + GRACE
 
     bash = spec("Bash")
     short = {"timeout": int(config.runtime.shell_timeout_seconds * 1000)}

@@ -1,11 +1,11 @@
-"""What is known of each built-in tool without its module, read in one go from the generated `schemas.json`."""
+"""Description and schema of each built-in tool, read from the generated `schemas.json` without importing the tool."""
 
 import json
 import os
 from functools import cache
 
-from adderclaw.record import NamedTuple
-from adderclaw.types import Json
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
 
 FILE = os.path.join(os.path.dirname(__file__), "schemas.json")
 

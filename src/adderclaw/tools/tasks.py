@@ -1,12 +1,12 @@
-"""TaskOutput and TaskStop: what goes on in the background, looked at and ended."""
+"""TaskOutput and TaskStop: read the output of background tasks, and stop them."""
 
 from typing import Annotated, Any
 
-from adderclaw.decode import Between
-from adderclaw.record import record
+from adderclaw.core.decode import Between
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.tools.background import Task, Tasks
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 
 MAX_MS = 600_000
 GRACE = 5.0
@@ -25,26 +25,26 @@ class TaskStopArguments:
 
 
 async def output(arguments: TaskOutputArguments, tasks: Tasks | None) -> ToolResult:
-    task = _found(tasks, arguments.task_id)
+    task = _find_task(tasks, arguments.task_id)
     if tasks is None or isinstance(task, str):
         return rejected(str(task))
     if arguments.block and task.running:
         await tasks.wait(task, arguments.timeout / 1000)
-    printed = task.output.new()
-    tasks.tell(task)
+    printed = task.output.read_new()
+    tasks.mark_reported(task)
     about = {"task_id": task.id, "task_type": task.kind, "status": task.status}
     body = "\n".join(filter(None, (printed.rstrip("\n"), task.result))) or "(nothing new was printed)"
     return ToolResult(f"{_line(task)}\n{body}", metadata=about)
 
 
 async def stop(arguments: TaskStopArguments, tasks: Tasks | None) -> ToolResult:
-    task = _found(tasks, arguments.task_id)
+    task = _find_task(tasks, arguments.task_id)
     if tasks is None or isinstance(task, str):
         return rejected(str(task))
     if not task.running:
-        return rejected(f"{_line(task)}: there is nothing to stop.")
+        return rejected(f"{_line(task)}. There is nothing to stop.")
     await tasks.stop(task)
-    tasks.tell(task)
+    tasks.mark_reported(task)
     return own_words(f"Stopped {task.id} ({task.title})", {"task_id": task.id, "task_type": task.kind})
 
 
@@ -52,20 +52,20 @@ def _line(task: Task) -> str:
     return f"{task.id} ({task.title}) is running" if task.running else f"{task.id} {task.status}: {task.summary}"
 
 
-def _found(tasks: Tasks | None, task_id: str) -> Task | str:
-    """The task, or why there is none."""
+def _find_task(tasks: Tasks | None, task_id: str) -> Task | str:
+    """The task, or why it was not found."""
     if tasks is None:
-        return "no background task can run here."
+        return "Background tasks are not available here."
     if task := tasks.find(task_id):
         return task
-    known = ", ".join(f"{task.id} ({task.status})" for task in tasks.listed()[-20:]) or "none was begun"
-    return f"there is no background task {task_id!r}; known: {known}."
+    known = ", ".join(f"{task.id} ({task.status})" for task in tasks.listed()[-20:]) or "none"
+    return f"There is no background task {task_id!r}. Known tasks: {known}."
 
 
 # ------------------------------------------------------------------ the tools
 
 
-OWN = Touch(why="looks after its own background tasks")
+OWN = Touch(why="manages its own background tasks")
 
 
 def tools(tasks: Tasks | None) -> tuple[Tool[Any], ...]:
@@ -84,7 +84,7 @@ def tools(tasks: Tasks | None) -> tuple[Tool[Any], ...]:
         Tool(
             "TaskOutput",
             TaskOutputArguments,
-            preparing(OWN, look),
+            fixed_prepare(OWN, look),
             looking.description,
             looking.parameters,
             (Alias("BashOutput", old, {"block": False}), Alias("AgentOutput", old)),
@@ -93,7 +93,7 @@ def tools(tasks: Tasks | None) -> tuple[Tool[Any], ...]:
         Tool(
             "TaskStop",
             TaskStopArguments,
-            preparing(OWN, end),
+            fixed_prepare(OWN, end),
             ending.description,
             ending.parameters,
             (Alias("KillShell", old), Alias("KillBash", old)),

@@ -3,17 +3,17 @@
 from io import BytesIO
 from typing import BinaryIO
 
-from adderclaw.record import NamedTuple
+from adderclaw.core.record import NamedTuple
 
 HEAD = 8192
-"""Bytes at the beginning of a file that tell text from binary."""
+"""Bytes at the start of a file that decide whether it is text or binary."""
 LINE_CHARS = 2000
 LINE_BYTES = 4 * LINE_CHARS + 192
-"""What is kept of a line: enough for LINE_CHARS of the widest characters."""
+"""Bytes read of a line: enough for LINE_CHARS of the widest characters."""
 VIEW_CHARS = 96_000
-"""Of one view, with the numbers of its lines."""
+"""Characters of one view, including the line numbers."""
 SCAN_BYTES = 256 * 1024 * 1024
-"""How far into a huge file lines are counted."""
+"""Bytes of a huge file in which lines are counted."""
 
 KINDS = (
     (b"\x89PNG", "PNG image"),
@@ -30,12 +30,12 @@ KINDS = (
 
 class Encoding(NamedTuple):
     mark: bytes
-    """The byte order mark, kept as it was."""
+    """The byte order mark, preserved when the file is written."""
     name: str
 
 
 UTF8 = Encoding(b"", "utf-8")
-MARKED = (
+MARKED_ENCODINGS = (
     Encoding(b"\xff\xfe", "utf-16-le"),
     Encoding(b"\xfe\xff", "utf-16-be"),
     Encoding(b"\xef\xbb\xbf", "utf-8"),
@@ -43,31 +43,31 @@ MARKED = (
 
 
 def encoding_of(head: bytes) -> Encoding:
-    return next((encoding for encoding in MARKED if head.startswith(encoding.mark)), UTF8)
+    return next((encoding for encoding in MARKED_ENCODINGS if head.startswith(encoding.mark)), UTF8)
 
 
 def binary_kind(head: bytes) -> str | None:
-    """What kind of binary file begins so, or None for text."""
+    """The kind of binary file that starts with `head`; None for text."""
     if not encoding_of(head).name.startswith("utf-16") and b"\0" in head[:HEAD]:
         return next((kind for magic, kind in KINDS if head.startswith(magic)), "unknown kind")
     return None
 
 
-def decoded(data: bytes) -> tuple[str, Encoding]:
-    """Text that `encoded` turns back into exactly these bytes, also where they are not valid."""
+def decode_text(data: bytes) -> tuple[str, Encoding]:
+    """Decodes a file so that `encode_text` restores exactly these bytes, even invalid ones."""
     encoding = encoding_of(data)
     errors = "surrogateescape" if encoding.name == "utf-8" else "strict"
     return data[len(encoding.mark) :].decode(encoding.name, errors), encoding
 
 
-def encoded(text: str, encoding: Encoding) -> bytes:
+def encode_text(text: str, encoding: Encoding) -> bytes:
     errors = "surrogateescape" if encoding.name == "utf-8" else "strict"
     return encoding.mark + text.encode(encoding.name, errors)
 
 
-def length(text: str, encoding: Encoding) -> int:
-    """How many bytes a part of a text has."""
-    return len(encoded(text, encoding)) - len(encoding.mark)
+def encoded_length(text: str, encoding: Encoding) -> int:
+    """Bytes of a part of a text, without the byte order mark."""
+    return len(encode_text(text, encoding)) - len(encoding.mark)
 
 
 def count_lines(data: bytes) -> int:
@@ -84,15 +84,15 @@ class View(NamedTuple):
     total: int
     """Lines counted."""
     counted: bool
-    """False when the file is too long to count: there are more than `total`."""
+    """False if the file is too long to count, and has more than `total` lines."""
     replaced: bool
-    """Some bytes were not valid UTF-8."""
+    """Whether some bytes were not valid UTF-8."""
 
 
-def view(file: BinaryIO, offset: int, limit: int) -> View:
-    """Lines `offset` (from 1) and on, at most `limit` and VIEW_CHARS of them, without holding the file."""
+def read_view(file: BinaryIO, offset: int, limit: int) -> View:
+    """Reads lines from `offset` (from 1), at most `limit` lines and VIEW_CHARS, without loading the whole file."""
     lines: list[str] = []
-    number, used, position = _pass_over(file, offset - 1), 0, 0
+    number, used, position = _skip_lines(file, offset - 1), 0, 0
     replaced, room = False, True
     while position < SCAN_BYTES and (piece := file.readline(LINE_BYTES)):
         number += 1
@@ -108,18 +108,18 @@ def view(file: BinaryIO, offset: int, limit: int) -> View:
     return View(lines, number, position < SCAN_BYTES, replaced)
 
 
-def _pass_over(file: BinaryIO, count: int) -> int:
-    """Go on behind so many lines, however far that is; returns how many there were."""
+def _skip_lines(file: BinaryIO, count: int) -> int:
+    """Skips `count` lines; returns how many there were."""
     passed, last = 0, b"\n"
     while passed < count and (block := file.read(1 << 20)):
-        found = block.count(b"\n")
-        if passed + found >= count:
+        newlines = block.count(b"\n")
+        if passed + newlines >= count:
             at = -1
             for _ in range(count - passed):
                 at = block.index(b"\n", at + 1)
             file.seek(at + 1 - len(block), 1)
             return count
-        passed, last = passed + found, block[-1:]
+        passed, last = passed + newlines, block[-1:]
     return passed if last == b"\n" else passed + 1  # the last line has no end
 
 
@@ -140,12 +140,12 @@ def _line(piece: bytes) -> tuple[str, bool]:
     return text, "\ufffd" in text and b"\xef\xbf\xbd" not in piece
 
 
-def numbered(lines: list[str], first: int) -> str:
+def number_lines(lines: list[str], first: int) -> str:
     return "".join(f"{number:>6}\t{line}\n" for number, line in enumerate(lines, first))
 
 
 def as_utf8(data: bytes) -> BinaryIO:
-    """Any text file as UTF-8 without its mark, so that lines can be counted one way."""
+    """Any text file as UTF-8 without its byte order mark, so that one reader handles all encodings."""
     encoding = encoding_of(data)
     body = data[len(encoding.mark) :]
     if encoding.name.startswith("utf-16"):
@@ -153,8 +153,8 @@ def as_utf8(data: bytes) -> BinaryIO:
     return BytesIO(body)
 
 
-def folded(data: bytes) -> BinaryIO:
-    """UTF-8 text with its long lines as several: so that all of it can be asked for."""
+def wrap_long_lines(data: bytes) -> BinaryIO:
+    """UTF-8 text with long lines wrapped, so that every part can be requested by line number."""
     rows: list[str] = []
     for line in data.decode("utf-8", "replace").split("\n"):
         rows += [line[at : at + LINE_CHARS] for at in range(0, len(line), LINE_CHARS)] or [""]
@@ -164,64 +164,64 @@ def folded(data: bytes) -> BinaryIO:
 # ------------------------------------------------------------------ differences
 
 
-MOST_COMPARED = 4_000
-"""Lines of two texts that are compared as a whole."""
+MAX_COMPARED_LINES = 4_000
+"""Most lines of two texts together that are compared with a full diff."""
 
 
-def difference(old: str, new: str, start: int, length: int, added: int) -> str:
+def replacement_diff(old: str, new: str, start: int, length: int, added: int) -> str:
     """A unified diff around one replacement: `length` characters at `start` of `old` became `added` of `new`."""
     from difflib import unified_diff
 
     begin = start
     for _ in range(4):
         begin = old.rfind("\n", 0, max(begin - 1, 0)) + 1 if begin else 0
-    tail = _lines_on(old, start + length)
-    before = _rows(old[begin:tail])
-    after = _rows(new[begin : tail + added - length])
+    tail = _context_end(old, start + length)
+    before = _split_lines(old[begin:tail])
+    after = _split_lines(new[begin : tail + added - length])
     if len(before) + len(after) > 400:
         return f"({len(before)} lines became {len(after)})"
     line = old.count("\n", 0, begin)
-    return "\n".join(_moved(row, line) for row in list(unified_diff(before, after, lineterm=""))[2:])
+    return "\n".join(_shift_hunk(row, line) for row in list(unified_diff(before, after, lineterm=""))[2:])
 
 
-def whole_difference(old: bytes, new: bytes) -> str:
-    """A unified diff of two whole texts; empty where one is none, or where it would take long to make."""
+def full_diff(old: bytes, new: bytes) -> str:
+    """A unified diff of two texts; empty if one is binary or the diff would take too long."""
     from difflib import unified_diff
 
     if b"\0" in old or b"\0" in new:
         return ""
     try:
-        before, after = (decoded(data)[0] if data else "" for data in (old, new))
+        before, after = (decode_text(data)[0] if data else "" for data in (old, new))
     except UnicodeDecodeError:
         return ""
-    rows = _rows(before) if before else [], _rows(after) if after else []
-    if sum(map(len, rows)) > MOST_COMPARED:
+    rows = _split_lines(before) if before else [], _split_lines(after) if after else []
+    if sum(map(len, rows)) > MAX_COMPARED_LINES:
         return ""
     return "\n".join(list(unified_diff(*rows, lineterm=""))[2:])
 
 
-MOST_KEPT = 32_000
-"""Characters of a difference that is kept beside a result."""
+MAX_DIFF_CHARS = 32_000
+"""Most characters of a diff that is stored with a result."""
 
 
-def kept_difference(old: bytes, new: bytes) -> str:
-    """A unified diff in bounds, made in a time that hardly grows with the texts; \\ says what is left out."""
-    made = whole_difference(old, new) or _replacement(old, new)
-    made = made.encode("utf-8", "replace").decode("utf-8")
-    if len(made) <= MOST_KEPT:
-        return made
-    cut = made.rfind("\n", 0, MOST_KEPT) if "\n" in made[:MOST_KEPT] else MOST_KEPT
-    rest = made[cut + 1 :].split("\n")
+def bounded_diff(old: bytes, new: bytes) -> str:
+    """A unified diff of bounded size and cost. A line that starts with \\ says what was left out."""
+    diff = full_diff(old, new) or _single_hunk(old, new)
+    diff = diff.encode("utf-8", "replace").decode("utf-8")
+    if len(diff) <= MAX_DIFF_CHARS:
+        return diff
+    cut = diff.rfind("\n", 0, MAX_DIFF_CHARS) if "\n" in diff[:MAX_DIFF_CHARS] else MAX_DIFF_CHARS
+    rest = diff[cut + 1 :].split("\n")
     added, removed = (sum(row.startswith(sign) for row in rest) for sign in "+-")
-    return f"{made[:cut]}\n\\ the rest is not kept: {added} lines added, {removed} removed"
+    return f"{diff[:cut]}\n\\ the rest is not shown: {added} lines added, {removed} removed"
 
 
-def _replacement(old: bytes, new: bytes) -> str:
-    """What stands between the beginning and the end that two texts share, as it was and as it is."""
+def _single_hunk(old: bytes, new: bytes) -> str:
+    """A single-hunk diff of what differs between the common start and the common end of two texts."""
     if b"\0" in old:
         return "@@ -1 +1 @@\n\\ it was no text before"
     try:
-        before, after = (_rows(decoded(data)[0]) for data in (old, new))
+        before, after = (_split_lines(decode_text(data)[0]) for data in (old, new))
     except UnicodeDecodeError:
         return "@@ -1 +1 @@\n\\ it was no text before"
     begin = end = 0
@@ -235,27 +235,27 @@ def _replacement(old: bytes, new: bytes) -> str:
     return "\n".join([head, *(f"-{row}" for row in gone), *(f"+{row}" for row in come)])
 
 
-def _rows(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
-def _lines_on(text: str, position: int) -> int:
+def _context_end(text: str, position: int) -> int:
     for _ in range(4):
-        found = text.find("\n", position)
-        if found < 0:
+        newline = text.find("\n", position)
+        if newline < 0:
             return len(text)
-        position = found + 1
+        position = newline + 1
     return position
 
 
-def _moved(row: str, by: int) -> str:
-    """A hunk's header counts from the beginning of the excerpt: count from that of the file."""
+def _shift_hunk(row: str, by: int) -> str:
+    """Shifts a hunk header from lines of the excerpt to lines of the file."""
     if not row.startswith("@@ "):
         return row
     _, minus, plus, _ = row.split(" ")
-    return f"@@ {_shifted(minus, by)} {_shifted(plus, by)} @@"
+    return f"@@ {_shift_span(minus, by)} {_shift_span(plus, by)} @@"
 
 
-def _shifted(span: str, by: int) -> str:
+def _shift_span(span: str, by: int) -> str:
     line, *rest = span[1:].split(",")
     return span[0] + ",".join([str(int(line) + by), *rest])

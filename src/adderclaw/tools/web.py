@@ -1,26 +1,28 @@
-"""Http: one request to a host whose address was checked, and the answer, capped."""
+"""Http: sends one request to a host whose address was checked, and returns the response up to a size limit."""
 
 import asyncio
 import re
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from adderclaw.config.schema import Config
-from adderclaw.errors import Refused
-from adderclaw.net.urls import Hosts, parse
-from adderclaw.record import record
-from adderclaw.tools.paths import denied, shown
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.errors import PathRefused
+from adderclaw.core.record import record
+from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.models.http.urls import Hosts, parse
+from adderclaw.tools.paths import denied_result, printable
 from adderclaw.tools.specs import spec
-from adderclaw.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 
 if TYPE_CHECKING:
-    from adderclaw.net.client import Answer
+    from adderclaw.models.http.client import Answer
 
 MAX_REDIRECTS = 5
 TRUNCATED = "[SDLC_TRUNCATED]"
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-OURS = "host|cookie|content-length|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|proxy-.*"
-"""Headers that are not the model's to set."""
+RESERVED_HEADERS = (
+    "host|cookie|content-length|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|proxy-.*"
+)
+"""Headers that the model may not set."""
 HEADER = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 
 
@@ -35,81 +37,84 @@ class HttpArguments:
 # ------------------------------------------------------------------ the request
 
 
-def _headers(arguments: HttpArguments) -> dict[str, str] | str:
+def _build_headers(arguments: HttpArguments) -> dict[str, str] | str:
     """The request's headers, or why they cannot be sent."""
-    made = {"accept": "*/*", "accept-encoding": "gzip", "user-agent": "adderclaw"}
+    headers = {"accept": "*/*", "accept-encoding": "gzip", "user-agent": "adderclaw"}
     if arguments.body:
         json_like = arguments.body.lstrip()[:1] in ("{", "[")
-        made["content-type"] = "application/json" if json_like else "text/plain; charset=utf-8"
+        headers["content-type"] = "application/json" if json_like else "text/plain; charset=utf-8"
     for name, value in arguments.headers.items():
         if not re.fullmatch(HEADER, name):
-            return f"the header name {shown(name)!r} is not valid."
-        if re.fullmatch(OURS, name.lower()):
-            return f"the header {name!r} is not yours to set."
+            return f"the header name {printable(name)!r} is not valid."
+        if re.fullmatch(RESERVED_HEADERS, name.lower()):
+            return f"the header {name!r} cannot be set."
         if not (value.isprintable() and value.isascii()):
-            return f"the header {name!r} may hold printable ASCII only."
+            return f"the header {name!r} may contain only printable ASCII."
         if name.lower() != "accept-encoding":
-            made[name.lower()] = value
-    return made
+            headers[name.lower()] = value
+    return headers
 
 
-def _request(arguments: HttpArguments) -> tuple[dict[str, str], bytes] | str:
-    """What is sent, or why it cannot be."""
-    headers = _headers(arguments)
+def _build_request(arguments: HttpArguments) -> tuple[dict[str, str], bytes] | str:
+    """The headers and body to send, or why they cannot be sent."""
+    headers = _build_headers(arguments)
     if isinstance(headers, str):
         return headers
     if arguments.body and arguments.method in ("GET", "HEAD"):
-        return f"{arguments.method} has no body: leave it out, or use POST."
+        return f"{arguments.method} cannot have a body. Leave it out, or use POST."
     try:
         return headers, arguments.body.encode("utf-8")
     except UnicodeEncodeError:
-        return "body cannot be sent as UTF-8: it holds lone surrogates."
+        return "body cannot be sent as UTF-8: it contains lone surrogates."
 
 
 async def http(target: HostFact, arguments: HttpArguments, *, hosts: Hosts, seconds: float, limit: int) -> ToolResult:
-    made = _request(arguments)
-    if isinstance(made, str):
-        return rejected(made)
-    headers, content = made
-    from adderclaw.net.client import Failed
+    request = _build_request(arguments)
+    if isinstance(request, str):
+        return rejected(request)
+    headers, content = request
+    from adderclaw.models.http.client import Failed
 
     try:
         async with asyncio.timeout(seconds):
-            place, answer = await followed(target, headers, content, hosts, limit)
+            source, answer = await request_with_redirects(target, headers, content, hosts, limit)
     except TimeoutError:
         return rejected(f"{target.host} did not answer within {seconds:g} seconds.")
     except Failed as error:
         return rejected(f"the request to {target.host} failed: {error}")
-    if not isinstance(answer, Elsewhere):
-        return _result(place, answer)
+    if not isinstance(answer, UnfollowedRedirect):
+        return _result(source, answer)
     if answer.why:
-        why = f"HTTP {answer.status}: the redirect to {shown(answer.url)!r} was not followed: {answer.why}"
+        why = f"HTTP {answer.status}: the redirect to {printable(answer.url)!r} was not followed: {answer.why}"
         return rejected(why, own=False)
     return ToolResult(
-        f"HTTP {answer.status}: redirects to {answer.url}, which is another host and was not followed. "
-        "Request it directly if that is wanted.",
+        f"HTTP {answer.status}: redirects to another host, {answer.url}, and was not followed. "
+        "Request that URL directly if you need it.",
         metadata={"status": answer.status, "location": answer.url},
     )
 
 
-class Elsewhere(NamedTuple):
-    """A redirect that is not followed: another host is another decision."""
+class UnfollowedRedirect(NamedTuple):
+    """A redirect that was not followed, because another host needs its own permission."""
 
     status: int
     url: str
     why: str = ""
-    """Why it could not be asked for either."""
+    """Why the new URL cannot be requested at all; empty if it can."""
 
 
-async def followed(
+async def request_with_redirects(
     target: HostFact, headers: dict[str, str], content: bytes, hosts: Hosts, limit: int
-) -> "tuple[HostFact, Answer | Elsewhere]":
-    """The answer of a place and where it came from, redirects within the host followed. Raises Refused or Failed."""
-    from adderclaw.net.client import Failed, exchange
+) -> "tuple[HostFact, Answer | UnfollowedRedirect]":
+    """Requests a URL and follows redirects on the same host; returns the final URL and its response.
+
+    Raises Refused or Failed.
+    """
+    from adderclaw.models.http.client import Failed, exchange
 
     for _ in range(MAX_REDIRECTS + 1):
         answer = await exchange(target, headers, content, hosts, limit)
-        following = _redirect(target, answer)
+        following = _next_target(target, answer)
         if not isinstance(following, HostFact):
             return target, following
         if following.method == "GET":
@@ -119,8 +124,8 @@ async def followed(
     raise Failed(f"{target.url} redirects more than {MAX_REDIRECTS} times")
 
 
-def _redirect(target: HostFact, answer: "Answer") -> "HostFact | Answer | Elsewhere":
-    """Where to go next, or what is to be told."""
+def _next_target(target: HostFact, answer: "Answer") -> "HostFact | Answer | UnfollowedRedirect":
+    """The next URL to request, or the final result."""
     from urllib.parse import urljoin
 
     location = answer.headers.get("location", "")
@@ -132,11 +137,11 @@ def _redirect(target: HostFact, answer: "Answer") -> "HostFact | Answer | Elsewh
     try:
         following = parse(urljoin(target.url, location), method)
     except ValueError as error:
-        return Elsewhere(answer.status, location[:200], str(error))
-    return following if _same_place(target, following) else Elsewhere(answer.status, following.url)
+        return UnfollowedRedirect(answer.status, location[:200], str(error))
+    return following if _is_same_origin(target, following) else UnfollowedRedirect(answer.status, following.url)
 
 
-def _same_place(here: HostFact, there: HostFact) -> bool:
+def _is_same_origin(here: HostFact, there: HostFact) -> bool:
     if here.host != there.host:
         return False
     upgrade = (here.scheme, here.port, there.scheme, there.port) == ("http", 80, "https", 443)
@@ -147,13 +152,15 @@ def _result(target: HostFact, answer: "Answer") -> ToolResult:
     kind = answer.headers.get("content-type", "")
     lines = [f"HTTP {answer.status} {answer.reason}".rstrip()]
     lines += [
-        f"{name}: {shown(answer.headers[name])}" for name in ("content-type", "retry-after") if name in answer.headers
+        f"{name}: {printable(answer.headers[name])}"
+        for name in ("content-type", "retry-after")
+        if name in answer.headers
     ]
     metadata: dict[str, Any] = {"status": answer.status, "url": target.url, "bytes": len(answer.body)}
     metadata["truncated"] = answer.cut
     body = _text(answer.body, kind) + (f"\n{TRUNCATED}" if answer.cut else "")
     content = "\n".join(lines) + f"\n\n{body}"
-    return ToolResult(content, "tool_rejected" if answer.status >= 400 else "success", metadata)
+    return ToolResult(content, "rejected" if answer.status >= 400 else "ok", metadata)
 
 
 def _text(body: bytes, kind: str) -> str:
@@ -162,7 +169,7 @@ def _text(body: bytes, kind: str) -> str:
         return f"(binary content, {len(body)} bytes)"
     try:
         return body.decode(charset[1] if charset else "utf-8", "replace")
-    except (LookupError, ValueError, AssertionError):  # a charset that does not exist, or is no text encoding
+    except (LookupError, ValueError, AssertionError):  # the charset does not exist or is not a text encoding
         return body.decode("utf-8", "replace")
 
 
@@ -180,14 +187,14 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
         return Prepared(touch, lambda: run(target, arguments), fails=lambda: fails(arguments))
 
     def fails(arguments: HttpArguments) -> str:
-        made = _request(arguments)
-        return made if isinstance(made, str) else ""
+        request = _build_request(arguments)
+        return request if isinstance(request, str) else ""
 
     async def run(target: HostFact, arguments: HttpArguments) -> ToolResult:
         try:
             return await http(target, arguments, hosts=hosts, seconds=seconds, limit=size)
-        except Refused as refusal:
-            return denied(refusal)
+        except PathRefused as refusal:
+            return denied_result(refusal)
 
     known = spec("Http")
     return (

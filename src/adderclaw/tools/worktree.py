@@ -1,21 +1,20 @@
-"""EnterWorktree and ExitWorktree: a git worktree in the workspace to work in apart, and out of it with nothing lost."""
+"""EnterWorktree and ExitWorktree: work in a separate git worktree, and leave it without losing changes."""
 
 import asyncio
 import os
 import re
 from typing import Any, Literal, NamedTuple
 
-from adderclaw import workspace
 from adderclaw.config.paths import followed
-from adderclaw.record import record
-from adderclaw.sandbox import process
+from adderclaw.core.record import record
+from adderclaw.core.types import PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.sandbox import process, workspace
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.tools import Kit, paths
 from adderclaw.tools.specs import spec
-from adderclaw.types import PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
-from adderclaw.workspace import Place
 
 FOLDER = ".worktrees"
-"""In the workspace; it ignores itself, so that git does not show it."""
+"""The folder in the workspace; its .gitignore hides it from git."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 BRANCH = "worktree-"
 SECONDS = 60.0
@@ -24,44 +23,44 @@ SECONDS = 60.0
 @record
 class EnterWorktreeArguments:
     name: str = ""
-    """Of a new worktree: letters, digits, dots, dashes."""
+    """Name of a new worktree: letters, digits, dots, dashes."""
     path: str = ""
-    """One that is there already."""
+    """Path of an existing worktree."""
 
 
 @record
 class ExitWorktreeArguments:
     action: Literal["keep", "remove"]
     discard_changes: bool = False
-    """Remove it though something in it would be lost."""
+    """Remove it even if changes or commits would be lost."""
 
 
-class Made(NamedTuple):
-    """A worktree, or why there is none."""
+class WorktreeResult(NamedTuple):
+    """The path of a worktree, or the problem."""
 
     path: str = ""
     problem: str = ""
 
 
-def _entering(place: PathFact, arguments: EnterWorktreeArguments, ctx: ToolContext) -> Touch:
+def _enter_touch(target: PathFact, arguments: EnterWorktreeArguments, ctx: ToolContext) -> Touch:
     if arguments.path:
-        return Touch(reads=(place,), why=paths.why("enters", "in", place, ctx))
-    return Touch(writes=(place,), why=paths.why("makes a git worktree", "in", place, ctx))
+        return Touch(reads=(target,), why=paths.access_reason("enters", "in", target, ctx))
+    return Touch(writes=(target,), why=paths.access_reason("makes a git worktree", "in", target, ctx))
 
 
-def _leaving(inside: str, arguments: ExitWorktreeArguments, ctx: ToolContext) -> Touch:
+def _exit_touch(inside: str, arguments: ExitWorktreeArguments, ctx: ToolContext) -> Touch:
     if arguments.action == "keep" or not inside:
         return Touch(why="leaves the worktree")
-    place = paths.fact(inside, ctx)
-    return Touch(writes=(place,), why=paths.why("removes a git worktree", "from", place, ctx))
+    target = paths.path_fact(inside, ctx)
+    return Touch(writes=(target,), why=paths.access_reason("removes a git worktree", "from", target, ctx))
 
 
-def _wanted(arguments: EnterWorktreeArguments, ctx: ToolContext) -> str:
+def _worktree_path(arguments: EnterWorktreeArguments, ctx: ToolContext) -> str:
     return arguments.path or os.path.join(ctx.workspace.root, FOLDER, arguments.name or "unnamed")
 
 
-def current(ctx: ToolContext) -> str:
-    """The worktree that the session is in, if it is one of ours."""
+def current_worktree(ctx: ToolContext) -> str:
+    """The worktree that the session is in; empty if it is in none made here."""
     home = os.path.join(followed(ctx.workspace.root), FOLDER, "")
     here = followed(ctx.workspace.cwd)
     return home + here[len(home) :].split("/", 1)[0] if here.startswith(home) else ""
@@ -70,91 +69,97 @@ def current(ctx: ToolContext) -> str:
 # ------------------------------------------------------------------ making and removing
 
 
-async def create(kit: Kit, ctx: ToolContext, name: str) -> Made:
-    """A new worktree with a branch of its own; the Agent tool isolates a subagent with it."""
-    if wrong := misnamed(name):
-        return Made(problem=wrong)
-    place = Place(ctx.workspace.root, f"{FOLDER}/{name}")
-    said = await ctx.host.fire("WorktreeCreate", {"name": name})
-    if said.blocked:
-        return Made(problem=f"a WorktreeCreate hook refused: {said.reason}")
-    if by_hook := said.specific.get("worktreePath"):
-        return _by_hook(str(by_hook), ctx)
-    if not is_own_folder(place.parent):
-        return Made(problem=f"{FOLDER} is no folder of the workspace but a link or a file: remove it first")
-    if workspace.exists(place):
-        return Made(problem=f"{FOLDER}/{name} is there already: enter it by its path, or take another name")
-    done = await git(kit, ctx, ctx.workspace.root, "rev-parse", "--verify", "-q", "HEAD^{commit}")
+async def create_worktree(kit: Kit, ctx: ToolContext, name: str) -> WorktreeResult:
+    """Makes a worktree with its own branch. The Agent tool also uses it to isolate a subagent."""
+    if wrong := name_problem(name):
+        return WorktreeResult(problem=wrong)
+    location = WorkspacePath(ctx.workspace.root, f"{FOLDER}/{name}")
+    outcome = await ctx.host.run_hooks("WorktreeCreate", {"name": name})
+    if outcome.blocked:
+        return WorktreeResult(problem=f"a WorktreeCreate hook refused: {outcome.reason}")
+    if by_hook := outcome.specific.get("worktreePath"):
+        return _hook_worktree(str(by_hook), ctx)
+    if not is_own_folder(location.parent):
+        return WorktreeResult(problem=f"{FOLDER} is a link or a file instead of a folder. Remove it first")
+    if workspace.exists(location):
+        return WorktreeResult(problem=f"{FOLDER}/{name} already exists. Enter it by its path, or use another name")
+    done = await run_git(kit, ctx, ctx.workspace.root, "rev-parse", "--verify", "-q", "HEAD^{commit}")
     if done.returncode:
         why = done.stderr.decode("utf-8", "replace").strip() or "the repository has no commit yet"
-        return Made(problem=f"a worktree needs a git repository with a commit: {why}")
-    workspace.make_folders(place.parent)
-    workspace.write(place.parent / ".gitignore", b"*\n")
-    done = await git(kit, ctx, ctx.workspace.root, "worktree", "add", "-b", BRANCH + name, place.text, "HEAD")
+        return WorktreeResult(problem=f"a worktree needs a git repository with a commit: {why}")
+    workspace.make_folders(location.parent)
+    workspace.write(location.parent / ".gitignore", b"*\n")
+    done = await run_git(kit, ctx, ctx.workspace.root, "worktree", "add", "-b", BRANCH + name, location.text, "HEAD")
     if done.returncode:
-        return Made(problem=f"git could not make it: {done.stderr.decode('utf-8', 'replace').strip()}")
-    if not workspace.is_folder(place):
-        return Made(problem=f"{FOLDER}/{name} was exchanged for something else while git made it")
-    return Made(place.text)
+        return WorktreeResult(
+            problem=f"git could not make the worktree: {done.stderr.decode('utf-8', 'replace').strip()}"
+        )
+    if not workspace.is_folder(location):
+        return WorktreeResult(problem=f"{FOLDER}/{name} was replaced by something else while git made it")
+    return WorktreeResult(location.text)
 
 
-def misnamed(name: str) -> str:
-    """Why this cannot be the name of a worktree; empty where it can."""
+def name_problem(name: str) -> str:
+    """Why a name is not valid for a worktree; empty if it is."""
     if NAME.fullmatch(name) and not name.endswith((".", ".lock")) and ".." not in name:
         return ""
-    return f"{name!r} is no name of a worktree: letters, digits, dots and dashes, at most 64"
+    return f"{name!r} is not a valid worktree name: use at most 64 letters, digits, dots and dashes"
 
 
-def is_own_folder(place: Place) -> bool:
-    """Whether a folder is there that no link leads to, or nothing at all."""
-    return workspace.is_folder(place) or not workspace.exists(place)
+def is_own_folder(folder: WorkspacePath) -> bool:
+    """Whether the path is a real folder, not a link, or does not exist."""
+    return workspace.is_folder(folder) or not workspace.exists(folder)
 
 
-def _by_hook(path: str, ctx: ToolContext) -> Made:
+def _hook_worktree(path: str, ctx: ToolContext) -> WorktreeResult:
     real = followed(os.path.join(ctx.workspace.root, path))
     try:
-        place = paths.locate(real, ctx)
-    except paths.Refused as refusal:
-        return Made(problem=f"the WorktreeCreate hook's path cannot be used: {refusal}")
-    return Made(real) if workspace.is_folder(place) else Made(problem=f"the WorktreeCreate hook made no folder {real}")
+        location = paths.locate(real, ctx)
+    except paths.PathRefused as refusal:
+        return WorktreeResult(problem=f"the WorktreeCreate hook's path cannot be used: {refusal}")
+    return (
+        WorktreeResult(real)
+        if workspace.is_folder(location)
+        else WorktreeResult(problem=f"the WorktreeCreate hook made no folder {real}")
+    )
 
 
-async def lost(kit: Kit, ctx: ToolContext, path: str) -> str:
-    """What would be lost if a worktree were removed; empty when nothing would."""
-    if waits := await asyncio.to_thread(workspace.endless, paths.locate(path, ctx), lambda: False):
-        return f"{paths.relative(waits, ctx)} cannot be read to its end, so that git cannot say what is in it, which"
-    status = await git(kit, ctx, path, "status", "--porcelain", "--ignored=no")
+async def unsaved_work(kit: Kit, ctx: ToolContext, path: str) -> str:
+    """What would be lost if a worktree were removed; empty if nothing would."""
+    if waits := await asyncio.to_thread(workspace.endless_ignore_file, paths.locate(path, ctx), lambda: False):
+        return f"{paths.relative(waits, ctx)} never ends, so git cannot list the changes, which"
+    status = await run_git(kit, ctx, path, "status", "--porcelain", "--ignored=no")
     if status.returncode:
-        return f"git cannot say what is in it: {status.stderr.decode('utf-8', 'replace').strip()}"
+        return f"git cannot list the changes: {status.stderr.decode('utf-8', 'replace').strip()}"
     changed = status.stdout.decode("utf-8", "replace").splitlines()
     branch = BRANCH + os.path.basename(path)
     others = ("--not", f"--exclude={branch}", "--branches", "--remotes", "--tags")
-    ahead = await git(kit, ctx, path, "rev-list", "--count", "HEAD", *others)
+    ahead = await run_git(kit, ctx, path, "rev-list", "--count", "HEAD", *others)
     commits = ahead.stdout.decode().strip() if ahead.returncode == 0 else "some"
     parts = [f"{len(changed)} uncommitted changes"] if changed else []
     parts += [f"{commits} commits that no other branch has"] if commits != "0" else []
     return " and ".join(parts)
 
 
-async def remove(kit: Kit, ctx: ToolContext, path: str, *, discard: bool = False) -> str:
-    """Remove a worktree of ours; says why not, or nothing."""
-    if not discard and (what := await lost(kit, ctx, path)):
-        return f"{what} would be lost: commit or merge them, keep the worktree, or say discard_changes"
-    await ctx.host.fire("WorktreeRemove", {"worktree_path": path})
+async def remove_worktree(kit: Kit, ctx: ToolContext, path: str, *, discard: bool = False) -> str:
+    """Removes a worktree; returns why it could not, or an empty text."""
+    if not discard and (what := await unsaved_work(kit, ctx, path)):
+        return f"{what} would be lost. Commit or merge them, keep the worktree, or set discard_changes"
+    await ctx.host.run_hooks("WorktreeRemove", {"worktree_path": path})
     force = ("--force",) if discard else ()
-    done = await git(kit, ctx, ctx.workspace.root, "worktree", "remove", *force, path)
+    done = await run_git(kit, ctx, ctx.workspace.root, "worktree", "remove", *force, path)
     if done.returncode:
-        return f"git could not remove it: {done.stderr.decode('utf-8', 'replace').strip()}"
-    await git(kit, ctx, ctx.workspace.root, "branch", "-D", BRANCH + os.path.basename(path))
+        return f"git could not remove the worktree: {done.stderr.decode('utf-8', 'replace').strip()}"
+    await run_git(kit, ctx, ctx.workspace.root, "branch", "-D", BRANCH + os.path.basename(path))
     return ""
 
 
-async def git(kit: Kit, ctx: ToolContext, cwd: str, *words: str) -> process.Finished:
-    """Hardened git, as Bash runs it: no filter, hook or program of the repository's settings runs."""
-    from adderclaw.tools import hardened
+async def run_git(kit: Kit, ctx: ToolContext, cwd: str, *words: str) -> process.Finished:
+    """Runs hardened git as Bash does: no filter, hook or program from the repository's settings runs."""
+    from adderclaw.tools.legacy import hardened_git
 
     roots = (ctx.workspace.root, *ctx.workspace.extra)
-    text = hardened.git(words, roots)
+    text = hardened_git.git(words, roots)
     if not text:
         return process.Finished(127, b"", b"git is not installed")
     env = process.environment(workspace_roots=roots)
@@ -164,58 +169,64 @@ async def git(kit: Kit, ctx: ToolContext, cwd: str, *words: str) -> process.Fini
 
 # ------------------------------------------------------------------ the tools
 
-NOT_INSIDE = "the session is in no worktree of its own"
+NOT_INSIDE = "The session is not in a worktree that EnterWorktree made."
 
 
-def _not_entered(arguments: EnterWorktreeArguments, ctx: ToolContext) -> str:
+def _enter_problem(arguments: EnterWorktreeArguments, ctx: ToolContext) -> str:
     if bool(arguments.name) == bool(arguments.path):
-        return "give either the name of a new worktree or the path of one that is there"
-    inside = current(ctx)
-    return f"the session is in the worktree {inside} already: leave it first with ExitWorktree" if inside else ""
+        return "Give either the name of a new worktree or the path of an existing one."
+    inside = current_worktree(ctx)
+    return f"The session is already in the worktree {inside}. Leave it first with ExitWorktree." if inside else ""
 
 
 def tools(kit: Kit) -> tuple[Tool[Any], ...]:
     def prepare_enter(arguments: EnterWorktreeArguments, ctx: ToolContext) -> Prepared:
-        fact = paths.fact(_wanted(arguments, ctx), ctx)
-        touch = _entering(fact, arguments, ctx)
-        return Prepared(touch, lambda: enter(fact, arguments, ctx), fails=lambda: _not_entered(arguments, ctx))
+        fact = paths.path_fact(_worktree_path(arguments, ctx), ctx)
+        touch = _enter_touch(fact, arguments, ctx)
+        return Prepared(touch, lambda: enter(fact, arguments, ctx), fails=lambda: _enter_problem(arguments, ctx))
 
     async def enter(fact: PathFact, arguments: EnterWorktreeArguments, ctx: ToolContext) -> ToolResult:
-        if why := _not_entered(arguments, ctx):
+        if why := _enter_problem(arguments, ctx):
             return rejected(why)
         if arguments.path:
-            place = paths.locate(fact.real, ctx)
-            found = workspace.is_file(place / ".git")
-            made = Made(place.text) if found else Made(problem=f"{place.text} is no worktree")
+            location = paths.locate(fact.real, ctx)
+            is_worktree = workspace.is_file(location / ".git")
+            worktree = (
+                WorktreeResult(location.text)
+                if is_worktree
+                else WorktreeResult(problem=f"{location.text} is not a worktree")
+            )
         else:
-            made = await create(kit, ctx, arguments.name)
-        if made.problem:
-            return rejected(made.problem)
-        ctx.workspace.cwd = made.path
-        return own_words(f"Working in {made.path} now: relative paths and commands start there.")
+            worktree = await create_worktree(kit, ctx, arguments.name)
+        if worktree.problem:
+            return rejected(worktree.problem)
+        ctx.workspace.cwd = worktree.path
+        return own_words(f"Now working in {worktree.path}: relative paths and commands start there.")
 
     def prepare_leave(arguments: ExitWorktreeArguments, ctx: ToolContext) -> Prepared:
-        inside = current(ctx)
+        inside = current_worktree(ctx)
         fails = "" if inside else NOT_INSIDE
-        return Prepared(_leaving(inside, arguments, ctx), lambda: leave(inside, arguments, ctx), fails=lambda: fails)
+        return Prepared(_exit_touch(inside, arguments, ctx), lambda: leave(inside, arguments, ctx), fails=lambda: fails)
 
     async def leave(inside: str, arguments: ExitWorktreeArguments, ctx: ToolContext) -> ToolResult:
         if not inside:
             return rejected(NOT_INSIDE)
-        if arguments.action == "remove" and (why := await remove(kit, ctx, inside, discard=arguments.discard_changes)):
-            return rejected(f"The worktree stays: {why}.")
+        if arguments.action == "remove" and (
+            why := await remove_worktree(kit, ctx, inside, discard=arguments.discard_changes)
+        ):
+            return rejected(f"The worktree was not removed: {why}.")
         ctx.workspace.cwd = ctx.workspace.root
-        kept = (
+        outcome = (
             "removed" if arguments.action == "remove" else f"kept, with its branch {BRANCH}{os.path.basename(inside)}"
         )
-        return own_words(f"Back in {ctx.workspace.root}; the worktree {inside} is {kept}.")
+        return own_words(f"Back in {ctx.workspace.root}; the worktree {inside} is {outcome}.")
 
     entering, leaving = spec("EnterWorktree"), spec("ExitWorktree")
     return (
         Tool(
             "EnterWorktree",
             EnterWorktreeArguments,
-            paths.answered(prepare_enter),
+            paths.catch_refusals(prepare_enter),
             entering.description,
             entering.parameters,
             timeout=lambda _arguments: SECONDS * 3,
@@ -224,7 +235,7 @@ def tools(kit: Kit) -> tuple[Tool[Any], ...]:
         Tool(
             "ExitWorktree",
             ExitWorktreeArguments,
-            paths.answered(prepare_leave),
+            paths.catch_refusals(prepare_leave),
             leaving.description,
             leaving.parameters,
             timeout=lambda _arguments: SECONDS * 4,

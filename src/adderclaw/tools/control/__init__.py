@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.types import Tool
+from adderclaw.core.types import Tool
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    """Those that say of themselves what the session has; the others wait in `tools.late`."""
+    """The tools whose description depends on the session; the others are in `tools.late`."""
     from adderclaw.tools.control import agent, catalogue, skill
 
     return (*agent.tools(kit), *skill.tools(kit), *catalogue.tools())

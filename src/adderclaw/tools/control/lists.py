@@ -1,24 +1,24 @@
-"""TodoWrite, and the task list beside it: TaskCreate, TaskGet, TaskList, TaskUpdate."""
+"""TodoWrite, and the shared task list: TaskCreate, TaskGet, TaskList, TaskUpdate."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
-from adderclaw.json_text import canonical
-from adderclaw.record import record
+from adderclaw.core.json_text import canonical
+from adderclaw.core.record import record
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.tools.specs import spec
-from adderclaw.types import Json, Tool, ToolContext, ToolResult, Touch, own_words, preparing, rejected
 
 if TYPE_CHECKING:
-    from adderclaw.store import Store
-    from adderclaw.store.lists import Task
+    from adderclaw.storage import Store
+    from adderclaw.storage.lists import Task
     from adderclaw.tools import Kit
 
 type Status = Literal["pending", "in_progress", "completed"]
 
-MOST = 200
+MAX_ITEMS = 200
 MAX_TEXT = 8 * 1024
-NO_STORE = "there is no list in this run: it was started without a database."
+NO_STORE = "Lists are not available: this run was started without a database."
 MARKS = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
 
 
@@ -68,15 +68,15 @@ class TaskUpdateArguments:
 # ------------------------------------------------------------------ todos
 
 
-def write_todos(store: "Store", given: TodoWriteArguments, ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import lists
+def write_todos(store: "Store", arguments: TodoWriteArguments, ctx: ToolContext) -> ToolResult:
+    from adderclaw.storage import lists
 
-    if len(given.todos) > MOST:
-        return rejected(f"{len(given.todos)} todos; at most {MOST} are kept.")
-    for place, todo in enumerate(given.todos, 1):
+    if len(arguments.todos) > MAX_ITEMS:
+        return rejected(f"{len(arguments.todos)} todos; at most {MAX_ITEMS} are kept.")
+    for number, todo in enumerate(arguments.todos, 1):
         if not todo.content.strip() or len(todo.content) > MAX_TEXT or len(todo.activeForm) > MAX_TEXT:
-            return rejected(f"todo {place} is empty or longer than {MAX_TEXT} characters.")
-    new = [lists.Todo(todo.content, todo.status, todo.activeForm) for todo in given.todos]
+            return rejected(f"todo {number} is empty or longer than {MAX_TEXT} characters.")
+    new = [lists.Todo(todo.content, todo.status, todo.activeForm) for todo in arguments.todos]
     old = lists.todos(store, ctx.session_id)
     with store.write() as cursor:
         lists.replace_todos(cursor, ctx.session_id, new)
@@ -90,121 +90,130 @@ def write_todos(store: "Store", given: TodoWriteArguments, ctx: ToolContext) -> 
 # ------------------------------------------------------------------ tasks
 
 
-def line(task: "Task") -> str:
+def task_line(task: "Task") -> str:
     owner = f" ({task.owner})" if task.owner else ""
     waits = f" [waits for {', '.join(f'#{number}' for number in task.blocked_by)}]" if task.blocked_by else ""
     return f"#{task.number} {MARKS[task.status]} {task.subject}{owner}{waits}"
 
 
-async def create(store: "Store", given: TaskCreateArguments, ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import lists
+async def create_task(store: "Store", arguments: TaskCreateArguments, ctx: ToolContext) -> ToolResult:
+    from adderclaw.storage import lists
 
-    if (wrong := _too_long(given.subject, given.description, given.activeForm, canonical(given.metadata))) or (
-        not given.subject.strip()
-    ):
+    if (
+        wrong := _length_problem(
+            arguments.subject, arguments.description, arguments.activeForm, canonical(arguments.metadata)
+        )
+    ) or (not arguments.subject.strip()):
         return rejected(wrong or "the subject is empty.")
-    if len(lists.tasks(store, ctx.conversation_id)) >= MOST:
-        return rejected(f"there are {MOST} tasks already: delete what is done.")
+    if len(lists.tasks(store, ctx.conversation_id)) >= MAX_ITEMS:
+        return rejected(f"there are {MAX_ITEMS} tasks already. Delete completed ones first.")
     with store.write() as cursor:
         number = lists.create(
-            cursor, ctx.conversation_id, given.subject, given.description, given.activeForm, given.metadata
+            cursor,
+            ctx.conversation_id,
+            arguments.subject,
+            arguments.description,
+            arguments.activeForm,
+            arguments.metadata,
         )
-    blocked = await _blocked(ctx, "TaskCreated", number, given.subject, given.description)
+    blocked = await _fire_and_get_block(ctx, "TaskCreated", number, arguments.subject, arguments.description)
     if blocked is not None:
         with store.write() as cursor:
             lists.delete(cursor, ctx.conversation_id, number)
-        return rejected(f"the task was not kept: {blocked}")
-    return own_words(f"Task #{number} created: {given.subject}", {"task": {"id": str(number)}})
+        return rejected(f"the task was not created: {blocked}")
+    return own_words(f"Task #{number} created: {arguments.subject}", {"task": {"id": str(number)}})
 
 
-async def get(store: "Store", given: TaskGetArguments, ctx: ToolContext) -> ToolResult:
-    found = _find(store, ctx, given.taskId)
-    if isinstance(found, ToolResult):
-        return found
-    parts = [line(found), found.description]
-    if found.blocks:
-        parts.append(f"blocks: {', '.join(f'#{number}' for number in found.blocks)}")
-    if found.metadata:
-        parts.append(f"metadata: {canonical(found.metadata)}")
-    return own_words("\n".join(part for part in parts if part), {"task": found._asdict()})
+async def get_task(store: "Store", arguments: TaskGetArguments, ctx: ToolContext) -> ToolResult:
+    task = _find_task(store, ctx, arguments.taskId)
+    if isinstance(task, ToolResult):
+        return task
+    parts = [task_line(task), task.description]
+    if task.blocks:
+        parts.append(f"blocks: {', '.join(f'#{number}' for number in task.blocks)}")
+    if task.metadata:
+        parts.append(f"metadata: {canonical(task.metadata)}")
+    return own_words("\n".join(part for part in parts if part), {"task": task._asdict()})
 
 
-async def listing(store: "Store", _given: TaskListArguments, ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import lists
+async def list_tasks(store: "Store", _given: TaskListArguments, ctx: ToolContext) -> ToolResult:
+    from adderclaw.storage import lists
 
-    found = lists.tasks(store, ctx.conversation_id)
-    return own_words("\n".join(map(line, found)) or "There are no tasks.", {"tasks": len(found)})
+    tasks = lists.tasks(store, ctx.conversation_id)
+    return own_words("\n".join(map(task_line, tasks)) or "There are no tasks.", {"tasks": len(tasks)})
 
 
-async def update(store: "Store", given: TaskUpdateArguments, ctx: ToolContext) -> ToolResult:
-    from adderclaw.store import lists
+async def update_task(store: "Store", arguments: TaskUpdateArguments, ctx: ToolContext) -> ToolResult:
+    from adderclaw.storage import lists
 
-    found = _find(store, ctx, given.taskId)
-    if isinstance(found, ToolResult):
-        return found
-    if given.status == "deleted":
+    task = _find_task(store, ctx, arguments.taskId)
+    if isinstance(task, ToolResult):
+        return task
+    if arguments.status == "deleted":
         with store.write() as cursor:
-            lists.delete(cursor, ctx.conversation_id, found.number)
-        return own_words(f"Task #{found.number} deleted.", {"updatedFields": ["status"]})
-    links = _new_links(store, given, found, ctx)
+            lists.delete(cursor, ctx.conversation_id, task.number)
+        return own_words(f"Task #{task.number} deleted.", {"updatedFields": ["status"]})
+    links = _new_links(store, arguments, task, ctx)
     if isinstance(links, str):
         return rejected(links)
-    fields = _changes(given, found)
-    if wrong := _too_long(*(text if isinstance(text, str) else canonical(text) for text in fields.values())):
+    fields = _changed_fields(arguments, task)
+    if wrong := _length_problem(*(text if isinstance(text, str) else canonical(text) for text in fields.values())):
         return rejected(wrong)
     if fields.get("subject", "x").strip() == "":
         return rejected("the subject is empty.")
-    if fields.get("status") == "completed" and found.status != "completed":
-        blocked = await _blocked(ctx, "TaskCompleted", found.number, found.subject, found.description)
+    if fields.get("status") == "completed" and task.status != "completed":
+        blocked = await _fire_and_get_block(ctx, "TaskCompleted", task.number, task.subject, task.description)
         if blocked is not None:
             return rejected(f"the task is not completed: {blocked}")
     with store.write() as cursor:
-        lists.change(cursor, ctx.conversation_id, found.number, fields)
+        lists.change(cursor, ctx.conversation_id, task.number, fields)
         for blocker, waiting in links:
             lists.link(cursor, ctx.conversation_id, blocker, waiting)
     changed = [*fields, *(["links"] if links else [])]
-    now = lists.task(store, ctx.conversation_id, found.number)
-    told = line(now) if now is not None else f"#{found.number}"
-    return own_words(f"{told}\nchanged: {', '.join(changed) or 'nothing'}", {"updatedFields": changed})
+    now = lists.task(store, ctx.conversation_id, task.number)
+    summary = task_line(now) if now is not None else f"#{task.number}"
+    return own_words(f"{summary}\nchanged: {', '.join(changed) or 'nothing'}", {"updatedFields": changed})
 
 
-def _changes(given: TaskUpdateArguments, found: "Task") -> dict[str, Any]:
-    wanted: dict[str, Any] = {
-        "subject": given.subject,
-        "description": given.description,
-        "active_form": given.activeForm,
-        "status": given.status,
-        "owner": given.owner,
+def _changed_fields(arguments: TaskUpdateArguments, task: "Task") -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "subject": arguments.subject,
+        "description": arguments.description,
+        "active_form": arguments.activeForm,
+        "status": arguments.status,
+        "owner": arguments.owner,
     }
-    fields = {name: value for name, value in wanted.items() if value is not None}
-    if given.metadata:
-        merged = {**found.metadata, **given.metadata}
+    fields = {name: value for name, value in values.items() if value is not None}
+    if arguments.metadata:
+        merged = {**task.metadata, **arguments.metadata}
         fields["metadata_json"] = {key: value for key, value in merged.items() if value is not None}
     return fields
 
 
 def _new_links(
-    store: "Store", given: TaskUpdateArguments, found: "Task", ctx: ToolContext
+    store: "Store", arguments: TaskUpdateArguments, current: "Task", ctx: ToolContext
 ) -> list[tuple[int, int]] | str:
     """(blocker, blocked) pairs to add, or what is wrong with them."""
-    from adderclaw.store import lists
+    from adderclaw.storage import lists
 
     everything = {task.number: task for task in lists.tasks(store, ctx.conversation_id)}
     pairs: list[tuple[int, int]] = []
-    for name, blocks in [(name, True) for name in given.addBlocks] + [(name, False) for name in given.addBlockedBy]:
-        other = _number(name)
+    for name, blocks in [(name, True) for name in arguments.addBlocks] + [
+        (name, False) for name in arguments.addBlockedBy
+    ]:
+        other = _task_number(name)
         if other not in everything:
             return f"there is no task {name[:40]!r}."
-        pairs.append((found.number, other) if blocks else (other, found.number))
+        pairs.append((current.number, other) if blocks else (other, current.number))
     after: dict[int, set[int]] = {number: set(task.blocks) for number, task in everything.items()}
     for blocker, blocked in pairs:
-        if blocker == blocked or _reaches(after, blocked, blocker):
-            return f"#{blocked} cannot wait for #{blocker}: each would wait for the other."
+        if blocker == blocked or _is_reachable(after, blocked, blocker):
+            return f"#{blocked} cannot wait for #{blocker}, because they would wait for each other."
         after[blocker].add(blocked)
     return pairs
 
 
-def _reaches(after: dict[int, set[int]], start: int, goal: int) -> bool:
+def _is_reachable(after: dict[int, set[int]], start: int, goal: int) -> bool:
     seen: set[int] = set()
     waiting = [start]
     while waiting:
@@ -217,43 +226,43 @@ def _reaches(after: dict[int, set[int]], start: int, goal: int) -> bool:
     return False
 
 
-def _find(store: "Store", ctx: ToolContext, name: str) -> "Task | ToolResult":
-    from adderclaw.store import lists
+def _find_task(store: "Store", ctx: ToolContext, name: str) -> "Task | ToolResult":
+    from adderclaw.storage import lists
 
-    found = lists.task(store, ctx.conversation_id, _number(name))
-    return found or rejected(f"there is no task {name[:40]!r}; TaskList shows them.")
+    task = lists.task(store, ctx.conversation_id, _task_number(name))
+    return task or rejected(f"there is no task {name[:40]!r}; TaskList shows them.")
 
 
-def _number(name: str) -> int:
+def _task_number(name: str) -> int:
     digits = name.strip().removeprefix("#")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
 
 
-def _too_long(*texts: str) -> str | None:
+def _length_problem(*texts: str) -> str | None:
     longest = max(map(len, texts), default=0)
     return f"a text of {longest} characters; at most {MAX_TEXT} are kept in one field." if longest > MAX_TEXT else None
 
 
-async def _blocked(ctx: ToolContext, event: str, number: int, subject: str, description: str) -> str | None:
-    """Why a hook does not let it happen, if one does not."""
+async def _fire_and_get_block(ctx: ToolContext, event: str, number: int, subject: str, description: str) -> str | None:
+    """Fires a hook event for a task; returns the reason if a hook blocks it, else None."""
     task = {"task_id": str(number), "task_subject": subject, "task_description": description}
-    said = await ctx.host.fire(event, task)
-    return (said.reason or "a hook blocked it") if said.blocked else None
+    outcome = await ctx.host.run_hooks(event, task)
+    return (outcome.reason or "a hook blocked it") if outcome.blocked else None
 
 
 # ------------------------------------------------------------------ the tools
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    async def todos(store: "Store", given: TodoWriteArguments, ctx: ToolContext) -> ToolResult:
-        return write_todos(store, given, ctx)
+    async def todos(store: "Store", arguments: TodoWriteArguments, ctx: ToolContext) -> ToolResult:
+        return write_todos(store, arguments, ctx)
 
     return (
         _tool(kit, "TodoWrite", TodoWriteArguments, "keeps the todo list", todos, deferred=False),
-        _tool(kit, "TaskCreate", TaskCreateArguments, "adds a task to the list", create),
-        _tool(kit, "TaskGet", TaskGetArguments, "reads the task list", get),
-        _tool(kit, "TaskList", TaskListArguments, "reads the task list", listing),
-        _tool(kit, "TaskUpdate", TaskUpdateArguments, "changes the task list", update),
+        _tool(kit, "TaskCreate", TaskCreateArguments, "adds a task to the list", create_task),
+        _tool(kit, "TaskGet", TaskGetArguments, "reads the task list", get_task),
+        _tool(kit, "TaskList", TaskListArguments, "reads the task list", list_tasks),
+        _tool(kit, "TaskUpdate", TaskUpdateArguments, "changes the task list", update_task),
     )
 
 
@@ -266,14 +275,14 @@ def _tool[A](
     *,
     deferred: bool = True,
 ) -> Tool[A]:
-    async def run(given: A, ctx: ToolContext) -> ToolResult:
-        return rejected(NO_STORE) if kit.store is None else await act(kit.store, given, ctx)
+    async def run(args: A, ctx: ToolContext) -> ToolResult:
+        return rejected(NO_STORE) if kit.store is None else await act(kit.store, args, ctx)
 
     known = spec(name)
     return Tool(
         name,
         arguments,
-        preparing(Touch(why=why), run),
+        fixed_prepare(Touch(why=why), run),
         known.description,
         known.parameters,
         timeout=lambda _given: 660.0,  # hooks of TaskCreated and TaskCompleted may take their time

@@ -1,14 +1,12 @@
-"""AskUserQuestion and Brief: what is asked of the person, and what is told to them while the work goes on."""
+"""AskUserQuestion and Brief: questions and messages to the operator during the work."""
 
 import os
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from adderclaw.questions import Option, Question, QuestionRequest, Replies
-from adderclaw.record import record
-from adderclaw.tools.paths import answered, fact, open_file, shown
-from adderclaw.tools.specs import spec
-from adderclaw.types import (
+from adderclaw.core.questions import Option, Question, QuestionRequest, Replies
+from adderclaw.core.record import record
+from adderclaw.core.types import (
     Alias,
     Json,
     PathFact,
@@ -17,19 +15,21 @@ from adderclaw.types import (
     ToolContext,
     ToolResult,
     Touch,
+    fixed_prepare,
     own_words,
-    preparing,
     rejected,
 )
+from adderclaw.tools.paths import catch_refusals, open_file, path_fact, printable
+from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
 
 MAX_QUESTIONS, MAX_OPTIONS, MAX_HEADER, MAX_TEXT = 4, 4, 12, 4000
 HOST_KEYS = frozenset({"annotations", "metadata"})
-"""What the reference's host adds for its own use."""
-NOBODY = (
-    "Nobody is there to answer: no operator. Decide by yourself what is safe to decide, say what you assumed,"
+"""Keys that models trained on other products send, and that have no effect here."""
+NO_OPERATOR = (
+    "No operator is there to answer. Decide yourself what is safe to decide, state your assumptions,"
     " and leave the rest open."
 )
 
@@ -55,19 +55,19 @@ class AskUserQuestionArguments:
     answers: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def _decode(given: Json) -> AskUserQuestionArguments:
-    """The reference's shape, or one plain question (`ask_user`)."""
-    from adderclaw.decode import decode
+def _decode(data: Json) -> AskUserQuestionArguments:
+    """Accepts a list of questions, or one plain question (`ask_user`)."""
+    from adderclaw.core.decode import decode
 
-    asked = {key: value for key, value in given.items() if key not in HOST_KEYS}
+    asked = {key: value for key, value in data.items() if key not in HOST_KEYS}
     if isinstance(asked.get("question"), str) and "questions" not in asked:
         options: Any = asked.pop("options", [])
-        labels = [{"label": one} if isinstance(one, str) else one for one in cast(list[Any], options or [])]
+        labels = [{"label": option} if isinstance(option, str) else option for option in cast(list[Any], options or [])]
         asked = {"questions": [{"question": asked.pop("question"), "options": labels}], **asked}
     return decode(AskUserQuestionArguments, asked)
 
 
-def _unfit(questions: list[AskQuestion]) -> str | None:
+def _question_problem(questions: list[AskQuestion]) -> str | None:
     if not 1 <= len(questions) <= MAX_QUESTIONS:
         return f"{len(questions)} questions; ask 1 to {MAX_QUESTIONS} at once."
     if len({question.question for question in questions}) < len(questions):
@@ -85,13 +85,13 @@ def _unfit(questions: list[AskQuestion]) -> str | None:
     return None
 
 
-def _question(asked: AskQuestion) -> Question:
+def _build_question(asked: AskQuestion) -> Question:
     options = tuple(Option(option.label, option.description, option.preview) for option in asked.options)
     return Question(asked.question, asked.header[:MAX_HEADER] or "Question", options, asked.multiSelect)
 
 
-def _said(replies: Replies) -> str:
-    return "\n".join(f"{shown(question)}\n→ {reply}" for question, reply in replies.items())
+def _format_replies(replies: Replies) -> str:
+    return "\n".join(f"{printable(question)}\n→ {reply}" for question, reply in replies.items())
 
 
 # ------------------------------------------------------------------ Brief
@@ -107,16 +107,16 @@ class BriefArguments:
     status: Literal["normal", "proactive"] = "normal"
 
 
-def _attached(places: tuple[PathFact, ...], ctx: ToolContext) -> list[str]:
-    """Each attachment with its size; raises OSError for one that is not there."""
-    found: list[str] = []
-    for place in places:
-        descriptor = open_file(place, ctx)
+def _describe_attachments(targets: tuple[PathFact, ...], ctx: ToolContext) -> list[str]:
+    """Each attachment with its size; raises OSError for a missing one."""
+    lines: list[str] = []
+    for target in targets:
+        descriptor = open_file(target, ctx)
         try:
-            found.append(f"{place.path} ({os.fstat(descriptor).st_size} bytes)")
+            lines.append(f"{target.path} ({os.fstat(descriptor).st_size} bytes)")
         finally:
             os.close(descriptor)
-    return found
+    return lines
 
 
 # ------------------------------------------------------------------ the tools
@@ -127,25 +127,25 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
 
 
 def _ask(kit: "Kit") -> Tool[Any]:
-    async def run(given: AskUserQuestionArguments, ctx: ToolContext) -> ToolResult:
-        if (wrong := _unfit(given.questions)) is not None:
+    async def run(arguments: AskUserQuestionArguments, ctx: ToolContext) -> ToolResult:
+        if (wrong := _question_problem(arguments.questions)) is not None:
             return rejected(wrong)
-        if given.answers and ctx.rewritten:  # a hook answers; a model that fills this in itself answers nothing
-            return own_words(_said(given.answers), {"answers": given.answers})
-        said = {"message": given.questions[0].question, "title": "The agent asks"}
-        await ctx.host.fire("Notification", {**said, "notification_type": "agent_needs_input"})
-        asked = tuple(_question(one) for one in given.questions)
+        if arguments.answers and ctx.rewritten:  # only a hook may set answers; those from the model are ignored
+            return own_words(_format_replies(arguments.answers), {"answers": arguments.answers})
+        notice = {"message": arguments.questions[0].question, "title": "The agent asks"}
+        await ctx.host.run_hooks("Notification", {**notice, "notification_type": "agent_needs_input"})
+        asked = tuple(_build_question(question) for question in arguments.questions)
         answer = await ctx.host.ask(QuestionRequest(asked, tool_use_id=ctx.tool_use_id))
         if answer.replies is None:
-            return replace(rejected(NOBODY), unanswered=True)
+            return replace(rejected(NO_OPERATOR), unanswered=True)
         who = {"answered_by": answer.who, "approval_id": answer.approval_id}
-        return own_words(_said(answer.replies), {"answers": answer.replies, "answered": who})
+        return own_words(_format_replies(answer.replies), {"answers": answer.replies, "answered": who})
 
     known = spec("AskUserQuestion")
     return Tool(
         "AskUserQuestion",
         AskUserQuestionArguments,
-        preparing(Touch(why="asks the operator"), run),
+        fixed_prepare(Touch(why="asks the operator"), run),
         known.description,
         known.parameters,
         (Alias("ask_user"),),
@@ -155,25 +155,25 @@ def _ask(kit: "Kit") -> Tool[Any]:
 
 
 def _brief() -> Tool[Any]:
-    def prepare(given: BriefArguments, ctx: ToolContext) -> Prepared:
-        reads = tuple(fact(name, ctx) for name in given.attachments[:MAX_ATTACHMENTS])
-        return Prepared(Touch(reads=reads, why="tells the operator something"), lambda: run(reads, given, ctx))
+    def prepare(arguments: BriefArguments, ctx: ToolContext) -> Prepared:
+        reads = tuple(path_fact(name, ctx) for name in arguments.attachments[:MAX_ATTACHMENTS])
+        return Prepared(Touch(reads=reads, why="tells the operator something"), lambda: run(reads, arguments, ctx))
 
-    async def run(places: tuple[PathFact, ...], given: BriefArguments, ctx: ToolContext) -> ToolResult:
-        if not given.message.strip():
+    async def run(targets: tuple[PathFact, ...], arguments: BriefArguments, ctx: ToolContext) -> ToolResult:
+        if not arguments.message.strip():
             return rejected("the message is empty.")
-        if len(given.message) > MAX_MESSAGE or len(given.attachments) > MAX_ATTACHMENTS:
+        if len(arguments.message) > MAX_MESSAGE or len(arguments.attachments) > MAX_ATTACHMENTS:
             return rejected(f"at most {MAX_MESSAGE} characters and {MAX_ATTACHMENTS} attachments are sent at once.")
-        attached = _attached(places, ctx)
-        ctx.host.say(given.message, attached, given.status)
-        told = f" with {len(attached)} attachments" if attached else ""
-        return own_words(f"Told the operator{told}.", {"attachments": attached})
+        attached = _describe_attachments(targets, ctx)
+        ctx.host.show_message(arguments.message, attached, arguments.status)
+        suffix = f" with {len(attached)} attachments" if attached else ""
+        return own_words(f"Told the operator{suffix}.", {"attachments": attached})
 
     known = spec("Brief")
     return Tool(
         "Brief",
         BriefArguments,
-        answered(prepare),
+        catch_refusals(prepare),
         known.description,
         known.parameters,
         (Alias("SendUserMessage"),),

@@ -1,23 +1,24 @@
-"""Skill: instructions that somebody wrote down for a kind of task, loaded when they are needed."""
+"""Skill: loads written instructions for a kind of task when they are needed."""
 
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.errors import Refused
-from adderclaw.framing import framed
-from adderclaw.host import Host
-from adderclaw.record import record
-from adderclaw.tools import Called, PreparedSkill, paths
+from adderclaw.core.errors import PathRefused
+from adderclaw.core.framing import framed
+from adderclaw.core.host import Host
+from adderclaw.core.record import record
+from adderclaw.core.tool_traits import BASH, LS, READ
+from adderclaw.core.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.sandbox.workspace import is_directory
+from adderclaw.tools import CalledSkill, PreparedSkill, paths
 from adderclaw.tools.specs import spec
-from adderclaw.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
-from adderclaw.workspace import is_directory
 
 if TYPE_CHECKING:
     from adderclaw.tools import Kit
 
-LISTED = 8_000
-"""Characters of the prompt that the list of skills may take."""
-DESCRIBED = 300
-"""Of which one description at most."""
+MAX_LISTED_CHARS = 8_000
+"""Most characters of the list of skills in the tool description."""
+MAX_DESCRIPTION_CHARS = 300
+"""Most characters of one description in the list."""
 MAX_ARGUMENTS = 100_000
 
 
@@ -28,14 +29,14 @@ class SkillArguments:
     file: str = ""
 
 
-def _described(kit: "Kit", text: str) -> str:
-    """With the skills that there are, as many as there is room for."""
+def _describe(kit: "Kit", text: str) -> str:
+    """Appends as many skills as there is room for."""
     if kit.skills is None:
         return text
     listed, whole = kit.skills.offered()
-    room, lines, left = LISTED, [text], 0 if whole else 1
+    room, lines, left = MAX_LISTED_CHARS, [text], 0 if whole else 1
     for name, description in listed:
-        line = f"- {name}: {description[:DESCRIBED]}"
+        line = f"- {name}: {description[:MAX_DESCRIPTION_CHARS]}"
         line = line if len(line) <= room else f"- {name}"
         if len(line) > room:
             left += 1
@@ -43,11 +44,11 @@ def _described(kit: "Kit", text: str) -> str:
         room -= len(line) + 1
         lines.append(line)
     if left:
-        lines.append("There are more: a name that does not exist is answered with the nearest ones.")
+        lines.append("There are more. An unknown name returns the most similar ones.")
     return "\n".join(lines)
 
 
-async def with_outputs(called: Called, host: Host) -> str:
+async def fill_placeholders(called: CalledSkill, host: Host) -> str:
     """The text with what its commands print and what it names with @, each judged and recorded as a call of Bash, Read
     or LS, and shown as what it is: data.
 
@@ -57,51 +58,51 @@ async def with_outputs(called: Called, host: Host) -> str:
 
     text = called.text
     for mark, command in called.inline.items():
-        if mark in text:  # else it stood in a part that there was no room for
+        if mark in text:  # otherwise it was in a part that was cut off
             asked = mark in called.asked
-            result = await host.call("Bash", {"command": command}, f"a command in {called.path}", asked=asked)
+            result = await host.call_tool(BASH, {"command": command}, f"a command in {called.path}", asked=asked)
             text = text.replace(mark, f"`{command}`:\n{framed(token_hex(8), result.content)}")
     for mark, path in called.named.items():
         if mark in text:
-            tool, given = ("LS", {"path": path}) if is_directory(path) else ("Read", {"file_path": path})
-            result = await host.call(tool, given, f"named with @ in {called.path}", asked=mark in called.asked)
+            tool, arguments = (LS, {"path": path}) if is_directory(path) else (READ, {"file_path": path})
+            result = await host.call_tool(tool, arguments, f"named with @ in {called.path}", asked=mark in called.asked)
             text = text.replace(mark, f"{path}:\n{framed(token_hex(8), result.content)}")
     return text
 
 
-def _name(given: SkillArguments) -> str:
-    return given.skill.strip().lstrip("/")
+def _name(arguments: SkillArguments) -> str:
+    return arguments.skill.strip().lstrip("/")
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    def prepare(given: SkillArguments, ctx: ToolContext) -> Prepared:
-        why = f"loads the skill {given.skill[:64]}"
+    def prepare(arguments: SkillArguments, ctx: ToolContext) -> Prepared:
+        why = f"loads the skill {arguments.skill[:64]}"
         try:
-            found = chosen(given, ctx)
-        except Refused as error:
+            skill = chosen(arguments, ctx)
+        except PathRefused as error:
             reason = error.reason
             return Prepared(Touch(why=why), lambda: refused(reason))
-        touch = Touch(reads=(paths.fact(found.place, ctx),), why=why)
-        return Prepared(touch, lambda: run(given, found, ctx))
+        touch = Touch(reads=(paths.path_fact(skill.path, ctx),), why=why)
+        return Prepared(touch, lambda: run(arguments, skill, ctx))
 
-    def chosen(given: SkillArguments, ctx: ToolContext) -> PreparedSkill:
+    def chosen(arguments: SkillArguments, ctx: ToolContext) -> PreparedSkill:
         if kit.skills is None:
-            raise Refused("there are no skills: none of the folders of skills is there.")
-        if len(given.args) > MAX_ARGUMENTS:
-            raise Refused(f"args has {len(given.args)} characters; at most {MAX_ARGUMENTS} are passed on.")
-        return kit.skills.prepared(_name(given), given.args, given.file, ctx.session_id)
+            raise PathRefused("there are no skills: no skills folder exists.")
+        if len(arguments.args) > MAX_ARGUMENTS:
+            raise PathRefused(f"args has {len(arguments.args)} characters; at most {MAX_ARGUMENTS} are allowed.")
+        return kit.skills.prepared(_name(arguments), arguments.args, arguments.file, ctx.session_id)
 
     async def refused(reason: str) -> ToolResult:
         return rejected(reason)
 
-    async def run(given: SkillArguments, found: PreparedSkill, ctx: ToolContext) -> ToolResult:
+    async def run(arguments: SkillArguments, skill: PreparedSkill, ctx: ToolContext) -> ToolResult:
         try:
-            called = found.read()
-        except Refused as error:
+            called = skill.read()
+        except PathRefused as error:
             return rejected(error.reason)
-        granted = ctx.host.lend(called.rules, called.effort)
-        text = await with_outputs(called, ctx.host)
-        return own_words(text, {"skill": given.skill, "file": called.path, "granted": granted})
+        granted = ctx.host.grant_for_turn(called.rules, called.effort)
+        text = await fill_placeholders(called, ctx.host)
+        return own_words(text, {"skill": arguments.skill, "file": called.path, "granted": granted})
 
     known = spec("Skill")
     return (
@@ -109,7 +110,7 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
             "Skill",
             SkillArguments,
             prepare,
-            _described(kit, known.description),
+            _describe(kit, known.description),
             known.parameters,
             usable=kit.skills is not None,
         ),

@@ -1,0 +1,1 @@
+"""Runs conversations: the loop, the tool call, sessions, runs, subagents and replay."""

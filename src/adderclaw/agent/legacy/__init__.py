@@ -1,0 +1,1 @@
+"""Reports and restores what commands changed, until transactions replace it."""

@@ -1,0 +1,412 @@
+"""What reaches a session's turns from outside, noted as it comes: with it and the rows, the turns can be replayed.
+
+Replies, results and texts stand in the store already and are not noted twice. An item waits in memory and is written
+with the next transaction, so that a step costs a row or two more, however many steps there were before.
+"""
+
+import hashlib
+import os
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import islice
+from sqlite3 import Cursor
+from typing import TYPE_CHECKING, Any
+
+from adderclaw.agent.session.tape import Tape
+from adderclaw.core.errors import AnswerPending, LimitError, ProviderError, Stopped
+from adderclaw.core.history import media_json
+from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, HookOutcome
+from adderclaw.core.questions import Answer
+from adderclaw.core.tool_traits import NAMES
+from adderclaw.core.types import ChatResponse, Clock, Json, TaskEnd, Tool, ToolResult
+from adderclaw.storage import Store, tape
+from adderclaw.storage.text import compact
+
+if TYPE_CHECKING:
+    from adderclaw.agent.session.instructions import File
+    from adderclaw.agent.session.session import Attached, Chain, Rows, Session
+    from adderclaw.agent.tool_call.permission_check import PreparedCall
+
+type Head = Callable[["Session"], Callable[[Cursor], Json]]
+"""Takes what a session begins with, and later writes it down."""
+
+LONG = 1_000
+"""Characters of a fact from which on it is kept apart."""
+_INSIDE: ContextVar["Recorder | None"] = ContextVar("inside", default=None)
+"""The tape inside whose edge we are: what a tool or a hook does there comes back as its result."""
+
+
+class SeededIds:
+    """Ids that come out the same for the same seed; each kind has its own row of them."""
+
+    def __init__(self, seed: str) -> None:
+        self.seed = seed
+        self._given: dict[str, int] = {}
+
+    def __call__(self, kind: str) -> str:
+        number = self._given[kind] = self._given.get(kind, 0) + 1
+        return f"{kind}-{hashlib.blake2b(f'{self.seed}:{kind}:{number}'.encode(), digest_size=8).hexdigest()}"
+
+
+class _Batch:
+    """Items that are written together."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[str, Json | Callable[[Cursor], Json]]] = []
+        self.row: tuple[int, str, str] | None = None
+
+
+class Recorder(Tape):
+    records = True
+
+    def __init__(self, store: Store, run_id: str, session_id: str, clock: Clock, head: Head) -> None:
+        self._store, self._run_id, self._session_id = store, run_id, session_id
+        self._clock, self._head = clock, head
+        self._began = clock.monotonic()
+        self._batch: _Batch | None = None
+        self._waiting: list[tuple[str, Json | Callable[[Cursor], Json]]] = []
+        self._next = (0, "")
+        self._stopped = False
+        self._looks = 0
+        self._cwd = ""
+        self._files = self._lent = 0
+        self._permissions: object = None
+        self._tools: set[str] = set()
+        self.ids = SeededIds(os.urandom(8).hex())
+
+    # -------------------------------------------------------------- the turns
+
+    def begin_turn(self, session: "Session", message: str | None, *, single: bool, attached: "Attached") -> None:
+        """A turn begins. Before the model was asked for the first time nothing is written."""
+        self._begin(session)
+        clean_message = session.secrets.scrub(message) if message is not None else None
+        body: Json = {"message": clean_message, "provider": session.provider.name, "model": session.model}
+        if single:
+            body["single"] = True
+        if any(attached):
+            texts = [session.secrets.scrub(text) for text in attached.texts]
+            body["attached"] = {"texts": texts, "media": media_json(attached.media)}
+        self._lent = 0
+        self._opens("turn", session, body)
+
+    def begin_driver(self, session: "Session", driver: str, inputs: Json) -> None:
+        """A driver begins: its turns and calls follow from what it is given here, and from what it looks up."""
+        self._begin(session)
+        self._opens("drive", session, {"driver": driver, **session.secrets.scrub_all(inputs)})
+
+    def _opens(self, kind: str, session: "Session", body: Json) -> None:
+        """Waits with the head; without one it is written no later than anything that the turn leaves in the store."""
+        self._notes(kind, {**body, "budget": session.budget.state, "at": self._at()})
+
+    def _notes(self, kind: str, body: Json) -> None:
+        if self._waiting:
+            self._looks = 0
+            self._waiting.append((kind, body))
+        else:
+            self._add(kind, body)
+
+    def _begin(self, session: "Session") -> None:
+        if self._next[0]:
+            return
+        self._waiting.append(("head", self._head(session)))
+        self._cwd, self._permissions = session.environment.context.workspace.cwd, session.config.permissions
+        self._tools = set(session.environment.tools)
+        self._next = tape.next_position(self._store, self._run_id, self._session_id)
+
+    def end_turn(self, outcome: str) -> None:
+        """A turn ended; a message that a hook refused never reached the model."""
+        self._add("end", {"outcome": outcome})
+
+    def begin_operation(self, kind: str, body: Json) -> None:
+        """Something else than a turn, which a person asked for: a compaction, a rewind, a goal."""
+        if self._next[0]:
+            self._add(kind, body)
+
+    # -------------------------------------------------------------- a driver
+
+    def read_outside(self, session: "Session", of: str, query: Json, look: Callable[[], Json]) -> Json:
+        """What a driver found outside; it is told without secrets, as it is noted."""
+        answer: Json = session.secrets.scrub_all(look())
+        self._fact(of, query, answer)
+        return answer
+
+    async def await_outside(self, session: "Session", of: str, query: Json, asking: Awaitable[Json]) -> Json:
+        try:
+            answer: Json = session.secrets.scrub_all(await asking)
+        except CancelledError:
+            self._add("fact", {"of": of, "given": query, "cut": "interrupted"})
+            raise
+        self._fact(of, query, answer, {"budget": session.budget.state, "at": self._at()})
+        return answer
+
+    def _fact(self, of: str, query: Json, answer: Json, used: Json | None = None) -> None:
+        def written(cursor: Cursor) -> Json:
+            """Long texts stand apart, once for all runs that were told the same."""
+            text = compact(answer)
+            known = {"found": answer} if len(text) < LONG else {"kept": tape.store_text(cursor, text)}
+            return {"of": of, "given": query, **known, **(used or {})}
+
+        self._add("fact", written)
+
+    def offer_tools(self, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
+        """The tools that a driver lets the model have from here on."""
+        self._tools = set(tools)
+        return tools
+
+    # -------------------------------------------------------------- the model
+
+    async def ask_model(self, session: "Session", asking: Awaitable[ChatResponse]) -> ChatResponse:
+        """Passes the model's reply on, and notes what no row says of it."""
+        if _INSIDE.get() is self:
+            return await asking
+        # steps are numbered through the whole run: children may have taken some since the last edge
+        sent: Json = {"sent": session.budget.steps} if session.budget.children else {}
+        try:
+            response = await asking
+        except ProviderError as error:
+            error_json = {"kind": error.kind, "message": str(error), "provider": error.provider}
+            self._edge("chat", session, {**sent, "error": {**error_json, "retry_after": error.retry_after}})
+            raise
+        except (LimitError, Stopped, CancelledError) as error:
+            self._edge("chat", session, {**sent, **_cut(error), "message": str(error)})
+            raise
+        empty = not response.final_text.strip() and not response.tool_calls
+        self._edge("chat", session, {**sent, "empty": _reply(response)} if empty else sent)
+        return response
+
+    # -------------------------------------------------------------- calls
+
+    def record_judgement(self, session: "Session", prepared_call: "PreparedCall") -> "PreparedCall":
+        """A call as it was judged: the facts, and the verdict."""
+        from adderclaw.policy import facts
+
+        self._changed(session)
+        body: Json = {
+            "id": prepared_call.call.id,
+            "tool": prepared_call.tool.name if prepared_call.tool else "",
+            "as": prepared_call.call.name,
+        }
+        decision = prepared_call.decision
+        if prepared_call.error is not None:
+            if prepared_call.tool is None or prepared_call.call.arguments is None:
+                return prepared_call
+            if prepared_call.tool.decode is None and prepared_call.tool.name in NAMES:
+                return prepared_call  # its type says it again
+            body |= {
+                "unfit": prepared_call.argument_error,
+                "parameters": prepared_call.tool.parameters if prepared_call.tool.deferred else {},
+            }
+        elif prepared_call.case is None:
+            body |= {"refused": decision.reason, "by": decision.by}
+        else:
+            case = prepared_call.case
+            named = {fact.identity for fact in (*case.touch.reads, *case.touch.writes)} & case.protected_ids
+            body["facts"] = facts.touch_to_json(case.touch)
+            more: Json = {
+                "phase": case.phase if case.phase != "idle" else None,
+                "plan_approved": case.plan_approved,
+                "recent": case.recent,
+                "protected": sorted(pair for pair in named if pair is not None),
+                "estop": case.estop,
+                "free_reads": case.free_reads,
+                "at_terminal": case.at_terminal,
+                "unmasked": case.unmasked,
+                "overlaps": prepared_call.prepared is not None and prepared_call.prepared.overlaps,
+                "fails": session.secrets.scrub(prepared_call.fails),
+                "hook": list(case.hook_opinion) if case.hook_opinion is not None else None,
+                "lent": [rule.text for rule in session.environment.active_policy.lent_rules],
+            }
+            body |= {name: value for name, value in more.items() if value}
+        self._add("touch", {**body, "verdict": [decision.verdict, decision.by, decision.risk]})
+        return prepared_call
+
+    def record_tool_arrival(self, why_not: str) -> None:
+        self._add("arrive", {"why_not": why_not})
+
+    async def ask_operator(self, session: "Session", asking: Awaitable[Answer]) -> Answer:
+        try:
+            answer = await asking
+        except CancelledError:
+            self.record_interruption("answer", session)
+            raise
+        except (AnswerPending, Stopped) as error:
+            self._edge("answer", session, {"open": "stop" if isinstance(error, Stopped) else "nobody"})
+            raise
+        self._edge("answer", session, {"said": session.secrets.scrub_all(answer._asdict())})
+        return answer
+
+    async def wait_for_call(self, session: "Session", running: Awaitable[Any]) -> None:
+        try:
+            await super().wait_for_call(session, running)
+        except CancelledError:
+            self.record_interruption("together", session)
+            raise
+
+    def record_tool_result(self, session: "Session", result: ToolResult) -> None:
+        body: Json = {"outcome": result.outcome, "length": len(session.secrets.scrub(result.content))}
+        flags: Json = {"denial": result.denial, "unanswered": result.unanswered, "ends": result.ends}
+        flags["changed_later"] = result.metadata.get("changed_later")
+        flags["answered"] = result.metadata.get("answered")
+        flags["ran"] = result.metadata.get("ran", False)
+        if isinstance(code := result.metadata.get("exit_code"), int):
+            body["exit"] = code
+        self._edge("run", session, body | {name: value for name, value in flags.items() if value})
+
+    def record_interruption(self, kind: str, session: "Session") -> None:
+        """A tool or a question that was interrupted."""
+        self._edge(kind, session, {"cut": "interrupted"})
+
+    @contextmanager
+    def inside_tool(self) -> Generator[None]:
+        """What begins in here belongs to a tool or a hook: its result is noted, and not its steps."""
+        token = _INSIDE.set(self)
+        try:
+            yield
+        finally:
+            _INSIDE.reset(token)
+
+    async def hooked(self, event: str, run: Callable[[], Awaitable[HookOutcome]], session: "Session") -> HookOutcome:
+        """What hooks say of an event, noted; `recorded_hooks` are wrapped in it."""
+        if _INSIDE.get() is self or event in ASKED_BY_SERVERS:
+            return await run()
+        try:
+            with self.inside_tool():
+                merged = await run()
+        except BaseException as error:
+            self._edge("hook", session, {"event": event, "cut": _cut(error)})
+            raise
+        merged_json: Json = {
+            key: value for key, value in merged.__dict__.items() if value not in (None, "", (), {}, 0, False)
+        }
+        if merged.stop is not None:
+            merged_json["stop"] = merged.stop
+        self._edge("hook", session, {"event": event, "said": session.secrets.scrub_all(merged_json)})
+        return merged
+
+    # -------------------------------------------------------------- beside the turns
+
+    def record_task_ends(self, ended: list[TaskEnd]) -> None:
+        self._add("news", {"ended": [list(end) for end in ended]})
+
+    def record_wait(self, how: str) -> None:
+        """The answer waited for a background task: `ended`, or `timeout`."""
+        self._add("waited", {"how": how})
+
+    def record_instructions(self, files: "list[File]") -> None:
+        self._add("nested", {"files": [list(file) for file in files]})
+
+    def record_notice(self, text: str) -> str:
+        if text:
+            self._notes("lost", {"told": text})
+        return text
+
+    def watching(self, stopped: Callable[[], bool]) -> Callable[[], bool]:
+        """The emergency stop, of which each change is noted."""
+
+        def look() -> bool:
+            now = stopped()
+            if _INSIDE.get() is not self:
+                self._looks += 1
+                if now != self._stopped:
+                    self._stopped = now
+                    self._add("stop", {"set": now, "looks": self._looks})
+            return now
+
+        return look
+
+    # -------------------------------------------------------------- writing
+
+    def _changed(self, session: "Session") -> None:
+        """Permissions that were changed and tools that came since the last call."""
+        if session.config.permissions is not self._permissions:
+            from adderclaw.core.decode import freeze
+
+            self._permissions = session.config.permissions
+            self._add("permissions", {"now": freeze(session.config.permissions)})
+        if len(session.environment.active_policy.lent_rules) > self._lent:
+            self._add(
+                "lent", {"rules": [rule.text for rule in session.environment.active_policy.lent_rules[self._lent :]]}
+            )
+            self._lent = len(session.environment.active_policy.lent_rules)
+        if len(session.environment.tools) != len(self._tools):
+            new = [tool for name, tool in session.environment.tools.items() if name not in self._tools]
+            self._tools = set(session.environment.tools)
+            self._add("tools", {"new": [described(tool) for tool in new]})
+
+    def _edge(self, kind: str, session: "Session", body: Json) -> None:
+        """What took time, cost something, or moved the shell."""
+        cwd = session.environment.context.workspace.cwd
+        if cwd != self._cwd:
+            body["cwd"] = self._cwd = cwd
+        if new := self._new_files(session.environment.context.files_read):
+            body["files"] = new
+        self._add(kind, {**body, "budget": session.budget.state, "at": self._at()})
+
+    def _new_files(self, files: dict[str, str]) -> list[str]:
+        """Files that the model has seen since the last look."""
+        known = self._files if len(files) >= self._files else 0
+        self._files = len(files)
+        return list(islice(files, known, None))
+
+    def _at(self) -> float:
+        return round(self._clock.monotonic() - self._began, 4)
+
+    def _add(self, kind: str, body: Json | Callable[[Cursor], Json]) -> None:
+        self._looks = 0
+        if not self._next[0]:
+            return  # before the first turn there is nothing to replay
+        if self._batch is None:
+            batch = self._batch = _Batch()
+            self._store.write_next(lambda cursor: self._write(cursor, batch))
+        waiting, self._waiting = self._waiting, []
+        self._batch.items += [*waiting, (kind, body)]
+
+    def _write(self, cursor: Cursor, batch: _Batch) -> None:
+        """May be called again with the same batch, when its transaction was rolled back."""
+        if self._batch is batch:
+            self._batch = None
+        items = [(kind, body(cursor) if callable(body) else body) for kind, body in batch.items]
+        if batch.row is None:
+            seq, previous = self._next
+            text = tape.encode(items)
+            seal = tape.row_seal(previous, text)
+            batch.row, self._next = (seq, text, seal), (seq + 1, seal)
+        tape.append(cursor, self._run_id, self._session_id, *batch.row)
+
+
+def recorded_hooks(table: "Mapping[str, Chain]") -> "dict[str, Chain]":
+    """A session's hooks, wrapped: what they answer is noted on the tape of the session that fires them."""
+    return {event: _recorded(event, chain) for event, chain in table.items()}
+
+
+def _recorded(event: str, chain: "Chain") -> "Chain":
+    async def fire(session: "Session", fields: Json, rows: "Rows | None") -> HookOutcome:
+        def run() -> Awaitable[HookOutcome]:
+            return chain(session, fields, rows)
+
+        return await (session.tape.hooked(event, run, session) if isinstance(session.tape, Recorder) else run())
+
+    return fire
+
+
+def described(tool: Tool[Any]) -> Json:
+    """As much of a tool that is not built in as judging a call of it takes."""
+    return {"name": tool.name, "deferred": tool.deferred, "usable": tool.usable, "own": tool.decode is not None}
+
+
+def _reply(response: ChatResponse) -> Json:
+    return {
+        "text": response.final_text,
+        "usage": response.usage.as_json(),
+        "stop_reason": response.stop_reason,
+        "model": response.model,
+        "provider": response.provider,
+    }
+
+
+def _cut(error: BaseException) -> Json:
+    if isinstance(error, LimitError):
+        return {"cut": "limit", "by": error.by}
+    return {"cut": "stop" if isinstance(error, Stopped) else "interrupted"}

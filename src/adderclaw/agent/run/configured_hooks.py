@@ -1,0 +1,132 @@
+"""The hooks that are configured for a session, and the files of the workspace that they would run."""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from adderclaw.agent.run.start import Runtime, warn
+from adderclaw.config.paths import beneath, followed
+from adderclaw.config.schema.settings import Config
+from adderclaw.core.errors import AdderClawError
+
+if TYPE_CHECKING:
+    from adderclaw.tools.hooks.settings import Hook
+
+
+def read(runtime: Runtime) -> "tuple[Hook, ...]":
+    """All configured hooks in their order."""
+    from adderclaw.config.trust import trust
+    from adderclaw.tools.hooks import settings
+
+    loaded = runtime.loaded
+    root = followed(loaded.workspace)
+    brought = runtime.plugins.hooks if runtime.plugins is not None else ()
+    of_session, administrators = runtime.options.own_hooks, loaded.managed.get("hooks", [])
+    if loaded.managed.get("allowManagedHooksOnly"):
+        of_session = ()
+        brought = brought if loaded.config.managed.plugins is not None else ()  # with the content of their plugin
+    return settings.read_hooks(
+        loaded.config.hooks,
+        loaded.held_hooks,
+        brought=brought,
+        of_session=of_session,
+        managed=administrators,
+        origins=loaded.origins,
+        home=runtime.home,
+        project=root,
+        environ=os.environ,
+        trusted=trust.scripts(trust.known(runtime.home), root),
+        powershell=loaded.config.runtime.shell_windows,
+        disabled=loaded.config.disableAllHooks,
+    )
+
+
+def are_any(runtime: Runtime) -> bool:
+    """Whether the settings or a plugin bring any."""
+    return bool(runtime.loaded.config.hooks or (runtime.plugins is not None and runtime.plugins.hooks))
+
+
+def files(runtime: Runtime) -> tuple[str, ...]:
+    """Files of the workspace that no command changes: what trusted settings start, and what any hook names."""
+    if runtime.started is None:
+        hooks = read(runtime) if are_any(runtime) else ()
+        runtime.started = tuple(dict.fromkeys((*runtime.loaded.started, *_named(runtime, hooks))))
+    return runtime.started
+
+
+def own_files(runtime: Runtime) -> tuple[str, ...]:
+    """Those of them that the operator's own hooks name, whatever the project's settings say."""
+    if not are_any(runtime):
+        return ()
+    root, home = followed(runtime.loaded.workspace), followed(runtime.home)
+    own = [hook for hook in read(runtime) if beneath(hook.source, home) or not beneath(hook.source, root)]
+    return tuple(_named(runtime, own))
+
+
+def _named(runtime: Runtime, hooks: "Sequence[Hook]") -> list[str]:
+    if not hooks:
+        return []
+    from adderclaw.tools.hooks import scripts
+
+    named = scripts.named_files_of([hook for hook in hooks if not hook.skipped], roots(runtime))
+    return [path for pair in named.items() for path in pair]
+
+
+def roots(runtime: Runtime) -> tuple[str, ...]:
+    """The workspace as hooks see it."""
+    return roots_of(runtime.loaded.workspace, runtime.config)
+
+
+def roots_of(workspace: str, now: Config) -> tuple[str, ...]:
+    extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
+    return (followed(workspace), *map(followed, extra))
+
+
+def hashes(project: str) -> dict[str, str]:
+    """What trusting a project notes of the files that hooks name: the operator's hooks, and its own once trusted."""
+    from adderclaw.tools.hooks import scripts
+
+    hooks, roots = _once_trusted(project)
+    try:
+        return scripts.file_hashes(hooks, roots)
+    except OSError as error:
+        raise AdderClawError(f"a file that a hook names cannot be read: {error}") from None
+
+
+def _once_trusted(project: str) -> "tuple[tuple[Hook, ...], tuple[str, ...]]":
+    """The hooks of a project as they are once it is trusted, and the folders of its workspace."""
+    from adderclaw.config import home, places
+    from adderclaw.config.layers import compose
+    from adderclaw.tools.hooks import settings
+
+    then = compose(places.request(None, project, project, None), trusted=True).loaded
+    hooks = settings.read_hooks(
+        then.config.hooks, origins=then.origins, home=home(), project=followed(project), environ={}
+    )
+    return hooks, roots_of(project, then.config)
+
+
+def incomplete(project: str) -> list[str]:
+    """What to create before the hooks of a project work, once it is trusted."""
+    hooks, roots = _once_trusted(project)
+    return [text for hook in hooks for text in missing_files(hook, roots)]
+
+
+def missing_files(hook: "Hook", roots: Sequence[str]) -> list[str]:
+    from adderclaw.tools.hooks import scripts
+
+    event = f"hook {hook.ordinal} ({hook.event})"
+    if why := scripts.missing_validator(hook, roots[0]):
+        return [f"{event}: {why}; until then it denies every call that it is asked about"]
+    return [
+        f"{event} of {hook.source} names {name}: {name} does not exist" for name in scripts.missing_scripts(hook, roots)
+    ]
+
+
+def say_what_waits(runtime: Runtime, hooks: "Sequence[Hook]") -> None:
+    """Hooks that would be refused, said before the first call is."""
+    from adderclaw.tools.hooks import scripts
+
+    for hook in hooks:
+        if not hook.skipped and (why := scripts.refusal_reason(hook, scripts.HookWorkspace(roots(runtime)))):
+            warn(runtime, f"hook {hook.ordinal} ({hook.event}) of {hook.source} is not run, and blocks: {why}")

@@ -1,0 +1,1 @@
+"""Child sessions, and what isolates one from the work of the others."""

@@ -1,0 +1,1 @@
+"""One tool call, from its name in a reply to its receipt."""

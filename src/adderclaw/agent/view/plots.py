@@ -1,0 +1,193 @@
+"""Figures as pictures: columns and lines over time, a sparkline, shares of a whole; each with the same as a table.
+
+Colours come from the page's stylesheet by class, so that a plot is right in light and dark and needs no inline style.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from adderclaw.core.record import NamedTuple
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+type Unit = Literal["count", "tokens", "usd", "seconds", "share"]
+
+WIDTH, HEIGHT = 480, 190
+LEFT, RIGHT, TOP, BOTTOM = 46, 6, 12, 22
+COLOURS = 6
+"""Classes s1 … s6; later series have the last."""
+WIDEST = 26.0
+"""Of a column."""
+
+
+class Series(NamedTuple):
+    name: str
+    values: Sequence[float | None]
+    """One for each label; None where nothing is known."""
+
+
+class Plot(NamedTuple):
+    title: str
+    unit: Unit
+    labels: Sequence[str]
+    """Of the places on the way, the earliest first."""
+    series: Sequence[Series]
+
+    @property
+    def head(self) -> list[str]:
+        return ["", *(series.name for series in self.series)]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The figures as a table."""
+        return [
+            [label, *(short(series.values[at], self.unit) for series in self.series)]
+            for at, label in enumerate(self.labels)
+        ]
+
+
+class Share(NamedTuple):
+    """A part of a whole."""
+
+    name: str
+    value: float
+    colour: str
+    """A class."""
+
+
+# ------------------------------------------------------------------ numbers
+
+
+def short(value: float | None, unit: Unit = "count") -> str:
+    """A number for a person, in few letters."""
+    if value is None:
+        return "–"
+    match unit:
+        case "usd":
+            return (
+                f"${value:,.0f}" if value >= 1_000 else f"${value:.2f}" if value >= 0.1 or not value else _cents(value)
+            )
+        case "share":
+            return f"{value * 100:.0f} %"
+        case "seconds":
+            return duration(value)
+        case "count" | "tokens":
+            return _counted(value)
+
+
+def _cents(value: float) -> str:
+    return f"${value:.4f}".rstrip("0") if value >= 0.0001 else "<$0.0001"
+
+
+def _counted(value: float) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            scaled = value / (1e3 if letter == "k" else size)
+            return f"{scaled:.1f}".removesuffix(".0") + letter
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def duration(seconds: float) -> str:
+    """Milliseconds, seconds, minutes or hours, whichever is read at once."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds else "0 s"
+    if seconds < 60:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def ticks(top: float, *, whole: bool = False) -> list[float]:
+    """From 0 to the first round number that is not below `top`, in two to five steps."""
+    if not 1e-12 < top < 1e300:
+        top = 1.0
+    step = 10.0 ** math.floor(math.log10(top / 3))
+    step *= next(factor for factor in (1, 2, 5, 10) if top / (step * factor) <= 5)
+    step = max(step, 1.0) if whole else step
+    return [step * number for number in range(math.ceil(top / step - 1e-9) + 1)]
+
+
+# ------------------------------------------------------------------ plots
+
+
+def columns(plot: Plot) -> "Markup":
+    """The series stacked, a column for each label."""
+    sums = [sum(series.values[at] or 0.0 for series in plot.series) for at in range(len(plot.labels))]
+    return _drawn("columns", plot, Scale(max(sums, default=0.0), len(plot.labels), plot.unit))
+
+
+def lines(plot: Plot) -> "Markup":
+    """A line for each series, with a gap where nothing is known."""
+    known = [value for series in plot.series for value in series.values if value is not None]
+    return _drawn("lines", plot, Scale(max(known, default=0.0), len(plot.labels), plot.unit))
+
+
+def spark(values: Sequence[float], title: str) -> "Markup":
+    """A line without axes, for a cell of a table."""
+    width, height, top = 120.0, 28.0, max([*values, 1e-12])
+    step = width / max(1, len(values) - 1)
+    points = [f"{at * step:.1f},{height - 2 - value / top * (height - 4):.1f}" for at, value in enumerate(values)]
+    if len(points) == 1:
+        points.append(f"{width:.1f},{points[0].partition(',')[2]}")
+    return _drawn("spark", points, title)
+
+
+def shares(title: str, parts: Sequence[Share]) -> "Markup":
+    """A bar that is divided, with its parts named under it."""
+    total = sum(part.value for part in parts)
+    at, bars = 0.0, list[tuple[Share, float, float]]()
+    for part in parts:
+        if part.value > 0:
+            width = part.value / total * 100
+            bars.append((part, at, max(width - 0.4, 0.3)))
+            at += width
+    words = ", ".join(f"{part.name} {short(part.value)}" for part in parts if part.value) or "nothing yet"
+    return _drawn("shares", f"{title}: {words}", parts, bars)
+
+
+def _drawn(name: str, *values: object) -> "Markup":
+    from adderclaw.agent.view.markup import macro
+
+    return macro("plots", name, *values)
+
+
+class Scale:
+    """Where a value is drawn."""
+
+    def __init__(self, top: float, places: int, unit: Unit) -> None:
+        self.ticks = ticks(top, whole=unit in ("count", "tokens")) if unit != "share" else [0.0, 0.25, 0.5, 0.75, 1.0]
+        self.step = (WIDTH - LEFT - RIGHT) / max(1, places)
+        self.every = max(1, math.ceil(places / 6))
+        """Of so many labels one is written."""
+        self.width = min(WIDEST, self.step * 0.74)
+
+    def y(self, value: float) -> float:
+        return HEIGHT - BOTTOM - min(1.0, value / self.ticks[-1]) * (HEIGHT - TOP - BOTTOM)
+
+    def x(self, at: int) -> float:
+        return LEFT + self.step * (at + 0.5)
+
+    def column(self, plot: Plot, at: int) -> list[tuple[int, float, float]]:
+        """The number, upper edge and height of each part of a column."""
+        base, parts = 0.0, list[tuple[int, float, float]]()
+        for number, series in enumerate(plot.series):
+            if (value := series.values[at] or 0.0) > 0:
+                y = self.y(base + value)
+                parts.append((number, y, max(0.8, self.y(base) - y)))
+                base += value
+        return parts
+
+    def runs(self, values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
+        """The places and values of each unbroken part of a line."""
+        runs: list[list[tuple[int, float]]] = [[]]
+        for at, value in enumerate(values):
+            if value is None:
+                runs.append([])
+            else:
+                runs[-1].append((at, value))
+        return runs

@@ -1,0 +1,92 @@
+"""Items as JSON and back: the one form in which they leave, in an export, over HTTP and in a stream."""
+
+import math
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, cast
+
+from adderclaw.agent.view.items import Call, Item, Line, Notice, Todo, Words
+from adderclaw.core.decode import Invalid, decode, json_schema
+from adderclaw.core.types import Json
+
+KINDS: dict[str, type[Item]] = {"words": Words, "call": Call, "notice": Notice}
+"""What `type` says → the item."""
+
+DEEPEST = 64
+"""Levels of a call's input that are sent; what lies deeper is left out, since no reader must follow a model there."""
+
+
+# ------------------------------------------------------------------ out
+
+
+def to_json(item: Item) -> Json:
+    """An item with its `type`. What is not known (None) is left out; a call has its `verdict`, in words, besides."""
+    fields = {"type": type(item).__name__.lower(), **_fields(item)}
+    return fields | {"verdict": _sendable(item.verdict)} if isinstance(item, Call) else fields
+
+
+def _fields(value: Any) -> Json:
+    named = ((field.name, getattr(value, field.name)) for field in fields(value))
+    return {name: _plain(held) for name, held in named if held is not None}
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    if depth > DEEPEST:
+        return "…"
+    match value:
+        case str():
+            return _sendable(value)
+        case float() if not math.isfinite(value):
+            return str(value)
+        case Line() | Todo():
+            return {name: _plain(held) for name, held in value._asdict().items()}
+        case tuple() | list():
+            return [_plain(entry, depth + 1) for entry in cast(list[Any], value)]
+        case dict():
+            held = cast(dict[Any, Any], value)
+            return {_sendable(str(name)): _plain(entry, depth + 1) for name, entry in held.items()}
+        case _:
+            return _fields(value) if is_dataclass(value) else value
+
+
+def _sendable(text: str) -> str:
+    """As UTF-8 can hold it: half a surrogate pair, which a model may well write, becomes a replacement sign."""
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+# ------------------------------------------------------------------ in
+
+
+def from_json(data: object) -> Item:
+    """The item that `to_json` made this of; raises Invalid with every problem."""
+    fields = dict(cast(Json, data)) if isinstance(data, dict) else {}
+    kind = KINDS.get(str(fields.pop("type", None)))
+    if kind is None:
+        raise Invalid([("type", f"is one of {', '.join(KINDS)}")])
+    if kind is Call:
+        fields.pop("verdict", None)  # it follows from the rest
+    return decode(cast(type[Item], kind), fields)
+
+
+# ------------------------------------------------------------------ described
+
+
+class _Described:
+    """The JSON Schema of an item, made of the types of the items."""
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Callable[[Any], Json]) -> Json:
+        return {"oneOf": [_described(name, kind) for name, kind in KINDS.items()]}
+
+
+def _described(name: str, kind: type[Item]) -> Json:
+    item_schema = json_schema(kind)
+    first: Json = {"type": {"const": name}}
+    last: Json = {"verdict": {"type": "string", "description": "The call's state in words."}} if kind is Call else {}
+    return item_schema | {
+        "properties": first | item_schema["properties"] | last,
+        "required": ["type", *item_schema["required"]],
+    }
+
+
+type ItemJson = Annotated[Json, _Described()]
+"""An item as it is sent: what `Endpoint.gives` names, so that the API's description has the items in it."""

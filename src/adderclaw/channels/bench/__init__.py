@@ -1,1 +1,0 @@
-"""`bench tasks`: small real tasks with checks that the agent never sees, run with any model."""

@@ -1,0 +1,1 @@
+"""Programs that drive AdderClaw: editors, JSON-RPC, Python, MCP."""

@@ -1,0 +1,131 @@
+"""The methods of a conversation's way from plan to proof: the client is the operator."""
+
+from asyncio import to_thread
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from typing import Literal
+
+from adderclaw.agent.run import Options
+from adderclaw.clients.json_rpc import wire
+from adderclaw.clients.json_rpc.wire import Id, RpcError
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.record import record
+from adderclaw.core.types import Json
+from adderclaw.flows.sdlc import conversation_phase, coverage
+from adderclaw.flows.sdlc.conversation_phase import Desk, Seen
+from adderclaw.storage.sdlc.criteria import BadPlan
+from adderclaw.storage.sdlc.phases import phase_named
+
+
+@record
+class ConversationParams:
+    """Without one it is the last of the workspace."""
+
+    conversation: str | None = None
+    workspace: str | None = None
+
+
+@record
+class PlanParams:
+    """Without `plan` the versions that there are; `new` begins a conversation with it."""
+
+    plan: str | None = None
+    new: bool = False
+    conversation: str | None = None
+    workspace: str | None = None
+
+
+@record
+class ApproveParams:
+    """`what` says what was shown and is approved: the plan with this number, or its report."""
+
+    what: Literal["plan", "report"]
+    plan: int
+    new_baseline: bool = False
+    conversation: str | None = None
+    workspace: str | None = None
+
+
+@record
+class TransitionParams:
+    phase: str
+    conversation: str | None = None
+    workspace: str | None = None
+
+
+class Methods:
+    """Each in a thread of its own: a look at the whole workspace takes its time, and runs go on meanwhile."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self.table = {
+            "sdlc.status": (ConversationParams, self._in_thread(self._status)),
+            "sdlc.plan": (PlanParams, self._in_thread(self._plan)),
+            "sdlc.approve": (ApproveParams, self._in_thread(self._approve)),
+            "sdlc.transition": (TransitionParams, self._in_thread(self._transition)),
+            "sdlc.test": (ConversationParams, self._in_thread(self._test)),
+            "sdlc.report": (ConversationParams, self._in_thread(self._report)),
+            "sdlc.history": (ConversationParams, self._in_thread(self._history)),
+        }
+
+    def _in_thread[P](self, method: Callable[[P], Json]) -> Callable[[P, Id], Awaitable[Json]]:
+        async def called(params: P, _id: Id) -> Json:
+            try:
+                return await to_thread(method, params)
+            except BadPlan as error:
+                problems = [{"line": line, "message": message} for line, message in error.problems]
+                raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}", problems) from error
+            except UsageError as error:
+                raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}") from error
+            except AdderClawError as error:
+                raise RpcError(wire.NOT_MOVED, str(error)) from error
+
+        return called
+
+    def _status(self, params: ConversationParams) -> Json:
+        with self._desk(params.workspace, looks=True) as desk:
+            return conversation_phase.phase_overview(desk, conversation_phase.conversation(desk, params.conversation))
+
+    def _plan(self, params: PlanParams) -> Json:
+        if params.new and (params.plan is None or params.conversation is not None):
+            raise UsageError("new begins a conversation with a plan: give plan, and no conversation")
+        with self._desk(params.workspace, looks=params.plan is None) as desk:
+            if params.plan is None:
+                return {
+                    "plans": conversation_phase.listed(desk, conversation_phase.conversation(desk, params.conversation))
+                }
+            chosen = None if params.new else conversation_phase.conversation(desk, params.conversation)
+            return conversation_phase.plan(desk, chosen, params.plan)
+
+    def _approve(self, params: ApproveParams) -> Json:
+        with self._desk(params.workspace) as desk:
+            chosen = conversation_phase.conversation(desk, params.conversation)
+            return conversation_phase.approve(
+                desk, chosen, Seen(params.what, params.plan), new_baseline=params.new_baseline
+            )
+
+    def _transition(self, params: TransitionParams) -> Json:
+        with self._desk(params.workspace) as desk:
+            return conversation_phase.transition(
+                desk, conversation_phase.conversation(desk, params.conversation), phase_named(params.phase)
+            )
+
+    def _test(self, params: ConversationParams) -> Json:
+        with self._desk(params.workspace, looks=True) as desk:
+            chosen = conversation_phase.conversation(desk, params.conversation)
+        return coverage.run(self._options.config_file, params.workspace or self._options.workspace, chosen, "rpc")
+
+    def _report(self, params: ConversationParams) -> Json:
+        with self._desk(params.workspace, looks=True) as desk:
+            return coverage.coverage(desk, conversation_phase.conversation(desk, params.conversation)).as_json()
+
+    def _history(self, params: ConversationParams) -> Json:
+        with self._desk(params.workspace, looks=True) as desk:
+            return {
+                "history": conversation_phase.history(desk, conversation_phase.conversation(desk, params.conversation))
+            }
+
+    def _desk(self, workspace: str | None, *, looks: bool = False) -> AbstractContextManager[Desk]:
+        return conversation_phase.opened(
+            self._options.config_file, workspace or self._options.workspace, "rpc", looks=looks
+        )

@@ -1,0 +1,1 @@
+"""Our tools, runs and receipts for other programs, by MCP."""

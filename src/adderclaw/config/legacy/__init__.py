@@ -1,0 +1,1 @@
+"""The options of a run, until one table of options replaces them."""

@@ -1,0 +1,1 @@
+"""Installed plugins: their manifests, folders and trust."""

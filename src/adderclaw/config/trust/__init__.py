@@ -1,0 +1,1 @@
+"""Which projects the operator trusts, and what trust covers."""

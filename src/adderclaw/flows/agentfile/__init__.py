@@ -1,0 +1,1 @@
+"""Parses, checks, shows and runs Agentfiles."""

@@ -1,0 +1,1 @@
+"""Checks what a run needs, and says how to fix what is missing."""

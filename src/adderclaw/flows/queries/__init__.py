@@ -1,0 +1,1 @@
+"""What commands and pages show about runs, schedules and SOPs."""

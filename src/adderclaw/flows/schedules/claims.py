@@ -1,0 +1,80 @@
+"""The row of one due time: claimed, queued or skipped, as the terms of its schedule and its budget have it."""
+
+from sqlite3 import Cursor
+
+from adderclaw.core.record import NamedTuple
+from adderclaw.core.types import Json
+from adderclaw.flows.schedules.due import MOST_CAUGHT_UP
+from adderclaw.flows.schedules.terms import of_json as terms_of
+from adderclaw.storage import schedules as rows
+from adderclaw.storage.schedules import Schedule
+
+CENT = 0.01
+"""Dollars of a budget that are not worth a run any more."""
+
+
+class Claiming(NamedTuple):
+    """Who claims, why, and within which cost."""
+
+    cause: str
+    now: float
+    ticker: str
+    cap: float
+    inputs: Json
+
+
+class Reserved(NamedTuple):
+    """What a run may spend of the schedule's budget; `why` it may not begin."""
+
+    dollars: float
+    why: str = ""
+
+
+class Claimed(NamedTuple):
+    """A due time's row; `id` is None where another process has made it."""
+
+    id: int | None
+    over_budget: str = ""
+    """Why its budget keeps it from beginning."""
+
+
+def claim(cursor: Cursor, schedule: Schedule, at: str, by: Claiming, *, queue: bool = False) -> Claimed:
+    """The row of one due time, in the state that the schedule's terms give it."""
+    terms, is_open = terms_of(schedule.terms), rows.open_states(cursor, schedule.id)
+
+    def row(state: rows.State, reason: str = "", dollars: float = 0.0) -> Claimed:
+        id = rows.claim(
+            cursor,
+            schedule.id,
+            at,
+            cause=by.cause,
+            state=state,
+            now=by.now,
+            ticker=by.ticker if state == "claimed" else "",
+            reason=reason,
+            inputs=by.inputs,
+            reserved=dollars,
+        )
+        return Claimed(id)
+
+    if is_open and (queue or terms.overlap != "allow"):
+        if not (queue or terms.queues):
+            return row("skipped", "the run before is still under way")
+        if is_open.count("queued") >= MOST_CAUGHT_UP:
+            return row("skipped", f"{MOST_CAUGHT_UP} due times wait already for the run before")
+        return row("queued", "the run before is still under way")
+    reserved = reserve(cursor, schedule, by.now, by.cap)
+    if reserved.why:
+        return row("skipped", reserved.why)._replace(over_budget=reserved.why)
+    return row("claimed", dollars=reserved.dollars)
+
+
+def reserve(cursor: Cursor, schedule: Schedule, now: float, cap: float) -> Reserved:
+    terms = terms_of(schedule.terms)
+    if terms.budget is None:
+        return Reserved(0.0)
+    since = terms.period_began(now, str(schedule.when["zone"]))
+    left = terms.budget - rows.budget_used(cursor, schedule.id, since)
+    if left < CENT:
+        return Reserved(0.0, f"its budget of ${terms.budget:g} a {terms.period} is used up, or held by its runs")
+    return Reserved(min(left, cap))

@@ -1,0 +1,90 @@
+"""What is due now, given what was looked at before: the policy for missed runs, as a function of times."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice, takewhile
+from typing import Literal
+
+from adderclaw.core.record import NamedTuple
+from adderclaw.flows.schedules.when import When, after, following, shown
+
+type Missed = Literal["skip", "once", "all"]
+
+MOST_CAUGHT_UP = 24
+"""Due times that `all` begins later, at most: the latest ones."""
+MOST_COUNTED = 1_000
+"""Missed due times that are counted; beyond that they are many."""
+GRACE = 3_600.0
+"""Seconds that a due time may be late and is not missed."""
+
+
+class Due(NamedTuple):
+    """What follows for one schedule at one look."""
+
+    fire: tuple[float, ...]
+    """Due times that begin a run now, the oldest first."""
+    missed: tuple[float, ...]
+    """The first and the last of those that do not; empty: none was missed."""
+    number: int
+    """Of the missed ones; MOST_COUNTED stands for that many or more."""
+    until: float
+    """Everything that was due up to this instant is dealt with."""
+
+
+def due(
+    when: When,
+    since: float,
+    now: float,
+    *,
+    missed: Missed,
+    grace: float = GRACE,
+    delay: Callable[[float], float] = lambda _due: 0.0,
+) -> Due:
+    """All that came due after `since` until now. `delay`: how much later than due it begins (jitter)."""
+    if now <= since:
+        return Due((), (), 0, since)
+    ready = _latest(when, since, now, MOST_CAUGHT_UP + 1)
+    until = now
+    while ready and ready[-1] + delay(ready[-1]) > now:  # due, and not begun until its delay is over
+        ready.pop()
+        until = ready[-1] if ready else since
+    if not ready:
+        return Due((), (), 0, until)
+    late = now - ready[-1] - delay(ready[-1]) > grace
+    limit = MOST_CAUGHT_UP if missed == "all" else 0 if missed == "skip" and late else 1
+    fire = tuple(ready[-limit:]) if limit else ()
+    first = after(when, since)
+    left = _count(when, since, fire[0] if fire else ready[-1] + 1)
+    if not left or first is None:
+        return Due(fire, (), 0, until)
+    last = ready[-1] if not fire else (ready[-len(fire) - 1] if len(ready) > len(fire) else first)
+    return Due(fire, (first, last), left, until)
+
+
+def _latest(when: When, since: float, now: float, most: int) -> list[float]:
+    """The last due times of a span, however long it is: windows that end now are searched, each wider than before."""
+    width = 3_600.0
+    while True:
+        start = max(since, now - width)
+        times = list(_until(when, start, now))
+        if len(times) >= most or start == since:
+            return times[-most:]
+        width *= 4
+
+
+def _until(when: When, since: float, now: float) -> Iterator[float]:
+    for at in following(when, since):
+        if at > now:
+            return
+        yield at
+
+
+def _count(when: When, since: float, before: float) -> int:
+    return sum(1 for _ in takewhile(lambda at: at < before, islice(following(when, since), MOST_COUNTED)))
+
+
+def missed_text(when: When, due_times: Due) -> str:
+    first, last = (shown(at, when.zone) for at in due_times.missed)
+    if due_times.number == 1:
+        return f"due {last}, and nothing ticked in time"
+    many = f"{MOST_COUNTED} or more" if due_times.number >= MOST_COUNTED else str(due_times.number)
+    return f"{many} due times from {first} to {last} passed, and nothing ticked in time"

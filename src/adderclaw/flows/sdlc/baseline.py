@@ -1,0 +1,26 @@
+"""A conversation's way from plan to proof, as every channel drives it."""
+
+from collections.abc import Mapping
+
+from adderclaw.agent.legacy.rewind import own_of
+from adderclaw.config.schema.settings import Config
+from adderclaw.flows.sdlc.lent import with_lent
+from adderclaw.sandbox.legacy.checkpoints import baseline as trees
+from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of
+from adderclaw.sandbox.workspace.naming import is_directory
+from adderclaw.storage import Store
+from adderclaw.storage.sdlc import baselines, proof
+
+
+def tree_now(config: Config, home: str, root: str, reports: Mapping[str, str] = trees.NO_REPORTS) -> str:
+    """Of the workspace as it is, with what is lent to the copies of it: what a result of a test rests on."""
+    return with_lent(trees.now(root, limits_of(config.checkpoints), own_of(config, home, root), reports), root)
+
+
+def tree(store: Store, config: Config, home: str, plan_id: int) -> str:
+    """The digest of the workspace that a plan's baseline is of, as it is now; empty where that is not known."""
+    with store.snapshot() as cursor:
+        baseline = baselines.get(cursor, plan_id)
+    if baseline is None or not baseline.digest or not is_directory(baseline.root):
+        return ""
+    return tree_now(config, home, baseline.root, proof.reports(store, plan_id))

@@ -1,0 +1,95 @@
+"""The one tool of a generator: it hands in a test, and hears at once why one is refused."""
+
+import re
+from typing import Any
+
+from adderclaw.agent.session.session import Session
+from adderclaw.core.record import record
+from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
+from adderclaw.flows.sdlc.check import LANGUAGES, Problem, check
+from adderclaw.storage.sdlc import generated_tests
+from adderclaw.storage.sdlc.criteria import Criterion
+from adderclaw.storage.sdlc.plans import Plan
+
+SUBMIT = "SubmitTest"
+MOST = 4
+"""Tests that one session may hand in for a criterion."""
+SHOWN = 8
+SAME = "the same text was handed in for {criterion}: exercise and assert what this criterion says, and no other"
+
+
+@record
+class SubmitArguments:
+    criterion: str
+    language: str
+    content: str
+
+
+def _same(session: Session, plan: Plan, arguments: SubmitArguments) -> str:
+    """Another criterion that the same text was handed in for."""
+    text = _bare(arguments.content)
+    tests = generated_tests.tests(session.store, plan.id)
+    return next(
+        (
+            test.criterion
+            for test in tests
+            if test.criterion != arguments.criterion and test.status != "returned" and _bare(test.content) == text
+        ),
+        "",
+    )
+
+
+def _bare(content: str) -> str:
+    """Without comments and layout."""
+    return " ".join(re.sub(r"(?m)(^|\s)#.*$", "", content).split())
+
+
+def submit_tool(session: Session, plan: Plan, unproven: dict[str, Criterion]) -> Tool[Any]:
+    """For the criteria that still lack a test; `wanted` is theirs by id."""
+    attempts: dict[str, int] = {}
+
+    async def submit(arguments: SubmitArguments, context: ToolContext) -> ToolResult:
+        if arguments.criterion not in unproven:
+            return rejected(f"there is no open criterion {arguments.criterion!r}; open are: {', '.join(unproven)}")
+        attempts[arguments.criterion] = attempts.get(arguments.criterion, 0) + 1
+        if attempts[arguments.criterion] > MOST:
+            return rejected(f"{MOST} tests were handed in for {arguments.criterion} already: go on with the next one")
+        problems = check(arguments.language, arguments.content)
+        if other := _same(session, plan, arguments):
+            problems = [Problem(0, SAME.format(criterion=other)), *problems]
+        reasons = "; ".join(map(str, problems[:SHOWN]))
+        with session.store.write() as cursor:
+            generated_tests.submit(
+                cursor,
+                plan_id=plan.id,
+                plan_hash=plan.hash,
+                criterion=arguments.criterion,
+                language=arguments.language if arguments.language in LANGUAGES else "sh",
+                content=arguments.content,
+                session_id=context.session_id,
+                run_id=session.bus.run_id,
+                refused=reasons,
+            )
+        if problems:
+            return rejected(f"refused: {reasons}")
+        return own_words(f"kept for {arguments.criterion}; it is run on the tree before the change when you have ended")
+
+    return Tool(
+        SUBMIT,
+        SubmitArguments,
+        fixed_prepare(Touch(why="hands in a test of the plan", inward=True), submit),
+        "Hand in one test for one criterion: the whole text of the file. It is checked at once.",
+        _SCHEMA,
+    )
+
+
+_SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "criterion": {"type": "string", "description": "The id of the criterion that it proves."},
+        "language": {"type": "string", "enum": list(LANGUAGES)},
+        "content": {"type": "string", "description": "The test: setup, exercise, assertions."},
+    },
+    "required": ["criterion", "language", "content"],
+    "additionalProperties": False,
+}

@@ -1,0 +1,175 @@
+"""Runs one coding session after another until every scenario has passed, or something ends the work."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+from adderclaw.core.types import EndedBy, Outcome
+from adderclaw.flows.spec import status
+from adderclaw.flows.spec.checks import Checked
+from adderclaw.flows.spec.evidence import NO_PROGRESS, Evidence
+from adderclaw.flows.spec.prompts import Names, prompt
+from adderclaw.flows.spec.status import Status
+
+MAX_IDLE_SESSIONS = 5
+"""After this many sessions in a row without progress, the work stops."""
+CONTINUABLE = frozenset({"completed", "denied", "limit"})
+"""The outcomes after which another session may begin; a session's own limit of rounds does not end the work."""
+
+
+class SessionOrder(NamedTuple):
+    """A session to run."""
+
+    number: int
+    prompt: str
+    first: bool
+    """Whether it must declare the scenarios."""
+
+
+class SessionEnd(NamedTuple):
+    """How a session ended."""
+
+    outcome: Outcome
+    reason: str = ""
+    tool_calls: int = 0
+    checks: Mapping[str, bool] = MappingProxyType({})
+    """The commands that it ran, and whether the last run of each succeeded."""
+    by: EndedBy = ""
+
+
+class Ask(Protocol):
+    """Runs a session: as a child session of a run, or through the client of another program."""
+
+    async def __call__(self, order: SessionOrder, /) -> SessionEnd: ...
+
+
+class Watcher(Protocol):
+    """Is notified of the begin and end of each session."""
+
+    def began(self, order: SessionOrder, status: Status | None, /) -> None: ...
+    def ended(self, order: SessionOrder, ended: SessionEnd, status: Status | None, /) -> None: ...
+
+
+class Check(Protocol):
+    """Verifies scenarios that sessions claim to pass."""
+
+    def distrust(self, before: Status | None, now: Status | None, /) -> None: ...
+    async def check(self) -> Checked: ...
+    async def verify_again(self, now: Status, /) -> Checked: ...
+    def rejected_claims(self, now: Status | None, /) -> str: ...
+
+
+class WorkResult(NamedTuple):
+    """The result of all sessions."""
+
+    outcome: Outcome
+    reason: str
+    sessions: int
+    status: Status | None
+    by: EndedBy = ""
+
+    @property
+    def passed(self) -> int:
+        return self.status.passed if self.status is not None else 0
+
+    @property
+    def total(self) -> int:
+        return self.status.total if self.status is not None else 0
+
+    @property
+    def answer(self) -> str:
+        """A summary for a person."""
+        if self.status is None:
+            return f"no scenario is declared after {_count_sessions(self.sessions)}"
+        rows = [f"{self.passed} of {self.total} scenarios have passed ({_count_sessions(self.sessions)})"]
+        rows += [f"left: {scenario.id} {scenario.name}" for scenario in self.status.left]
+        now = self.status
+        return "\n".join(
+            [
+                *rows,
+                *(f"blocked: {scenario.id} {scenario.name}: {now.mark(scenario).blocked}" for scenario in now.blocked),
+            ]
+        )
+
+
+def _no_progress(before: Status | None, now: Status | None) -> bool:
+    """Whether no more scenarios have passed; a session with a false claim made progress only if some have."""
+    return (before.passed if before is not None else 0) >= (now.passed if now is not None else 0)
+
+
+def _count_sessions(sessions: int) -> str:
+    return f"{sessions} session{'' if sessions == 1 else 's'}"
+
+
+async def run_sessions(
+    project: str,
+    spec: str,
+    ask: Ask,
+    names: Names,
+    *,
+    most: int | None = None,
+    pause: Callable[[], Awaitable[None]] | None = None,
+    watcher: Watcher | None = None,
+    checker: Check | None = None,
+) -> WorkResult:
+    """Runs sessions, at most `most`, with a `pause` between them; `checker` verifies their claims."""
+    now, idle, number = status.read(project), 0, 0
+    evidence = Evidence(project, now)
+    if checker is not None and now is not None:
+        checker.distrust(now, now)
+        checked = await checker.check()  # what an earlier run left
+        now = status.read(project)
+        if checked.ended is not None:
+            return WorkResult(checked.ended.outcome, checked.ended.reason, number, now, checked.ended.by)
+    while True:
+        if now is not None and not now.left:
+            if checker is None:
+                break
+            checked = await checker.verify_again(now)  # later sessions may have broken what passed before
+            now = status.read(project)
+            if checked.ended is not None:
+                return WorkResult(checked.ended.outcome, checked.ended.reason, number, now, checked.ended.by)
+            if now is not None and not now.left:
+                break
+        if most is not None and number >= most:
+            return WorkResult(
+                "limit", f"{_count_sessions(number)} held, as many as are allowed (--max-iterations)", number, now
+            )
+        if idle == MAX_IDLE_SESSIONS:
+            return WorkResult(
+                "limit", f"{MAX_IDLE_SESSIONS} sessions in a row brought nothing further: {NO_PROGRESS}", number, now
+            )
+        if pause is not None and number:
+            await pause()
+        number += 1
+        turned_back = checker.rejected_claims(now) if checker is not None else ""
+        order = SessionOrder(number, prompt(spec, now, names, turned_back), now is None)
+        if watcher is not None:
+            watcher.began(order, now)
+        ended = await ask(order)
+        before, now = now, status.read(project)
+        goes_on = ended.outcome in CONTINUABLE and (ended.outcome != "limit" or bool(ended.tool_calls))
+        checked = Checked()
+        if checker is not None:
+            checker.distrust(before, now)
+            checked = await checker.check() if goes_on else checked
+            now = status.read(project)
+        if watcher is not None:
+            watcher.ended(order, ended, now)
+        if not goes_on:
+            return WorkResult(
+                ended.outcome, f"session {number}: {ended.reason or ended.outcome}", number, now, ended.by
+            )
+        if checked.ended is not None:
+            return WorkResult(checked.ended.outcome, checked.ended.reason, number, now, checked.ended.by)
+        grew = evidence.add_session(now, ended.checks) and not (checked.turned_back and _no_progress(before, now))
+        idle = 0 if grew else idle + 1
+    if now.blocked:
+        which = ", ".join(scenario.id for scenario in now.blocked[:10])
+        fix = "help with what they wait for, then `adderclaw spec unblock`"
+        return WorkResult(
+            "needs_input", f"{len(now.blocked)} of {now.total} scenarios are blocked ({which}): {fix}", number, now
+        )
+    if not now.wanted:
+        return WorkResult("error", "every scenario is deprecated: there is nothing to build", number, now)
+    return WorkResult("completed", "", number, now)

@@ -1,1 +1,0 @@
-"""The hook plane: the catalogue of events, matchers, one hook's run, and how the answers of many become one."""

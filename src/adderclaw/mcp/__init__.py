@@ -1,1 +1,0 @@
-"""MCP: other programs' tools, resources and prompts for our model, and our tools for other programs."""

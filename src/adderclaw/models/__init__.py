@@ -1,0 +1,1 @@
+"""Model providers, the credentials for them, and the HTTP clients."""

@@ -1,0 +1,1 @@
+"""The OpenAI-compatible endpoints: off by default, with their own scope."""

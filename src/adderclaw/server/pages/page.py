@@ -1,0 +1,143 @@
+"""A page: a function reads it, a template shows it, inside the frame of all pages."""
+
+import asyncio
+import os
+import pkgutil
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from adderclaw.agent.view import markup
+from adderclaw.core.record import NamedTuple
+from adderclaw.server.endpoint import NOBODY, ApiRequest, Endpoint, Reach
+from adderclaw.server.pages import assets
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse
+
+    from adderclaw.server.state import ServerState
+
+LONGEST = 400
+"""Characters of one word of an address."""
+
+markup.add_templates(__package__ or "")
+
+
+class Entry(NamedTuple):
+    """The entry of a page in the navigation."""
+
+    position: int
+    """A multiple of ten begins a group."""
+    path: str
+    name: str
+    key: str
+    """With `g` before it, this key leads there."""
+    whole_machine: bool = False
+    """Not for a token with folders."""
+
+
+def page_modules() -> Iterator[ModuleType]:
+    """The modules of this package that have ENDPOINTS."""
+    package = import_module(__package__ or "")
+    for module_info in pkgutil.iter_modules(package.__path__):
+        module = import_module(f"{package.__name__}.{module_info.name}")
+        if hasattr(module, "ENDPOINTS"):
+            yield module
+
+
+@cache
+def navigation() -> list[Entry]:
+    return sorted(module.ENTRY for module in page_modules() if hasattr(module, "ENTRY"))
+
+
+class Frame(NamedTuple):
+    """What surrounds the content of a page."""
+
+    entries: list[Entry]
+    here: str
+    """The path of the current entry."""
+    waiting: int
+    """Questions that wait for an answer."""
+    stopped: bool
+    may_stop: bool
+    theme: str
+    style: str
+    script: str
+    icon: str
+
+
+def page[Output](
+    path: str,
+    read: Callable[[ApiRequest], Awaitable[Output]],
+    template: str,
+    summary: str,
+    *,
+    reach: Reach | None = "filtered",
+) -> Endpoint:
+    """The endpoint of a page. The template gets what `read` returns as `page`."""
+
+    async def answer(request: ApiRequest) -> "HTMLResponse":
+        return respond(request, template, await read(request))
+
+    return Endpoint("GET", path, "read", answer, summary, is_page=True, reach=reach)
+
+
+def respond(request: ApiRequest, template: str, output: object, status: int = 200) -> "HTMLResponse":
+    from starlette.responses import HTMLResponse
+
+    from adderclaw.server.pages import questions
+
+    waiting = len(questions.waiting_cards(request)) if status == 200 and request.client is not NOBODY else 0
+    text = markup.render(template, page=output, frame=_frame(request, waiting), client=request.client)
+    return HTMLResponse(text, status)
+
+
+def refusal_page(state: "ServerState", request: "Request", status: int, message: str) -> "HTMLResponse":
+    """What a person sees where a program would get an error as JSON."""
+    client = request.scope.get("adderclaw.client", NOBODY)
+    return respond(ApiRequest(client, state, None, {}, request), "refused.html", message, status)
+
+
+def _frame(request: ApiRequest, waiting: int) -> Frame:
+    http, is_whole = request.http, not request.client.folders
+    theme = http.cookies.get("theme", "")
+    inside = [entry for entry in navigation() if http.url.path.startswith(entry.path)]
+    return Frame(
+        [entry for entry in navigation() if is_whole or not entry.whole_machine]
+        if request.client is not NOBODY
+        else [],
+        max(inside, key=lambda entry: len(entry.path), default=navigation()[0]).path,
+        waiting,
+        request.state.stopped,
+        is_whole,
+        theme if theme in ("light", "dark") else "",
+        *(assets.address(file) for file in ("style.css", "app.js", "icon.svg")),
+    )
+
+
+# ------------------------------------------------------------------ what the address of a page asks for
+
+
+async def in_thread[T](read: Callable[[], T]) -> T:
+    """Reads of files and of the database wait, and the server does not wait for them."""
+    return await asyncio.to_thread(read)
+
+
+def query_text(request: ApiRequest, name: str, known: Sequence[str] | None = None, default: str = "") -> str:
+    """A value of the query; the default if it is not one of `known`."""
+    value = str(request.http.query_params.get(name, "")).strip()[:LONGEST]
+    return value if known is None or value in known else default
+
+
+def query_number(request: ApiRequest, name: str) -> int | None:
+    value = query_text(request, name)
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 16 else None
+
+
+def shorten_home(path: str) -> str:
+    """A path as people write it: `~` for the home of the account that runs the server."""
+    own = os.path.expanduser("~").rstrip("/")
+    return f"~{path[len(own) :]}" if own and (path == own or path.startswith(f"{own}/")) else path

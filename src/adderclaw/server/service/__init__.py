@@ -1,0 +1,1 @@
+"""`adderclaw serve` in the background, started and restarted by systemd or launchd."""

@@ -1,0 +1,159 @@
+"""What starts and restarts the server: one small interface with two back ends, chosen by asking the system."""
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from adderclaw import config
+from adderclaw.core import home_names
+from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.record import NamedTuple
+from adderclaw.server.service.plan import Plan
+
+BackendName = Literal["systemd", "launchd"]
+State = Literal["running", "starting", "stopping", "stopped", "failed"]
+
+NOT_INSTALLED = "the service is not installed: `adderclaw service install` installs it"
+NO_MANAGER = (
+    "neither systemd nor launchd answers for this user. Run `{program} serve` under the supervisor that you have "
+    "(a container's restart policy, supervisord, runit), or from cron with `@reboot {program} serve`; docs/service.md "
+    "has examples"
+)
+MARK = "Written by `adderclaw service install`"
+"""A unit without these words is somebody else's, and is neither replaced nor removed unasked."""
+MOST_BYTES = 262_144
+
+
+class Status(NamedTuple):
+    """How the service stands."""
+
+    state: State
+    detail: str = ""
+    """Why, where the state alone does not say it."""
+    pid: int | None = None
+    """Of the server."""
+    since: str = ""
+    """When the server was started, ISO 8601 in UTC."""
+    last_exit: str = ""
+    """How the server before this one ended."""
+    restarts: int = 0
+    starts_with: str = ""
+    """When it starts by itself: `login`, `boot` or never, which is empty."""
+
+
+class Backend(Protocol):
+    """One way to run the server in the background."""
+
+    name: BackendName
+    unit: str
+    """The file that says what is run."""
+
+    def text(self, plan: Plan) -> str:
+        """What `unit` contains for a plan."""
+        ...
+
+    def register(self) -> list[str]:
+        """Tell the manager about the new `unit`. Returns what the operator has yet to do, in sentences."""
+        ...
+
+    def uninstall(self) -> None: ...
+
+    def start(self) -> None:
+        """Start the server and wait until it listens; nothing where it runs."""
+        ...
+
+    def stop(self) -> None:
+        """End the server at a safe point and wait for that; nothing where it does not run."""
+        ...
+
+    def status(self) -> Status: ...
+
+    def logs(self, lines: int, *, follow: bool) -> None:
+        """Print the end of the log."""
+        ...
+
+
+def service_folder() -> str:
+    """What the service keeps in the home: no room of a sandbox shows it."""
+    return os.path.join(config.home(), home_names.SERVICE)
+
+
+def service_name() -> str:
+    """How the service of this home is called: another home beside the usual one has a name of its own."""
+    import hashlib
+
+    usual = os.path.abspath(os.path.expanduser("~/.adderclaw"))
+    if config.home() == usual:
+        return "adderclaw"
+    return f"adderclaw-{hashlib.sha256(os.fsencode(config.home())).hexdigest()[:8]}"
+
+
+def _systemd() -> Backend:
+    from adderclaw.server.service.systemd import Systemd
+
+    return Systemd()
+
+
+def _launchd() -> Backend:
+    from adderclaw.server.service.launchd import Launchd
+
+    return Launchd()
+
+
+BACKENDS: dict[BackendName, Callable[[], Backend]] = {"systemd": _systemd, "launchd": _launchd}
+
+
+def choose_backend(name: BackendName | None) -> Backend:
+    """The back end with this name; else the installed one; else the one whose manager answers here."""
+    backend = installed_backend(name)
+    if backend is not None:
+        return backend
+    if name is not None:
+        return BACKENDS[name]()
+    from adderclaw.server.service import launchd, plan, systemd
+
+    if launchd.answers():
+        return _launchd()
+    if systemd.answers():
+        return _systemd()
+    raise UsageError(NO_MANAGER.format(program=plan.installed_program()))
+
+
+def installed_backend(name: BackendName | None = None) -> Backend | None:
+    """The back end, of this name or of any, whose unit was written."""
+    backends = [make() for key, make in BACKENDS.items() if name in (None, key)]
+    return next((backend for backend in backends if os.path.lexists(backend.unit)), None)
+
+
+def is_written_by_us(unit: str) -> bool:
+    """Whether `service install` wrote this file."""
+    try:
+        with open(os.open(unit, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return MARK.encode() in file.read(MOST_BYTES)
+    except OSError:
+        return False
+
+
+def replace_file(path: str, text: str) -> None:
+    """Replace a file as a whole; a link in its place is replaced, not followed."""
+    new = f"{path}.{os.getpid()}.new"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(new, path)
+    except OSError as error:
+        raise AdderClawError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def remove_file(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise AdderClawError(f"{path} cannot be removed: {error.strerror}") from error

@@ -1,1 +1,0 @@
-"""Where events go: each sink is a function that is handed every event."""

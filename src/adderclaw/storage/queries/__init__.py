@@ -1,0 +1,1 @@
+"""Reads for commands, pages, metrics and replays that span the tables of several nouns, a module for each subject."""

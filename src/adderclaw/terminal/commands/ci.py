@@ -1,0 +1,141 @@
+"""`adderclaw ci`: how a CI job hands over what a run changed: a commit, a pull or merge request, or a comment.
+
+The agent can write everything in the workspace, its `.git` included. So the repository is copied before the run, and
+the commit is made with that copy: no hook and no setting that the agent left is used.
+"""
+
+import json
+import os
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from adderclaw.core.errors import UsageError
+from adderclaw.core.redaction import visible
+from adderclaw.core.types import Json
+from adderclaw.terminal.commands.ci_repository import Repository, copy_of
+from adderclaw.terminal.commands.ci_service import Service, json_object_of, service
+from adderclaw.terminal.commands.common import OutputFormat, group
+from adderclaw.terminal.output import print_json
+
+app = group("Deliver the changes of a CI run: as a commit, a pull or merge request, or a comment.")
+
+Finish = Literal["commit", "pull-request", "comment"]
+StateFolder = Annotated[str, typer.Option("--state", metavar="DIR", help="A folder outside the workspace.")]
+HowToFinish = Annotated[Finish, typer.Argument(metavar="FINISH", help="commit, pull-request or comment.")]
+OWN = "adderclaw/"
+"""What the branches of pull requests begin with."""
+LONGEST = 50_000
+"""Characters of an answer that are shown in a comment."""
+RUN_BY_CI = (".github/", ".gitlab-ci.yml", ".gitlab/ci/", ".gitea/", ".forgejo/")
+"""Paths whose content a CI service runs."""
+
+
+@app.command()
+def begin(
+    finish: HowToFinish,
+    state: StateFolder,
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The title of the work.")],
+    workspace: Annotated[str, typer.Option("--workspace", metavar="DIR", help="The folder the agent works in.")] = ".",
+    leave_out: Annotated[str, typer.Option("--leave-out", metavar="PATH", help="A path to leave out.")] = "",
+    output_format: OutputFormat = "text",
+) -> None:
+    """Check that a job can finish this way, and copy the repository. Run it before the agent.
+
+    Example: adderclaw ci begin pull-request --state /tmp/state --title "Fix the failing test"
+    """
+    there = service(os.environ)
+    body: Json = {"title": title}
+    if finish == "comment":
+        there.require_thread()
+    else:
+        there.require_own_repository()
+        body |= copy_of(workspace, os.path.join(state, "git"), there.branch())
+        below = os.path.relpath(os.path.realpath(leave_out or os.devnull), body["top"])
+        body["leave_out"] = "" if below.startswith("..") else below
+        if str(body["branch"]).startswith(OWN):
+            raise UsageError(f"the branch {body['branch']} was made by an earlier run: run this job on other branches")
+    with open(os.path.join(state, "begun.json"), "w", encoding="utf-8") as file:
+        json.dump(body, file)
+    if output_format == "json":
+        print_json({"finish": finish, "branch": body.get("branch", "")})
+
+
+@app.command()
+def finish(
+    finish: HowToFinish,
+    state: StateFolder,
+    result: Annotated[str, typer.Option("--result", metavar="FILE", help="The JSON that the run printed.")],
+    output_format: OutputFormat = "text",
+) -> None:
+    """Commit and push what the run changed, or comment with its answer. Prints the URL of the result.
+
+    The token is GITHUB_TOKEN or GITLAB_TOKEN in the environment.
+
+    Example: adderclaw ci finish pull-request --state /tmp/state --result result.json
+    """
+    begun = _read(os.path.join(state, "begun.json"))
+    if not begun:
+        raise UsageError(
+            f"{state} has no state of a CI job: run `adderclaw ci begin {finish} --state {state}` before the run"
+        )
+    url, why = _hand_over(finish, state, begun, _read(result))
+    if output_format == "json":
+        print_json({"finish": finish, "url": url, "reason": why})
+    elif why:
+        print(f"adderclaw: {why}", file=sys.stderr)
+    else:
+        print(url)
+
+
+def _hand_over(finish: Finish, state: str, begun: Json, run: Json) -> tuple[str, str]:
+    """The address of what was made, or why nothing was."""
+    there = service(os.environ)
+    outcome = str(run.get("outcome", "error"))
+    if finish == "comment":
+        return there.comment(_body(run, there)), ""
+    if outcome != "completed":
+        return "", f"the run ended as {outcome}: nothing is committed"
+    repository = Repository(os.path.join(state, "git"), begun["top"], there.remote(), there.authorization())
+    changed = repository.changed(begun["leave_out"])
+    if not changed:
+        return "", "the run changed no file: nothing is committed"
+    branch, title, run_id = str(begun["branch"]), _title(str(begun["title"])), str(run.get("run_id", ""))
+    message = f"{title}\n\nAdderClaw run {run_id}\n"
+    if finish == "commit":
+        if of_ci := [path for path in changed if path.startswith(RUN_BY_CI)]:
+            path = visible(of_ci[0], keep_newlines=False)  # no line of the log may be a command to the runner
+            raise UsageError(f"{path} would run in CI without a review: use finish: pull-request")
+        commit = repository.commit(changed, message)
+        repository.push(commit, branch, there.push_options())
+        return there.commit_address(commit), ""
+    commit, own = repository.commit(changed, message), f"{OWN}{run_id}"
+    repository.push(commit, own, ())
+    return there.request_merge(own, branch, title, _body(run, there)), ""
+
+
+def _read(path: str) -> Json:
+    """The object in a file; an empty one where there is none, as where the run never began."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json_object_of(json.load(file))
+    except (OSError, ValueError):
+        return {}
+
+
+def _title(text: str) -> str:
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    first = visible(lines[0], keep_newlines=False) if lines else "Work of a run"
+    return first if len(first) <= 72 else f"{first[:71]}…"
+
+
+def _body(run: Json, there: Service) -> str:
+    """The answer between fences: as Markdown it could mention people and load images with what it has read."""
+    answer = visible(str(run.get("result") or run.get("answer") or run.get("reason") or "The run did not begin."))
+    if len(answer) > LONGEST:
+        answer = f"{answer[:LONGEST]}\n[shortened]"
+    longest = max((len(part) for part in answer.split() if set(part) == {"~"}), default=0)
+    fence = "~" * max(longest + 1, 4)
+    head = f"AdderClaw run {run.get('run_id', '')}: {run.get('outcome', 'not begun')} ([job]({there.job()}))"
+    return f"{head}\n\n{fence}text\n{answer}\n{fence}\n"

@@ -1,0 +1,117 @@
+"""`adderclaw backup`, `restore` and `uninstall`: a home as a whole."""
+
+import signal
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from adderclaw.agent.queries import clean
+from adderclaw.config import home
+from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, print_result
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+PROGRESS_SECONDS = 2.0
+"""Seconds between two lines that say how far it is."""
+
+
+class ProgressPrinter:
+    """Says on stderr how far long work is; nothing of work that is short."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._last = what, time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        if total and time.monotonic() - self._last > PROGRESS_SECONDS:
+            self._last = time.monotonic()
+            print(f"{self._what}: {100 * done // total} %", file=sys.stderr, flush=True)
+
+
+def exit_on_signals() -> None:
+    """Whoever ends the process lets it remove what is unfinished first."""
+
+    def leave(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    for signal_number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal_number, leave)
+
+
+@app.command()
+def backup(
+    target: Annotated[str, typer.Argument(metavar="FILE|DIR", help="The file to write, or a folder for it.")],
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help="Also the keys: of receipts, logins, webhooks, the fleet.")
+    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="FILE may be there already.")] = False,
+    config: ConfigFile = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Keep the home in one file, while sessions run: database, receipts, run folders, settings, trust, plugins.
+
+    The copy is of one moment. Its database is checked for damage and its receipts are verified; exit code 1 when
+    either is wrong, and such a backup never replaces an earlier one. Secrets are left out unless you ask for them; the
+    system's keyring is never in it.
+
+    Example: adderclaw backup ~/backups/
+    """
+    from adderclaw.storage.backup import backup as made
+
+    exit_on_signals()
+    done = made.backup(
+        home(), target, config=config, secrets=with_secrets, replace=replace, progress=ProgressPrinter("backup")
+    )
+    print_result(clean(done.as_json()), clean("\n".join(made.describe(done))), output_format)
+    raise typer.Exit(0 if done.good else 1)
+
+
+@app.command()
+def restore(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What `adderclaw backup` wrote.")],
+    to: Annotated[str | None, typer.Option("--to", metavar="HOME", help="Another home than the usual one.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Put the home that is there aside; nothing may be using it.")
+    ] = False,
+    unverified: Annotated[bool, typer.Option("--unverified", help="Also if its receipts do not verify.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, and change nothing.")] = False,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Make a home of a backup. Every byte and every receipt is checked before anything takes its place.
+
+    The home must be missing or empty, unless --replace is given: then the one before is kept beside it. Its secrets
+    stay where the backup has none.
+
+    Example: adderclaw restore ~/backups/adderclaw-20260512-140000Z.zip --replace
+    """
+    from adderclaw.storage.backup import restore as made
+
+    exit_on_signals()
+    done = made.restore(
+        file, to or home(), replace=replace, unverified=unverified, dry_run=dry_run, progress=ProgressPrinter("restore")
+    )
+    print_result(
+        clean({**done.as_json(), "dry_run": dry_run}),
+        clean("\n".join(made.describe(done, dry_run=dry_run))),
+        output_format,
+    )
+
+
+@app.command()
+def uninstall(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Really: what is removed is gone.")] = False,
+    output_format: OutputFormat = "text",
+) -> None:
+    """List what this program made on this machine, and remove it: home, caches, service, completions, logins.
+
+    Without --yes nothing is removed. Run folders in your projects, and lines of your own crontab, are named and left.
+
+    Example: adderclaw uninstall --dry-run
+    """
+    from adderclaw.terminal import uninstall as made
+
+    done = made.uninstall(home(), really=yes and not dry_run)
+    print_result(clean(done.as_json()), clean("\n".join(made.result_lines(done))), output_format)
+    raise typer.Exit(0 if done.complete else 1)

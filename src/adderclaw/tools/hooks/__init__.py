@@ -1,0 +1,1 @@
+"""Hooks: the catalogue of events, matchers, running a hook, and merging the answers of several."""

@@ -1,0 +1,1 @@
+"""Prepares shell commands so that they do no more than was judged, until transactions replace it."""

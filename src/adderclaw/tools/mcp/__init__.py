@@ -1,0 +1,1 @@
+"""MCP: uses the tools, resources and prompts of other programs, and serves AdderClaw's tools to them."""

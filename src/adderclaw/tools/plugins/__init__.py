@@ -1,0 +1,1 @@
+"""Plugins: fetching, installing and running their tools."""
