@@ -187,6 +187,9 @@ def _fitter(kind: Any) -> _Fit:
         return lambda data: None if data is None else inner(data)
     if origin is list:
         return _list_fitter(_fitter(arguments[0]))
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        items = _list_fitter(_fitter(arguments[0]))
+        return lambda data: tuple(items(data))
     if origin is dict and arguments[0] is str:
         return _dict_fitter(_fitter(arguments[1]))
     return _unsure

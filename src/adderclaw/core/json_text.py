@@ -1,9 +1,35 @@
-"""JSON as text: the canonical form used for hashes, and a writer that is fast for short texts."""
+"""Records as JSON values, and JSON as text: the canonical form used for hashes, and a writer for short texts."""
 
 import hashlib
 import json
-from collections.abc import Callable
-from typing import Any, Never
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import is_dataclass
+from typing import Any, Never, cast
+
+
+def to_json(value: object, *, omit: Collection[object] = ()) -> Any:
+    """JSON values for a record, a named tuple, or what contains them; tuples become lists.
+
+    `omit` lists the values whose fields are left out, at every level: `omit=(None, "")`. `decode` is the way back.
+    """
+    fields: Mapping[Any, Any] | None = None
+    if isinstance(value, tuple):
+        named: Any = cast(Any, value)
+        fields = named._asdict() if hasattr(named, "_fields") else None
+    elif is_dataclass(value):
+        fields = vars(value)
+    elif isinstance(value, Mapping):
+        return {str(name): to_json(item, omit=omit) for name, item in cast(Mapping[Any, Any], value).items()}
+    if fields is not None:
+        return {name: to_json(item, omit=omit) for name, item in fields.items() if not _is_one_of(item, omit)}
+    if isinstance(value, list | tuple):
+        return [to_json(item, omit=omit) for item in cast(list[Any], value)]
+    return value
+
+
+def _is_one_of(value: object, values: Collection[object]) -> bool:
+    """Compares types too, because 0, 0.0 and False are equal."""
+    return any(type(value) is type(other) and value == other for other in values)
 
 
 def json_writer(*, sort_keys: bool = False, default: Callable[[Any], Any] | None = None) -> Callable[[object], str]:
