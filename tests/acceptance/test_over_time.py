@@ -29,7 +29,7 @@ def result_of(world: World, command: str, **more: object) -> str:
 
 
 def kept_file(shown: str) -> Path:
-    found = re.search(r"Read (\S+) has", shown)
+    found = re.search(r"Read (\S+) (?:shows|has)", shown)
     assert found, shown[14_900:15_300]
     return Path(found[1])
 

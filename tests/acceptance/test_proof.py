@@ -78,7 +78,7 @@ def test_d80_d81_d90_d91_from_plan_to_done(work: Work, tmp_path: Path) -> None:
     assert found["criteria"][0]["tests"][0]["results"]["now"]["stdout"] == "<script>alert(1)</script>\n"
     for form in ("text", "markdown", "html"):
         assert "C1" in reports[form]
-        assert "with the plan's fault" in reports[form].replace("&#x27;", "'")
+        assert "with the plan's fault" in reports[form].replace("&#39;", "'")
         assert "\x1b" not in reports[form]
     assert "<script>" not in reports["html"]
     assert "alert(1)" in reports["html"]

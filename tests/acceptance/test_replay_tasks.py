@@ -226,7 +226,7 @@ def test_a_task_goes_on_and_nothing_is_done_twice(place: Place, how: str) -> Non
     assert verified(place.world, run_id)["tool_calls"] == 7
     if how == "killed":
         again = place.cli("run", "--resume", run_id)
-        assert (again.code, "is completed" in again.err) == (0, True)
+        assert (again.code, "is already completed" in again.err) == (0, True)
         assert again.out.strip() == place.world.rows("SELECT answer FROM runs WHERE run_id = ?", run_id)[0][0]
 
 

@@ -181,11 +181,11 @@ def test_time_goes_on_counting_and_the_pause_between_does_not() -> None:
     clock.time += 60
     state = first.state
     clock.time += 5_000
-    for go_on in ("restore", "owe"):
+    for method in ("restore", "take_over"):
         second = Budget(Limits(seconds=100, tool_calls=5), clock, Prices(Config()))
-        getattr(second, go_on)(state)
+        getattr(second, method)(state)
         assert (second.seconds_left, second.children) == (40, 7)
-        assert second.tool_calls == (2 if go_on == "restore" else 0)
+        assert second.tool_calls == (2 if method == "restore" else 0)
         second.tool_calls += 3
         with pytest.raises(LimitError, match="tool call limit"):
             second.before_tool_call()

@@ -49,7 +49,7 @@ def test_25_s36_one_skill_after_the_other_and_why_is_logged(place: Place) -> Non
     assert (second["skill"], second["handoff_from"]) == ("release-check", "release-notes")
     assert second["rationale"] == "They are written; now they are to be checked."
     assert [one["status"] for one in ran.of("skill_invocation_finished")] == ["handed_off", "completed"]
-    assert "read the instructions of release-notes first" in ran.asked(1), "instructions come before scripts"
+    assert "Read the instructions of release-notes first" in ran.asked(1), "instructions come before scripts"
     assert [one["stdout_summary"] for one in ran.of("skill_step_executed")] == ["DONE-notes"]
 
 

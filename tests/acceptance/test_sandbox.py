@@ -318,7 +318,7 @@ def test_a_directory_that_is_added_is_seen_by_commands_when_nothing_else_runs(wo
     assert done.err.count("the sandbox was restarted") == 1
     assert f"the sandbox was restarted ({beside} is added to it)" in done.err
     assert done.err.count("the sandbox cannot change while a server or a task runs in it") == 1
-    assert f"{further} is added to it, which counts for commands when that has ended" in done.err
+    assert f"{further} is added to it. The change takes effect when that has ended" in done.err
 
 
 def test_doctor_says_which(world: World) -> None:

@@ -38,7 +38,7 @@ def test_no_link_leads_a_worktree_out(world: Den, trap: str, target: str) -> Non
     TRAPS[trap](world, target)
     made = world.attack(call("EnterWorktree", name="x"), call("Write", file_path="new.txt", content="x"))
     assert made.done.code == 0, made.done.err
-    assert "Working in" not in made.results[0]
+    assert "Now working in" not in made.results[0]
     world.unharmed(made)
 
 
@@ -96,7 +96,7 @@ def test_a_worktree_is_made_entered_and_left(everywhere: Den) -> None:
         call("ExitWorktree", action="remove", discard_changes=True),
     )
     assert made.done.code == 0, made.done.err
-    assert "Working in" in made.results[0], made.results
+    assert "Now working in" in made.results[0], made.results
     assert "uncommitted" in made.results[2]
     assert "removed" in made.results[3], made.results
     assert not (everywhere.workspace / ".worktrees" / "apart").exists()

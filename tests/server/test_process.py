@@ -119,7 +119,7 @@ def test_a_server_is_alone_in_its_home_until_it_is_killed(cli: Cli, serve: Serve
     first = serve("--socket", str(place))
     second = cli("serve", "--port", "0", "--workspace", str(workspace))
     assert second.code == 2
-    assert f"runs already at {first.url} (process {first.process.pid})" in second.err
+    assert f"is already running at {first.url} (process {first.process.pid})" in second.err
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     token = first.token()
     with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(place)), base_url="http://localhost") as client:

@@ -61,7 +61,7 @@ def test_status_reports_a_server_that_was_started_in_another_way(project: Cli) -
 
 def test_without_a_project_the_configured_workspace_is_served(project: Cli) -> None:
     done = install(project, *SYSTEMD, "--dry-run", cwd=project.home)
-    assert (done.code, "`adderclaw init` creates it" in done.err) == (2, True)
+    assert (done.code, "does not exist; create it with `adderclaw init`" in done.err) == (2, True)
     assert project("init").code == 0
     done = install(project, *SYSTEMD, "--dry-run", cwd=project.home)
     assert f'"--workspace" "{project.home / "adderclaw-workspace"}"' in done.out
@@ -72,7 +72,7 @@ def test_what_serve_would_refuse_is_refused_at_install(project: Cli) -> None:
     for words, said in (
         (("--prt", "1"), "No such option: --prt"),
         (("--port", "x"), "not a valid"),
-        (("--workspace", "/nowhere"), "'/nowhere' is no folder"),
+        (("--workspace", "/nowhere"), "'/nowhere' is not a folder"),
         (("--config", "/nowhere.toml"), "nowhere.toml"),
         (("--workspace", f"{sys.prefix}/.."), "would run outside the sandbox"),
         (("--workspace", home), "would run outside the sandbox"),

@@ -301,7 +301,7 @@ def load_config_and_choose_model(options: Options) -> tuple[config.Loaded, tuple
     if key is None:
         return loaded, ()
     overrides, used = found_keys.with_key(options.overrides, key, now)
-    why = f"no model is chosen, so {used} is used; `adderclaw onboard` chooses one for good"
+    why = f"no model is configured, so {used} is used; `adderclaw onboard` chooses one for good"
     return _load(options, overrides), (why,) if options.provider is None else ()
 
 

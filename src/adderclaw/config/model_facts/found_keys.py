@@ -94,7 +94,7 @@ def only_key(keys: list[Found]) -> Found | None:
         several = ", ".join(map(str, keys))
         kinds = " or ".join(f"`--provider {key.kind}`" for key in keys)
         raise NoModelChosen(
-            f"no model is chosen, and the environment holds several keys: {several}. "
+            f"no model is configured, and the environment holds several keys: {several}. "
             f"`adderclaw onboard` chooses one for good, {kinds} for this run"
         )
     return keys[0] if keys else None

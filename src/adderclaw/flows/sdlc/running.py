@@ -47,10 +47,10 @@ class Replacing(NamedTuple):
     calls: Sequence[Sequence[object]]
 
 
-class _Blind(Surveyor):
-    """Nobody looks at a copy: what becomes of it, nobody runs later."""
+class _NoSurvey(Surveyor):
+    """Surveys nothing: a copy is deleted after the test, so no program runs its files later."""
 
-    def look(
+    def survey(
         self,
         roots: Sequence[str],  # noqa: ARG002
         further: Sequence[str] = (),  # noqa: ARG002
@@ -91,7 +91,7 @@ async def run_test(
         words = (replacing.how, language, f"{beside}/{name}", followed(root), f"{beside}/known.json")
         command = [*COMMANDS["python"], f"{beside}/{REPLACER}", *words]
     room = SandboxSpec(roots=(followed(root),), stand_in=copy, lent=places, shown=(beside, *shown))
-    box = Box("bubblewrap", room, surveyor=_Blind())
+    box = Box("bubblewrap", room, surveyor=_NoSurvey())
     own = {"AGENT_SDLC_DB": DATABASE, "ADDERCLAW_HOME": "/tmp/adderclaw", "PYTHONDONTWRITEBYTECODE": "1"}
     captures = Capture(HEAD, TAIL), Capture(HEAD, TAIL)
     began = time.monotonic()

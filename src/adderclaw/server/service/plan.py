@@ -99,7 +99,7 @@ def _require_folder(path: str) -> str:
     _require_printable(path)
     folder = os.path.abspath(os.path.expanduser(path))
     if not os.path.isdir(folder):
-        raise UsageError(f"--workspace {path!r} is no folder")
+        raise UsageError(f"--workspace {path!r} is not a folder")
     return folder
 
 
@@ -107,7 +107,9 @@ def _default_folder(workspace: str) -> str:
     """The project here, or the workspace of the configuration, from wherever it is installed."""
     folder = os.path.abspath(os.path.expanduser(workspace))
     if not os.path.isdir(folder):
-        raise UsageError(f"the workspace {folder} is no folder: `adderclaw init` makes it, or name another --workspace")
+        raise UsageError(
+            f"the workspace {folder} does not exist; create it with `adderclaw init`, or name another with --workspace"
+        )
     return folder
 
 

@@ -331,7 +331,7 @@ def _require_server(known: list[Entry], name: str) -> Entry:
         if name in (entry.name, entry.given):
             return entry
     there = ", ".join(entry.name for entry in known) or "none"
-    raise UsageError(f"there is no MCP server {name!r}; there is: {there}")
+    raise UsageError(f"there is no MCP server {name!r}. Configured: {there}")
 
 
 def _with_server(config_file: str | None, workspace: str | None, profile: str | None, name: str, work: Any) -> int:

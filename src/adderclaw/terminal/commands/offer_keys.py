@@ -1,4 +1,4 @@
-"""Offers the keys in the environment to a person at a terminal, once, where no model is chosen."""
+"""Offers the keys in the environment to a person at a terminal, once, where no model is configured."""
 
 import os
 import sys

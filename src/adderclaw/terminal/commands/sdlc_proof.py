@@ -99,7 +99,7 @@ def run_tests_on_entry(options: Options, conversation_id: str) -> None:
         proof = coverage.ready(desk, options, conversation_id)
     try:
         asyncio.run(prove(proof, show=lambda report: _print_note(report.result)))
-    except UsageError as error:  # no model is chosen, for one: the phase is entered all the same
+    except UsageError as error:  # no model is configured, for one: the phase is entered all the same
         print(f"note: no test is generated yet: {visible(str(error))}; then `adderclaw sdlc test`", file=sys.stderr)
 
 

@@ -155,7 +155,7 @@ class Requests:
         names = [row.entry.name for row in self._servers().status() if name in (row.entry.name, row.entry.given)]
         if not names:
             known = ", ".join(row.entry.given for row in self._servers().status())
-            raise UsageError(f"there is no MCP server {name[:60]!r}; there is: {known}")
+            raise UsageError(f"there is no MCP server {name[:60]!r}. Configured: {known}")
         return names[0]
 
     async def mcp_status(self, _request: Json) -> Json:
