@@ -43,7 +43,7 @@ format: setup ## rewrite the files as `make check` wants them
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-bench: setup ## measure against a standard-library loop and rewrite the table in docs/performance.md
+bench: setup ## measure against a standard-library loop and rewrite the table in docs/dev/performance.md
 	@.venv/bin/python bench/run.py $(ARGS)
 	@.venv/bin/python bench/checkpoints.py
 	@.venv/bin/python bench/verdict.py
@@ -56,7 +56,7 @@ docs: setup ## the documentation as a site in build/docs: warnings are errors, e
 bench-tasks: setup ## how many of 50 small tasks a model solves, by hidden checks (ARGS="--provider anthropic --max-cost 5")
 	@.venv/bin/python bench/tasks/run.py $(ARGS)
 
-bench-peers: setup ## the same beside other agents (scripts/install-peers brings them); writes docs/benchmarks.md; needs root
+bench-peers: setup ## the same beside other agents (scripts/install-peers brings them); writes docs/dev/benchmarks.md; needs root
 	@.venv/bin/python bench/peers/run.py $(ARGS)
 
 screenshots: setup ## draw the pictures in docs/pictures anew; needs tmux and Chromium

@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 PROGRAM = Path(sys.executable).with_name("adderclaw")
 TASK = "Run the commands that you are asked to run."
 RUNS = "echo turn-{}"
-PAGE = Page(HERE / "results.json", HERE.parent / "docs" / "performance.md", "bench")
+PAGE = Page(HERE / "results.json", HERE.parent / "docs" / "dev" / "performance.md", "bench")
 
 
 class Run(NamedTuple):

@@ -1,4 +1,4 @@
-"""How `make docs` builds the site: Sphinx reads the Markdown of this folder; docs/adr/0013 says why."""
+"""How `make docs` builds the site: Sphinx reads the Markdown of this folder; docs/dev/adr/0013 says why."""
 
 import re
 import tomllib

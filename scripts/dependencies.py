@@ -1,4 +1,4 @@
-"""What we depend on and why: writes docs/dependencies.md, with what each costs to import and on disk.
+"""What we depend on and why: writes docs/dev/dependencies.md, with what each costs to import and on disk.
 
 The reasons are here, the sizes and times are measured. `--check` looks at names and reasons only: sizes and times
 differ from machine to machine.
@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, distribution, packages_dist
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/dependencies.md"
+PAGE = ROOT / "docs/dev/dependencies.md"
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
 REASONS = {
     "agent-client-protocol": ("editors speak it; its types are the protocol's own", "acp"),

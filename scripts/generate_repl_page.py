@@ -1,4 +1,4 @@
-"""Fills the tables of keys and slash commands in docs/REPL.md from the program."""
+"""Fills the tables of keys and slash commands in docs/repl.md from the program."""
 
 import re
 import sys
@@ -8,7 +8,7 @@ from adderclaw.terminal.repl.slash.key_help import KEYS
 from adderclaw.terminal.repl.slash.table import ROWS
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "REPL.md"
+PAGE = ROOT / "docs" / "repl.md"
 BLOCK = re.compile(r"(<!-- table: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

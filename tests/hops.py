@@ -1,11 +1,11 @@
-"""The ways through the program as docs/architecture.md lists them, hop by hop."""
+"""The ways through the program as docs/dev/architecture.md lists them, hop by hop."""
 
 import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+PAGE = Path(__file__).parents[1] / "docs" / "dev" / "architecture.md"
 MOST = 15
 
 

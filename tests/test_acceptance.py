@@ -319,7 +319,7 @@ def test_d_84_a_hook_reads_and_writes_the_workflows_state_in_the_one_database(cl
 
 def test_s_58_the_windows_checklist_can_be_followed(cli: Cli) -> None:
     """Its points are done by hand (X-73); here: every command, option, event and file that it names exists."""
-    page = (ROOT / "docs" / "windows-checklist.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "dev" / "windows-checklist.md").read_text(encoding="utf-8")
     assert page.count("- [ ] ") >= 4, "demo tasks, quoting, artifacts, CTRL+C"
     commands = re.findall(r"adderclaw (\w+)[^`]*`", page)
     assert {"run", "doctor"} <= set(commands)

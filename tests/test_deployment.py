@@ -107,8 +107,8 @@ NAMES = {
 
 
 def test_every_module_of_the_seeds_has_its_place() -> None:
-    """docs/architecture.md maps each name to files that are there."""
-    table = (ROOT / "docs/architecture.md").read_text().partition("## Names in the specifications")[2]
+    """docs/dev/architecture.md maps each name to files that are there."""
+    table = (ROOT / "docs/dev/architecture.md").read_text().partition("## Names in the specifications")[2]
     lines = [line.split("|")[1:3] for line in table.partition("\n## ")[0].splitlines() if line.startswith("| 00")]
     mapped: dict[str, set[str]] = {}
     for names, places in lines:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.mark.parametrize("script", ["dependencies.py", "check_licences.py"])
 def test_the_scripts_of_ci_find_nothing(script: str) -> None:
-    """Nothing is imported that is not named, nothing named that is not imported; docs/dependencies.md says why."""
+    """Nothing is imported that is not named, nothing named that is not imported; docs/dev/dependencies.md says why."""
     done = subprocess.run([sys.executable, ROOT / "scripts" / script, "--check"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -1,4 +1,4 @@
-"""Runs AdderClaw and other agents side by side against one scripted model, and writes the table in docs/benchmarks.md.
+"""Runs AdderClaw and other agents side by side against one scripted model, and writes the table in docs/dev/benchmarks.md.
 
 Each gets a home and a git workspace of its own, in a network namespace that has nothing but 127.0.0.1: no agent
 reaches beyond. They take turns, so that whatever else the machine does falls on all of them. Needs root for that.
@@ -31,7 +31,7 @@ from bench.measuring import Memory, Page, gaps, processor
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-PAGE = Page(HERE / "results.json", ROOT / "docs" / "benchmarks.md", "peers")
+PAGE = Page(HERE / "results.json", ROOT / "docs" / "dev" / "benchmarks.md", "peers")
 SECONDS = 600
 NEW_NETWORK = 0x40000000
 SUBREAPER = 36

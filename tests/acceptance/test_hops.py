@@ -1,4 +1,4 @@
-"""The ways that docs/architecture.md lists are the ways that the program goes, in that order."""
+"""The ways that docs/dev/architecture.md lists are the ways that the program goes, in that order."""
 
 import sys
 from collections.abc import Iterator

@@ -35,8 +35,8 @@ def messages(world: World) -> list[str]:
 
 
 def missing() -> dict[str, str]:
-    """The names of Claude Code's that docs/REPL.md lists as missing, with what it says of each."""
-    _, _, section = (ROOT / "docs" / "REPL.md").read_text(encoding="utf-8").partition("\n## Claude Code's commands")
+    """The names of Claude Code's that docs/repl.md lists as missing, with what it says of each."""
+    _, _, section = (ROOT / "docs" / "repl.md").read_text(encoding="utf-8").partition("\n## Claude Code's commands")
     rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
     return {name: why for names, why in rows for name in re.findall(r"`([^`]+)`", names)}
 

@@ -16,7 +16,7 @@ FIRST_BYTES = 8_000
 """Of a first request with all everyday tools, the question and the path of a usual workspace (60 characters)."""
 MODULES_OF_OURS = 139
 """A module costs a quarter of a millisecond. Whoever needs one more before the first request takes another one away,
-or raises this by what the measurement in docs/performance.md says that it is worth."""
+or raises this by what the measurement in docs/dev/performance.md says that it is worth."""
 FOREIGN = """\
 abc adderclaw array ast asyncio atexit base64 binascii codecs collections concurrent contextlib contextvars
 copy copyreg ctypes dataclasses datetime dis encodings enum errno fcntl functools gc genericpath h11 hashlib heapq hmac

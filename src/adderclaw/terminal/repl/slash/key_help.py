@@ -1,4 +1,4 @@
-"""The keys of the terminal, for /keys and docs/REPL.md."""
+"""The keys of the terminal, for /keys and docs/repl.md."""
 
 from adderclaw.agent.run import Run
 from adderclaw.terminal.repl.slash.row import Done

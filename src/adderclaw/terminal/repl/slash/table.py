@@ -1,4 +1,4 @@
-"""The table of slash commands, used by the menu, /help, completion and docs/REPL.md."""
+"""The table of slash commands, used by the menu, /help, completion and docs/repl.md."""
 
 from adderclaw.agent.conversation import by_name
 from adderclaw.agent.run import Run
