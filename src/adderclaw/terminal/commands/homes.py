@@ -101,7 +101,7 @@ def restore(
 @app.command()
 def uninstall(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list it.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Really: what is removed is gone.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Really remove it; this cannot be undone.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
     """List what this program made on this machine, and remove it: home, caches, service, completions, logins.
@@ -110,8 +110,8 @@ def uninstall(
 
     Example: adderclaw uninstall --dry-run
     """
-    from adderclaw.terminal import uninstall as made
+    from adderclaw.terminal import uninstall as removal
 
-    done = made.uninstall(home(), really=yes and not dry_run)
-    print_result(clean(done.as_json()), clean("\n".join(made.result_lines(done))), output_format)
+    done = removal.uninstall(home(), really=yes and not dry_run)
+    print_result(clean(done.as_json()), clean("\n".join(removal.result_lines(done))), output_format)
     raise typer.Exit(0 if done.complete else 1)
