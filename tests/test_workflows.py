@@ -17,7 +17,7 @@ import yaml
 
 from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import confinement
-from adderclaw.terminal.commands.ci_repository import Repository, copy_of
+from adderclaw.terminal.commands.ci import Repository, copy_of
 from tests.sandbox.without import without
 from tests.tools.mcp.node import MODULES, needed, node
 from tests.trial import only_landlock

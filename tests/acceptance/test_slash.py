@@ -13,7 +13,7 @@ import pytest
 from adderclaw.storage import transcript
 from adderclaw.terminal.legacy.print_flags import FLAGS
 from adderclaw.terminal.repl.slash import command_line
-from adderclaw.terminal.repl.slash.key_help import KEYS
+from adderclaw.terminal.repl.slash.reports import KEYS
 from adderclaw.terminal.repl.slash.table import ROWS, SLASH
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
@@ -107,7 +107,7 @@ def test_commands_that_show_something(world: World) -> None:
     assert re.search(r"^total +2 ", out, re.MULTILINE), "the table of `adderclaw usage`"
     assert "mode: supervised" in out
     assert "commands run in: " in out
-    assert "nothing runs in the background" in out
+    assert "no background tasks" in out
     assert "Shift+Tab" in out
     assert "+new words" in out
     assert out.count("written it is") == 2, "the answer, and the copy of it"
@@ -170,8 +170,8 @@ def test_d_33_config_changes_the_session_and_what_a_person_prefers_is_kept(world
     assert "mode: acceptEdits, until this session ends" in out
     assert (world.workspace / "a.txt").exists()
     assert "model other of the provider local" in out
-    assert "/config: 'colour=red': it takes model=NAME" in err
-    assert out.count(f"kept in {own}") == 3
+    assert "/config: 'colour=red': expected model=NAME" in err
+    assert out.count(f"stored in {own}") == 3
     kept = own.read_text()
     assert kept.startswith("# mine\n"), "comments stay"
     now = tomllib.loads(kept)
@@ -276,7 +276,7 @@ def test_cd_goes_on_in_another_folder_in_a_copy(world: World, tmp_path: Path) ->
     done = world.cli.typed("agent", stdin=f"hello\n/cd {bad}\n/cd ~\n/cd {other}\nwrite it\n/exit\n")
     assert done.code == 0, done.err
     assert done.err.count("/cd: ") == 2, "who cannot begin there stays here"
-    assert f"/cd: {world.cli.home} is no folder to work in" in done.err, "X-82"
+    assert f"/cd: {world.cli.home} contains too much to be a workspace" in done.err, "X-82"
     assert f"AdderClaw in {other}" in done.err
     assert (other / "here.txt").exists()
     assert not (world.workspace / "here.txt").exists()
@@ -409,12 +409,12 @@ def test_settings_of_the_terminal_change_while_it_is_there_and_a_bad_file_stays_
         for line, shown in (("/theme light", "theme: light"), ("/vim", "keys of the input: vi")):
             terminal.write(line)
             terminal.press("Enter")
-            terminal.wait(shown, "kept in ")
+            terminal.wait(shown, "stored in ")
         bad = f"{own.read_text()}\n[broken"
         own.write_text(bad)
         terminal.write("/vim")
         terminal.press("Enter")
-        terminal.wait("keys of the input: emacs", "this counts in this session alone")
+        terminal.wait("keys of the input: emacs", "this applies only to this session")
         assert own.read_text() == bad
         terminal.write("/config mode=plan")
         terminal.press("Enter")

@@ -1,4 +1,4 @@
-"""`adderclaw login`, `logout` and `auth status`: logins that are kept in secure storage, and what is usable now."""
+"""`adderclaw login`, `logout` and `auth status`: logins in secure storage, and which credentials are usable."""
 
 import asyncio
 import sys
@@ -46,14 +46,14 @@ def login(
 ) -> None:
     """Log in to a provider; its authorization server stands in [auth.oauth.PROVIDER] of the configuration.
 
-    The tokens are kept in the system's keyring, or in an encrypted file where there is none.
+    The tokens are stored in the system's keyring, or in an encrypted file where there is none.
 
     Example: adderclaw login claude_code_subscription --method device
     """
     now, sources = _opened(config)
     name = provider_login.chosen_provider(provider, now)
     storage = asyncio.run(provider_login.log_in_to(sources, name, method))
-    print(f"logged in to {visible(name)}; kept in {storage}")
+    print(f"logged in to {visible(name)}; stored in {storage}")
 
 
 @app.command()

@@ -1,8 +1,12 @@
 """The stored events of a run, read with care and shown with the pauses that they had."""
 
 import json
+import os
+import select
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import cast
 
 from adderclaw.agent.replay.trace_file import Trace, checked, places_of, read
@@ -13,7 +17,6 @@ from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
 from adderclaw.storage.runs import Run
-from adderclaw.terminal.commands.interrupts import interrupt_in_pauses
 
 PAUSE = 3600.0
 """The longest pause that is kept."""
@@ -118,3 +121,25 @@ def _console() -> Callable[[Json], None]:
         console.print(Text(_text(event), style=OF_TYPE.get(kind, COLOURS[level_of(kind)])))
 
     return tell
+
+
+@contextmanager
+def interrupt_in_pauses() -> Generator[Callable[[float], None]]:
+    """A `sleep` that SIGINT ends even if it arrived just before, or if its exception was lost in a destructor."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def pause(seconds: float) -> None:
+        ready, _, _ = select.select([reader], [], [], seconds)
+        if ready and signal.SIGINT in os.read(reader, 4096):
+            raise KeyboardInterrupt
+
+    try:
+        yield pause
+        pause(0)
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reader)
+        os.close(writer)

@@ -2,16 +2,18 @@
 
 import os
 import stat
+import sys
 from typing import Annotated, NamedTuple
 
 import typer
 
 from adderclaw.config import Config, home, load, operator_file, places
+from adderclaw.config.places import foreign_homes
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError
-from adderclaw.terminal.commands import offer_claude
 from adderclaw.terminal.commands import onboard as asked
 from adderclaw.terminal.commands.common import OutputFormat, group
+from adderclaw.terminal.operators import STDIN
 from adderclaw.terminal.output import print_json
 
 app = group("Set AdderClaw up.")
@@ -125,4 +127,27 @@ def onboard(
     done = _initialise()
     _print(done)
     asked.write_answers(answers, done.config_file, by_flag=autonomy is not None)
-    offer_claude.offer(False if claude is None and yes else claude)
+    offer(False if claude is None and yes else claude)
+
+
+WHAT = ("settings.json", "commands", "skills", "agents")
+
+
+def offer(by_flag: bool | None) -> None:
+    """`wanted` is the answer where it was given by a flag; nobody is asked twice, nor where there is nothing."""
+    folders = [folder for folder in foreign_homes(True) if any(os.path.lexists(os.path.join(folder, n)) for n in WHAT)]
+    if not folders or by_flag is False or load(config_file=operator_file.file_of(home())).config.compat.claude:
+        return
+    if by_flag is None:
+        by_flag = sys.stdin.isatty() and _asked(folders[0])
+    if by_flag:
+        print(f"{operator_file.enable_foreign_settings(home())}: {folders[0]} counts here, too (docs/compatibility.md)")
+    else:
+        print(f"{folders[0]} does not count here; `[compat] claude = true` in your configuration would change that")
+
+
+def _asked(folder: str) -> bool:
+    STDIN.discard_typed()
+    question = f"Shall the rules, hooks, commands, skills and agents in {folder} count here, too? [y/N] "
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
