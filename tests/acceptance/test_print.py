@@ -329,7 +329,10 @@ WRONG: Mapping[str, tuple[tuple[str, ...], str]] = {
     "no JSON for a schema": (("--json-schema", "{"), "invalid JSON"),
     "no schema": (("--json-schema", '{"type": "hexagon"}'), "cannot be used as a JSON Schema"),
     "a schema without end": (("--json-schema", '{"$ref": "#"}'), "cannot be used as a JSON Schema"),
-    "a schema elsewhere": (("--json-schema", '{"$ref": "https://example.com/s.json"}'), "cannot be used as a JSON Schema"),
+    "a schema elsewhere": (
+        ("--json-schema", '{"$ref": "https://example.com/s.json"}'),
+        "cannot be used as a JSON Schema",
+    ),
 }
 
 

@@ -200,7 +200,7 @@ store = Store.open(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
 with store.write() as cursor:
-    phases.move(cursor, sys.argv[2], sys.argv[3], by=phases.By("operator", "x"))
+    phases.transition(cursor, sys.argv[2], sys.argv[3], by=phases.Mover("operator", "x"))
     if len(sys.argv) > 4:
         print("moved", flush=True)
         sys.stdin.readline()

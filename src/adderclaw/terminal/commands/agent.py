@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from adderclaw.agent.run import Options, Resume
 from adderclaw.core.errors import UsageError
@@ -27,9 +27,6 @@ from adderclaw.terminal.conversation_start import at_terminal, is_stdin_terminal
 from adderclaw.terminal.limit_options import limits
 from adderclaw.terminal.one_shot import OneShot
 from adderclaw.terminal.output import StreamFormat
-
-if TYPE_CHECKING:
-    pass
 
 
 def agent(

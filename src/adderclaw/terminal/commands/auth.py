@@ -44,9 +44,9 @@ def login(
     ] = "auto",
     config: ConfigFile = None,
 ) -> None:
-    """Log in to a provider; its authorization server stands in [auth.oauth.PROVIDER] of the configuration.
+    """Log in to a provider; its authorization server is configured in [auth.oauth.PROVIDER].
 
-    The tokens are stored in the system's keyring, or in an encrypted file where there is none.
+    The tokens are stored in the system's keyring, or in an encrypted file if there is none.
 
     Example: adderclaw login claude_code_subscription --method device
     """
@@ -71,7 +71,7 @@ def logout(
     complaints = asyncio.run(provider_login.log_out_of(sources, names))
     if everything:
         sources.logins().destroy_file()
-        print("no login is kept any more")
+        print("no logins are stored any more")
     for name, complaint in complaints.items():
         print(f"{visible(name)}: {complaint}", file=sys.stderr)
     if any(complaints.values()) and not everything:
@@ -93,7 +93,7 @@ def status(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Say for each provider whether a credential can be used, and where it is from. Nothing is run or renewed.
+    """Show for each provider whether a credential can be used, and where it comes from. Nothing is run or renewed.
 
     Exits with 0 when the named provider, or else the default one, is usable, and with 1 otherwise.
 

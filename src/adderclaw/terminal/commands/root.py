@@ -87,17 +87,17 @@ def _completes_one_of(words: tuple[str, ...]) -> Callable[..., list[str]]:
 
 
 def _load_command(entry: Command) -> typer.Typer:
-    """Loads a command. One whose extra is not installed is listed too, and says so when it is called."""
+    """Loads a command. If its extra is not installed, it is listed too, and fails when it is called."""
     try:
         return app_of(importlib.import_module(f"adderclaw.terminal.commands.{entry.module}"))
     except UsageError as error:
         app, lacking = typer.Typer(add_completion=False, rich_markup_mode=None), error
 
         @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-        def say() -> None:
+        def fail() -> None:
             raise lacking
 
-        del say  # typer has it
+        del fail  # typer has it
         return app
 
 
@@ -164,12 +164,12 @@ def _root(
 FILES = (
     ("~/.adderclaw/", "The home: configuration, database, keys, receipts. $ADDERCLAW_HOME names another."),
     ("~/.adderclaw/config.toml", "Your settings."),
-    (".adderclaw/", "What a project brings; it counts once you trust it."),
+    (".adderclaw/", "The settings of a project; they apply once you trust it."),
 )
 
 
 def page(program: Any) -> str:
-    """In roff, for man(1); `program` is the whole command line, with every command in it."""
+    """The manual page in roff. `program` is the command line with all commands."""
     return "\n".join(_lines(program)) + "\n"
 
 
@@ -240,6 +240,6 @@ def _first(text: str | None) -> str:
 
 
 def _roff(text: str) -> str:
-    r"""As it is: a dot or an apostrophe that begins a line is a request, and `-` is a hyphen where `\-` is a minus."""
+    r"""Escapes text for roff: `-` is a hyphen and `\-` a minus, and a dot or apostrophe at the start is a request."""
     escaped = re.sub(r"[\\-]", lambda match: rf"\{match[0]}" if match[0] == "-" else r"\e", text)
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped

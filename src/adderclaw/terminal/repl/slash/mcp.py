@@ -72,7 +72,7 @@ async def _show(servers: "Servers", row: "Status") -> None:
 def _require_server(servers: "Servers", name: str) -> "Status":
     rows = {row.entry.name: row for row in servers.status()}
     if name not in rows:
-        raise UsageError(f"there is no MCP server {name!r}; the servers are: {', '.join(rows) or 'none'}")
+        raise UsageError(f"there is no MCP server {name!r}. Configured: {', '.join(rows) or 'none'}")
     return rows[name]
 
 
