@@ -19,7 +19,7 @@ from adderclaw.core.questions import Operator
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.storage import Store
-from adderclaw.terminal.conversation_start import at_terminal, start_conversation
+from adderclaw.terminal.one_shot import at_terminal, start_conversation
 from adderclaw.terminal.operators import STDIN, Terminal, ask_line
 from adderclaw.terminal.repl import conversations, here
 from adderclaw.terminal.repl.conversations import NextConversation
