@@ -35,18 +35,6 @@ async def print_command(run: Run, arguments: list[str]) -> None:
     print(await command_output(run, arguments), end="")
 
 
-def has_command(words: list[str]) -> bool:
-    """Whether the command line has this command or subcommand."""
-    from typer.core import TyperGroup
-
-    from adderclaw.terminal.commands import COMMANDS
-
-    if not words or words[0] not in COMMANDS:
-        return False
-    command = _command(import_module(f"adderclaw.terminal.commands.{COMMANDS[words[0]].module}"), words[:1])
-    return len(words) == 1 or not isinstance(command, TyperGroup) or words[1] in command.commands
-
-
 def _output(run: Run, arguments: list[str]) -> str:
     from adderclaw.storage.telemetry import log
     from adderclaw.terminal.commands import COMMANDS
