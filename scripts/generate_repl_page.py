@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-from adderclaw.terminal.repl.slash.key_help import KEYS
+from adderclaw.terminal.repl.slash.reports import KEYS
 from adderclaw.terminal.repl.slash.table import ROWS
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -28,7 +28,7 @@ _FORKS: dict[tuple[str, ...], Forks] = {}
 _TRIED: dict[tuple[str, ...], bytes] = {}
 """What a trial of the sandbox found, by who made it and with which PATH."""
 
-ASKING = (b"> ", b"Approve? [y/N] ", b"Go on? [y/N] ", b"own words: ", b"? [y/N] ")
+ASKING = (b"> ", b"Approve? [y/N] ", b"Continue? [y/N] ", b"own words: ", b"? [y/N] ")
 """How what is on stderr ends where a line is waited for."""
 
 

@@ -17,7 +17,7 @@ import yaml
 
 from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import confinement
-from adderclaw.terminal.commands.ci_repository import Repository, copy_of
+from adderclaw.terminal.commands.ci import Repository, copy_repository
 from tests.sandbox.without import without
 from tests.tools.mcp.node import MODULES, needed, node
 from tests.trial import only_landlock
@@ -517,7 +517,7 @@ def test_a_repository_that_the_agent_planted_is_neither_entered_nor_committed(tm
         job = Job("github", tmp_path, api)
         job.git("update-index", "--add", "--cacheinfo", f"160000,{job.before},module")
         job.git("commit", "-qm", "Add a submodule")
-        repository = copy_of(str(job.tree), str(tmp_path / "git"), "")
+        repository = copy_repository(str(job.tree), str(tmp_path / "git"), "")
         inner, module = job.tree / "inner", job.tree / "module"
         for at in (inner, module):
             job.git("init", "-q", str(at))
@@ -551,7 +551,7 @@ def test_a_folder_of_the_project_is_not_taken_for_its_repository(tmp_path: Path)
     job.git("--git-dir", str(planted), "config", "core.bare", "false")
     job.git("--git-dir", str(planted), "config", "core.worktree", str(planted))
     with pytest.raises(AdderClawError, match="git rev-parse failed"):
-        copy_of(str(planted), str(tmp_path / "git"), "")
+        copy_repository(str(planted), str(tmp_path / "git"), "")
 
 
 def test_a_path_in_a_refusal_is_no_command_to_the_runner(tmp_path: Path) -> None:

@@ -353,7 +353,7 @@ def test_the_question_cannot_steer_a_terminal_and_is_shown_whole_or_not_asked(wo
         assert "\u202e" not in shown
         assert "in the middle" in shown
         assert "several alphabets in one word: p\\u{430}ypal" in shown
-    assert "not asked, and denied: it is too long to be shown whole" in done.err
+    assert "denied without asking: it is too long to be shown whole" in done.err
     listed = json.loads(world.cli("approvals", "list", "--all", "--output-format", "json").out)
     marked = {len(row["shown"]) > 200_000: (row["id"], row["lookalikes"]) for row in listed}
     assert marked[False][1] == ["p\\u{430}ypal"]

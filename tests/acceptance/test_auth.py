@@ -259,7 +259,7 @@ def test_a_person_logs_in_and_out_on_the_screen(world: World, oauth: OAuthServer
         terminal.wait("supervised")
         for line, shown in (
             ("/login", "Passphrase for the stored logins"),
-            ("", "logged in to claude_code_subscription; kept in"),
+            ("", "logged in to claude_code_subscription; stored in"),
             ("/status", "login, until 2"),
             ("/logout", "left with 0"),
         ):

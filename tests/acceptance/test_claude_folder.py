@@ -286,7 +286,7 @@ def test_11_onboard_asks_before_the_operators_own_folder_counts(mine: World) -> 
     assert mine.cli(*setup, "--yes").code == 0
     assert "compat" not in config.read_text(), "nobody was asked"
     done = mine.cli(*setup, "--yes", "--claude")
-    assert f"{mine.cli.home}/.claude counts here, too" in done.out, done.err
+    assert f"{mine.cli.home}/.claude is used here too" in done.out, done.err
     assert "claude = true" in config.read_text()
     config.write_text(plain)
     done = mine.cli.typed(*setup, stdin="")

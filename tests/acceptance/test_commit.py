@@ -49,7 +49,7 @@ def test_what_is_staged_is_committed_after_a_yes(repository: World) -> None:
     repository.script(text(drafted), text("second"))  # a question beside the conversation is answered by the first
     out, err = talk(repository, "hello", "/commit the reason matters", "y", "and again", "/exit")
     assert "-one\n+two" in out
-    assert "What is staged is committed with this message:" in out
+    assert "The staged changes will be committed with this message:" in out
     assert "Commit? [y/N]" in err
     assert messages(repository)[0] == f"{drafted}\n"
     assert git(repository, "log", "-1", "--format=%an <%ae>") == "Ann <ann@example.org>\n"
@@ -115,7 +115,7 @@ def test_lines_that_go_on_a_message_that_is_had_back_and_drafts_that_are_interru
             enter(terminal, "/commit ")
             terminal.until(lambda: len(model.requests) == 3)
             terminal.press("Escape")
-            terminal.wait("the draft was interrupted; nothing was done")
+            terminal.wait("the draft was interrupted. Nothing was changed.")
             terminal.press("C-d")
             terminal.wait("left with")
     first, second, _ = model.requests
@@ -141,7 +141,7 @@ def test_where_nothing_is_staged_everything_is_committed(repository: World) -> N
     repository.script(text("```\nAdd all\n```"))
     out, _ = talk(repository, "/commit", "y", "/commit", "/exit")
     assert "?? new.txt" in out
-    assert "Everything is committed with this message:" in out
+    assert "All changes will be committed with this message:" in out
     assert "there is nothing to commit" in out
     assert messages(repository)[0] == "Add all\n"
     assert git(repository, "status", "--short") == ""
@@ -193,7 +193,7 @@ def test_pr_needs_gh(repository: World, tmp_path: Path) -> None:
         (programs / name).symlink_to(f"/usr/bin/{name}")
     repository.cli.env["PATH"] = str(programs)
     _, err = talk(repository, "/pr", "/exit")
-    assert "/pr: gh is not there" in err
+    assert "/pr: gh is not installed" in err
 
 
 def test_pr_on_the_main_branch_says_what_to_do(repository: World, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_pr_pushes_and_opens_one_each_asked_about(repository: World, tmp_path: P
     repository.configure()
     repository.script(text("Say two\n\nIt is more."))
     out, err = talk(repository, "/pr", "y", "y", "/exit")
-    assert "more is pushed to origin, and proposed for main:\n\nSay two\n\nIt is more.\n" in out
+    assert "more will be pushed to origin and proposed for main:\n\nSay two\n\nIt is more.\n" in out
     assert err.count("Approve? [y/N]") == 2
     assert "pr create --title Say two --body It is more. --base main --head more" in out
 
@@ -224,7 +224,7 @@ def test_pr_where_gh_fails_says_what_to_run(repository: World, tmp_path: Path) -
     repository.script(text("Say two\n\nIt is more."))
     out, _ = talk(repository, "/pr", "y", "/exit")
     assert "no login" in out
-    assert "gh has failed, and in the sandbox it has neither your login nor the network." in out
+    assert "gh failed. In the sandbox it has neither your login nor the network." in out
     assert "gh pr create --title 'Say two' --body 'It is more.' --base main --head more" in out
     assert "more" in git(repository, "ls-remote", "origin")
 
@@ -256,11 +256,11 @@ def test_pr_says_what_to_do_about_each_failure(repository: World, tmp_path: Path
     gh(repository, tmp_path, GH)
     repository.script(text("Say two\n\nIt is more."))
     _, err = talk(repository, "/pr", "/exit")
-    assert "/pr: there is no remote named origin: add it (`git remote add origin URL`)" in err
+    assert "/pr: there is no remote named origin: add one (`git remote add origin URL`)" in err
     remote(repository)
     git(repository, "remote", "set-head", "origin", "--delete")
     _, err = talk(repository, "/pr", "/exit")
-    assert "run `git fetch origin` and `git remote set-head origin --auto`, and type /pr again" in err
+    assert "run `git fetch origin` and `git remote set-head origin --auto`, then type /pr again" in err
     git(repository, "remote", "set-head", "origin", "main")
     git(repository, "switch", "-qc", "more")
     git(repository, "commit", "-qm", "Say two")
@@ -270,7 +270,7 @@ def test_pr_says_what_to_do_about_each_failure(repository: World, tmp_path: Path
     assert out.count("gh pr create --title 'Say two' --body 'It is more.' --base main --head more") == 4
     (repository.workspace / ".remote.git").rename(tmp_path / "away")
     out, _ = talk(repository, "/pr", "y", "/exit")
-    assert "Push it yourself, then type /pr again:\ngit push -u origin more" in out
+    assert "Push the branch yourself, then type /pr again:\ngit push -u origin more" in out
 
 
 def gh(world: World, tmp_path: Path, does: str = 'echo "$@"') -> None:

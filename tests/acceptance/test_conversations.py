@@ -144,7 +144,7 @@ def test_the_small_model_names_it_once_and_a_name_by_hand_stays(world: World) ->
             terminal.write("own")
             terminal.wait("conversation? own", gone="Pears")
             terminal.press("Enter")
-            terminal.wait("open in another terminal", "copy of it? [y/N]")
+            terminal.wait("open in another terminal", "in a copy? [y/N]")
             terminal.write("y")
             terminal.press("Enter")
             terminal.wait("> other", "the answer", "supervised")

@@ -61,10 +61,10 @@ def test_uninstall_of_a_copy_leaves_the_home_that_its_settings_name(world: World
     world.cli.env["ADDERCLAW_HOME"] = str(copy)
     done = world.cli("uninstall", "--yes")
     assert done.code == 0, done.err
-    assert f"left: {world.cli.data}/memory.sqlite, the database of another home: {world.cli.data}" in done.out
+    assert f"the database, which the configuration puts outside the home: {world.cli.data}/memory.sqlite" in done.out
     assert not copy.exists()
     now = everything(world.cli.data)
-    assert [name for name in before if name not in now] == []
+    assert before.keys() - now.keys() <= {"memory.sqlite-wal"}  # SQLite removes it when nobody has the database open
 
 
 @pytest.mark.parametrize("how", ["--tmpfs", "--bind"])
@@ -100,7 +100,7 @@ def test_uninstall_removes_nothing_where_a_projects_own_folder_is_the_home(world
     world.cli.env["ADDERCLAW_HOME"] = str(folder)
     assert world.cli("init").code == 0
     done = world.cli("uninstall", "--yes")
-    assert (done.code, "is a project, too (../.git is there)" in done.err) == (2, True), done
+    assert (done.code, "belongs to a git repository" in done.err) == (2, True), done
     assert (folder / "settings.json").exists()
     world.cli.env["ADDERCLAW_HOME"] = usual
     assert world.cli("init").code == 0

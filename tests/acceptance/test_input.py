@@ -113,7 +113,7 @@ def test_line_by_line_too(world: World) -> None:
     assert "by-hand" in made
     assert "the-file-itself" in file
     assert "p.png" in picture
-    assert "mock sees no pictures: they are left out" in done.err
+    assert "mock cannot read pictures, so they are left out" in done.err
     assert world.rows("SELECT content FROM memories") == [("a note",)]
 
 
@@ -226,7 +226,7 @@ def test_the_history_is_searched_across_conversations_and_has_no_secrets(world: 
         terminal.press("C-c")
         terminal.wait("supervised", gone="second")
         terminal.press("C-c")
-        terminal.wait("Ctrl-C once more leaves")
+        terminal.wait("press Ctrl-C again to leave")
         terminal.press("C-c")
         terminal.wait("left with 0")
 
@@ -287,6 +287,6 @@ def test_ctrl_d_while_a_turn_runs_or_a_question_is_open(world: World) -> None:
         terminal.wait("denied by", "runs", "> y")  # what was not sent is in the input
         assert not (world.workspace / "x.txt").exists()
         terminal.press("BSpace", "C-d")
-        terminal.wait("Ctrl-D once more")
+        terminal.wait("press Ctrl-D again")
         terminal.press("C-d")
         terminal.wait("left with")

@@ -13,7 +13,6 @@ import pytest
 
 from adderclaw.config.model_facts import table
 from adderclaw.core import home_names
-from adderclaw.terminal import owned_files
 from tests.acceptance.terminal import at_a_terminal
 from tests.acceptance.world import World
 from tests.listening import served
@@ -101,7 +100,7 @@ def test_a_refresh_brings_new_models_and_moves_the_alias(cli: Cli, home: Path, i
     assert prices(cli, "claude-sonnet-4.5*") == [(3.0, 15.0)], "what the source no longer lists is still known"
     file = home / ".adderclaw" / home_names.MODELS
     assert file.stat().st_mode & 0o777 == 0o600
-    assert owned_files.in_home(str(file.parent), file.name), "`uninstall` removes it"
+    assert file.name in home_names.FILES, "`uninstall` removes it"
     (home / ".adderclaw" / "config.toml").write_text(
         'default_provider = "a"\n[providers.models.a]\nkind = "anthropic"\nmodel = "opus"\n'
     )

@@ -242,7 +242,7 @@ def test_10_conversations_go_on_and_fork(world: World) -> None:
     assert result["session_id"] == named
     again = world.cli("-p", "x", "--session-id", named)
     assert (again.code, "already" in again.err) == (2, True)
-    assert "count all the same" in world.cli("-p", "x", "--setting-sources", "user", "-r", named).err
+    assert "still apply" in world.cli("-p", "x", "--setting-sources", "user", "-r", named).err
     assert world.cli("-p", "x", "--fork-session").code == 2
     assert world.cli("-p", "x", "--resume", "nothing-like-it").code == 2
     assert world.cli("-p", "x", "--resume", "").code == 2
@@ -320,16 +320,19 @@ WRONG: Mapping[str, tuple[tuple[str, ...], str]] = {
     "partial messages in text": (("--include-partial-messages",), "needs --output-format stream-json"),
     "streams one way": (("--input-format", "stream-json"), "needs --output-format stream-json"),
     "two prompts": (("--system-prompt", "a", "--system-prompt-file", "b"), "give one of them"),
-    "two modes": (("--dangerously-skip-permissions", "--permission-mode", "plan"), "give one of them"),
-    "an id that is none": (("--session-id", "../x"), "is no UUID"),
+    "two modes": (("--dangerously-skip-permissions", "--permission-mode", "plan"), "use only one"),
+    "an id that is none": (("--session-id", "../x"), "is not a UUID"),
     "an id for an old session": (("--session-id", f"{'1' * 8}-1111-1111-1111-{'1' * 12}", "-c"), "new session"),
     "sources that are none": (("--setting-sources=user,friends",), "is not one of user, project, local"),
     "our own folder": (("--add-dir", "~/.adderclaw"), "AdderClaw's own files"),
-    "quiet and debug": (("--quiet", "--debug"), "give one of them"),
-    "no JSON for a schema": (("--json-schema", "{"), "not JSON"),
-    "no schema": (("--json-schema", '{"type": "hexagon"}'), "no JSON Schema"),
-    "a schema without end": (("--json-schema", '{"$ref": "#"}'), "no JSON Schema"),
-    "a schema elsewhere": (("--json-schema", '{"$ref": "https://example.com/s.json"}'), "no JSON Schema"),
+    "quiet and debug": (("--quiet", "--debug"), "use only one"),
+    "no JSON for a schema": (("--json-schema", "{"), "invalid JSON"),
+    "no schema": (("--json-schema", '{"type": "hexagon"}'), "cannot be used as a JSON Schema"),
+    "a schema without end": (("--json-schema", '{"$ref": "#"}'), "cannot be used as a JSON Schema"),
+    "a schema elsewhere": (
+        ("--json-schema", '{"$ref": "https://example.com/s.json"}'),
+        "cannot be used as a JSON Schema",
+    ),
 }
 
 
@@ -361,7 +364,7 @@ def test_10_an_answer_of_a_schema_is_checked_and_mended_once(world: World) -> No
         failed = asked("json")
     assert '"required":["n"]' in system_of(model)
     assert (mended["structured_output"], mended["result"], mended["num_turns"]) == ({"n": 5}, '{"n":5}', 2)
-    assert "does not fit" in str(model.requests[2].messages[-1]["content"])
+    assert "does not match" in str(model.requests[2].messages[-1]["content"])
     (result,) = lines(failed)
     assert (failed.code, result["subtype"]) == (1, "error_max_structured_output_retries")
     assert "structured_output" not in result

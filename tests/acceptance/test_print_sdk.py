@@ -236,16 +236,16 @@ class Client:
 
 
 RUBBISH: Mapping[str, tuple[bytes, str]] = {
-    "no JSON": (b"hello\n", "it is no JSON"),
-    "no object": (b"[1]\n", "a message is a JSON object"),
-    "half a message": (b'{"type": "user"', "it is no JSON"),
+    "no JSON": (b"hello\n", "invalid JSON"),
+    "no object": (b"[1]\n", "a message must be a JSON object"),
+    "half a message": (b'{"type": "user"', "invalid JSON"),
     "no number": (b'{"type": NaN}\n', "NaN is not valid JSON"),
-    "a type that is none": (b'{"type": "assistant"}\n', "is no type of message"),
-    "no content": (b'{"type": "user"}\n', "a user message is"),
+    "a type that is none": (b'{"type": "assistant"}\n', "unknown message type"),
+    "no content": (b'{"type": "user"}\n', "a user message must be"),
     "a picture": (b'{"type": "user", "message": {"content": [{"type": "image"}]}}\n', "cannot be sent here"),
     "a request that is none": (b'{"type": "control_request", "request": 3}\n', "a request_id and a request"),
     "an endless line": (b'{"type": "user", "message": "' + b"x" * (100 << 20) + b'"}\n', "at most 8,388,608 bytes"),
-    "deeper than one can see": (b"[" * 200_000 + b"\n", "it is no JSON"),
+    "deeper than one can see": (b"[" * 200_000 + b"\n", "invalid JSON"),
 }
 
 
@@ -405,7 +405,7 @@ def test_10_a_field_of_initialize_with_another_type_is_refused(world: World, nam
     code, out, err = client.end()
     (last,) = map(json.loads, out.splitlines())
     assert (code, last["is_error"]) == (2, True), err
-    assert f"initialize: {name} is " in last["result"]
+    assert f"initialize: {name} must be " in last["result"]
 
 
 def test_10_a_request_right_after_initialize_is_served_before_the_first_message(world: World) -> None:

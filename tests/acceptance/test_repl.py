@@ -60,7 +60,7 @@ def test_at_the_limit_of_rounds_the_person_decides(world: World) -> None:
     world.configure(rounds=1)
     world.script(call("time"), call("time"), text("done after all"))
     out, err = talk(world, "go", "y", "/exit")
-    assert "Go on? [y/N]" in err
+    assert "Continue? [y/N]" in err
     assert "done after all" in out
 
 
@@ -76,7 +76,7 @@ def test_a_directory_is_added_by_both_its_names_and_never_one_that_holds_our_own
     out, err = talk(world, *(f"/add-dir {one}" for one in refused), f"/add-dir {link}", "read it", "/exit")
     assert err.count("holds AdderClaw's own files") == 4
     assert err.count("is not a directory") == 2
-    assert out.count("belongs to this session now") == 1
+    assert out.count("is now part of this session") == 1
     assert str(real) in out, "the real one is said"
     for result in world.entries("tool_result"):
         assert "the words of a" in result["content"]

@@ -101,10 +101,10 @@ ALLOW = '[permissions]\nallow = ["Bash(echo *)"]\n'
 def test_what_is_asked_must_make_sense(world: World) -> None:
     cases = [
         (["replay", "nothing"], "run `adderclaw init`"),
-        (["replay", "x", "--verify", "--event-stream"], "give one of them"),
+        (["replay", "x", "--verify", "--event-stream"], "use only one"),
         (["replay", "x", "--speed", "2"], "--event-stream"),
-        (["replay", "x", "--event-stream", "--speed", "nan"], "--speed nan: it takes a number"),
-        (["replay", "../x", "--event-stream"], "no run id"),
+        (["replay", "x", "--event-stream", "--speed", "nan"], "--speed nan: expected a number"),
+        (["replay", "../x", "--event-stream"], "is not a run id"),
         (["replay", "20990101", "--event-stream"], "run `adderclaw init`"),
     ]
     for arguments, said in cases:

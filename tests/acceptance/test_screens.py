@@ -87,7 +87,7 @@ class Walk:
         terminal.press("Escape", "Escape")
         self.take("rewind", terminal, "Go back to before", "fix it")
         terminal.press("Down", "Down", "Enter")
-        self.take("rewind, what it changes", terminal, "What is to be", "4. never mind")
+        self.take("rewind, what it changes", terminal, "What should be", "4. never mind")
         terminal.press("b", "Enter")
         self.take("rewound", terminal, "as it was before", "default · mock", gone="never mind")
         terminal.write("/export talk.html")

@@ -113,7 +113,7 @@ def test_no_command_of_a_model_gives_the_operators_consent(world: World) -> None
 
 def test_every_command_that_consents_exists() -> None:
     """And every command that is called like one of them is among them."""
-    from adderclaw.terminal.commands.operator_only import CONSENTS as known
+    from adderclaw.terminal.commands.common import CONSENTS as known
 
     table = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
     commands = {tuple(row.split("`")[1].split()) for row in table.splitlines() if row.startswith("| `")}

@@ -55,7 +55,7 @@ def test_09_a_piped_line_that_is_no_answer_is_no_and_ends_the_asking(world: Worl
     writes(world, "a.txt", "b.txt", "c.txt")
     done = world.agent("go", stdin=f"y\n{line}\ny\ny\n")
     assert (done.code, written(world)) == (3, ["a.txt"]), done.err
-    assert "what is piped is no answer" in done.err
+    assert "piped input is not an answer" in done.err
     assert [row["decision"]["by"] for row in world.receipts()] == ["operator", "no_operator", "no_operator"]
 
 

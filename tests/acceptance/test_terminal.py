@@ -115,7 +115,7 @@ def test_at_the_limit_of_rounds_the_person_decides_on_the_screen_too(world: Worl
         terminal.wait("supervised")
         terminal.write("go")
         terminal.press("Enter")
-        terminal.wait("1 rounds of tool calls", "Go on?", "1. yes")
+        terminal.wait("1 rounds of tool calls", "Continue?", "1. yes")
         terminal.press("y", "Enter")
         terminal.wait("done after all", gone="1. yes")
         terminal.press("C-d")
@@ -212,7 +212,7 @@ def test_escape_twice_goes_back_after_the_diff_was_shown(world: World) -> None:
         terminal.press("Escape")
         terminal.wait("Go back to before which message?", "change it")
         terminal.press("Enter")
-        terminal.wait("What is to be as it was?", "-after", "+before")
+        terminal.wait("What should be restored?", "-after", "+before")
         assert (world.workspace / "a.txt").read_text(encoding="utf-8") == "after\n"
         terminal.press("b", "Enter")
         terminal.wait("undoes it", "the conversation is as it was")

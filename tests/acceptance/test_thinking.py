@@ -84,7 +84,7 @@ def test_the_repl_shows_the_effort_and_changes_it_from_the_next_call_on(world: W
         on(world, model, "anthropic", "claude-opus-4-7", 'effort = "low"')
         lines = ("/effort", "a", "/effort max", "b", "/effort auto", "c", "/effort huge")
         out, err = talk(world, "/model mine", *lines)
-    assert "effort low (of the entry mine)" in out
+    assert "effort low (from the entry mine)" in out
     assert "/effort LEVEL changes it: auto, none, minimal, low, medium, high, xhigh, max" in out
     assert "'huge' is not an effort level: use auto or one of none" in err
     assert [one.json["output_config"]["effort"] for one in model.requests] == ["low", "max", "low"]

@@ -14,8 +14,7 @@ from adderclaw.core.errors import DeniedError
 from adderclaw.core.questions import ApprovalRequest, Kind
 from adderclaw.sandbox.watchdog import CALL_MARK, home_tag
 from adderclaw.terminal.commands import COMMANDS
-from adderclaw.terminal.commands.common import app_of
-from adderclaw.terminal.commands.operator_only import CONSENTS
+from adderclaw.terminal.commands.common import CONSENTS, app_of
 from tests.acceptance.test_sdlc import phase, seeded
 from tests.acceptance.world import World, call, text
 from tests.program import Cli

@@ -4,7 +4,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.input import DummyInput
 from prompt_toolkit.output import DummyOutput
 
-from adderclaw.terminal.repl.background import Background, is_light
+from adderclaw.terminal.repl.terminal_mode import Background, is_light
 from tests.rows import rows
 
 

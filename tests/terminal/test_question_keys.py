@@ -10,8 +10,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.renderer import CPR_Support
 
-from adderclaw.terminal.repl.chips import Chips
-from adderclaw.terminal.repl.keys import Doing, Keys
+from adderclaw.terminal.repl.keys import Chips, KeyActions, Keys
 from adderclaw.terminal.repl.panel import Option, Panel, answer_of
 from adderclaw.terminal.repl.screen import Screen
 from adderclaw.terminal.repl.terminal_mode import TerminalMode
@@ -40,7 +39,7 @@ class Terminal(DummyOutput):
 async def running(output: DummyOutput, buffer: Buffer | None = None) -> AsyncGenerator[tuple[Screen, PipeInput]]:
     with create_pipe_input() as keyboard, create_app_session(input=keyboard, output=output):
         screen = Screen(TerminalMode(), buffer or Buffer(multiline=True), list)
-        screen.app.key_bindings = Keys(screen, Chips(), Doing(lambda: False, lambda: None, lambda: None)).bindings
+        screen.app.key_bindings = Keys(screen, Chips(), KeyActions(lambda: False, lambda: None, lambda: None)).bindings
         screen.app.output = screen.app.renderer.output = output
         screen.app.renderer.cpr_support = CPR_Support.UNKNOWN if output.responds_to_cpr else CPR_Support.NOT_SUPPORTED
         shown = asyncio.ensure_future(screen.app.run_async())

@@ -1,21 +1,27 @@
-"""One message answered on stdout: the channel behind `adderclaw agent -m`."""
+"""Opens a conversation for a channel of the terminal; and the channel of `agent -m`, which answers one message."""
 
 import asyncio
 import sys
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from adderclaw.agent.conversation.one_turn import one_turn
 from adderclaw.agent.loop.loop import ignore_delta, run_turn
-from adderclaw.agent.run import Run
+from adderclaw.agent.run import Options, Resume, Run, open_run, start_agent
 from adderclaw.agent.run.drive import Report, drive, require_script_finished
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import TurnResult
-from adderclaw.clients.python.channel import Handle
+from adderclaw.clients.python.channel import Channel, Handle
 from adderclaw.core.deltas import GrowingText
 from adderclaw.core.events import Bus, EventRecord
+from adderclaw.core.questions import Operator
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Delta, Json, OnDelta
+from adderclaw.terminal.operators import Terminal
 from adderclaw.terminal.output import StreamFormat, print_json
+
+if TYPE_CHECKING:
+    from adderclaw.config.schema.settings import Config
 
 
 class OneShot:
@@ -115,3 +121,34 @@ class AnswerPrinter:
 
 def print_event(record: EventRecord) -> None:
     print_json({"type": "event", **record._asdict()})
+
+
+def at_terminal() -> bool:
+    """Whether a person types the input and sees the output."""
+    return is_stdin_terminal() and sys.stdout.isatty()
+
+
+def is_stdin_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
+
+
+@runtime_checkable
+class ChannelWithOperator(Protocol):
+    """A channel that asks the operator in its own way."""
+
+    def operator_for(self, config: "Config") -> Operator: ...
+
+
+def start_conversation(channel: Channel, options: Options, again: Resume | None) -> int:
+    """Opens a conversation for a channel and runs the channel."""
+    runtime = start_agent(options)
+    if isinstance(channel, OneShot) and channel.output_format == "stream-json":
+        runtime.bus.add_sink("stream", print_event)
+    else:
+        from adderclaw.storage.telemetry.log import show_brief
+
+        runtime.bus.add_sink("brief", show_brief)
+    kind = "agent" if isinstance(channel, OneShot) else channel.name
+    operator = channel.operator_for(runtime.config) if isinstance(channel, ChannelWithOperator) else Terminal()
+    with open_run(runtime, operator, kind=kind, channel=channel.name, again=again) as run:
+        return channel.start(Handle(channel, run))

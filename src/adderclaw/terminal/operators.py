@@ -28,8 +28,8 @@ class Terminal:
     """
 
     def __init__(self) -> None:
-        self._piped_else = False
-        """Whether piped input was not an answer; then no more questions are asked."""
+        self._refuses = False
+        """Whether piped input was not an answer. Then all further questions are denied."""
         self._turn = asyncio.Lock()
         """Questions of several sessions are asked one at a time."""
 
@@ -46,7 +46,7 @@ class Terminal:
         replies: Replies = {}
         async with self._turn:
             for question in request.questions:
-                if self._piped_else or (reply := await _reply(question)) is None:
+                if self._refuses or (reply := await _reply(question)) is None:
                     return answer_with(None)
                 replies[question.question] = reply
         return answer_with(replies)
@@ -55,7 +55,7 @@ class Terminal:
         from adderclaw.agent.tool_call.approvals import displayed_request, refuse_unaskable
 
         if (refused := refuse_unaskable(request)) is not None:
-            why = f"not asked, and denied: {refused.comment}"
+            why = f"denied without asking: {refused.comment}"
             print(f"Tool request:\n  tool: {_line(request.tool)}\n  {why}", file=sys.stderr)
             return refused
         seen = displayed_request(request)
@@ -76,11 +76,11 @@ class Terminal:
         if request.registries:
             hosts = _line(", ".join(request.registries))
             lines.append(f"  (r = yes, and let the commands of this session reach {hosts})")
-        # in one go: where the log is JSON, a question is one object
-        line = None if self._piped_else else await ask_line("\n".join([*lines, "Approve? [y/N] "]))
+        # printed at once, so that a JSON log has one object per question
+        line = None if self._refuses else await ask_line("\n".join([*lines, "Approve? [y/N] "]))
         if line is not None and not STDIN.is_terminal and line.rstrip("\r") not in PIPED_ANSWERS:
-            self._piped_else, line = True, None
-        if self._piped_else:
+            self._refuses, line = True, None
+        if self._refuses:
             print(f"\nadderclaw: denied: {NO_ANSWER}", file=sys.stderr)
             return Answer(approved=False, by="no_operator", comment=NO_ANSWER)
         if line is None:
@@ -101,7 +101,7 @@ async def ask_line(question: str) -> str | None:
     try:
         return await STDIN.read()
     except asyncio.CancelledError:
-        print("\n(no answer is needed here any more)", file=sys.stderr)
+        print("\n(this question no longer needs an answer)", file=sys.stderr)
         raise
 
 
@@ -137,7 +137,7 @@ def reply_values(question: Question, line: str) -> str:
 ALWAYS: dict[str, Literal["session", "project", "user"]] = {"a": "session", "p": "project", "A": "user"}
 
 PIPED_ANSWERS = frozenset({"y", "yes", "n", "no", "a", "p", "A", ""})
-NO_ANSWER = "what is piped is no answer: a line of it is exactly y, yes, n, no, a, p or A, or empty"
+NO_ANSWER = "piped input is not an answer: expected a line that is empty or exactly y, yes, n, no, a, p or A"
 
 
 def _line(text: str) -> str:
@@ -150,7 +150,7 @@ def _indented(text: str) -> str:
 
 
 class OperatorAtWork:
-    """The operator typed the call: what the gate would ask about is approved, what it denies stays denied."""
+    """The operator of a call they typed: what the policy would ask about is approved, what it denies stays denied."""
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         typed = Answer(approved=True, by="operator", comment=f"typed {request.tool} by hand")

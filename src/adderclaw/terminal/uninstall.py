@@ -1,18 +1,21 @@
-"""Lists and removes what this program created on this machine; files not proved to be its own are listed and kept."""
+"""Lists and removes what this program created on this machine, and names what it leaves behind."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from adderclaw.config import installation
-from adderclaw.config.paths import beneath, followed
+from adderclaw.config.paths import OWN_ENDINGS, beneath, followed
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, StoreError, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.server.service.backend import BACKENDS, is_written_by_us
 from adderclaw.storage.backup.restore import user_of_home
-from adderclaw.terminal import owned_files
+
+type Remove = Callable[[], object]
 
 
 class Item(NamedTuple):
@@ -25,7 +28,7 @@ class Item(NamedTuple):
 class UninstallList(NamedTuple):
     items: list[Item]
     left: list[str]
-    """Items that are kept, with how to remove them."""
+    """What stays, with how to remove it."""
     program: installation.Installed
     really: bool
 
@@ -43,85 +46,82 @@ class UninstallList(NamedTuple):
 
 
 def uninstall(home: str, *, really: bool) -> UninstallList:
-    """Everything is listed first: what the list is made from is removed with the home."""
-    _require_ours(home)
+    _require_home(home)
     if really and (why := user_of_home(home)):
-        raise UsageError(f"{home} is in use ({why}): end that first; nothing was removed")
+        raise UsageError(f"{home} is in use ({why}). End that first; nothing was removed.")
     left = [*_items_left_behind(home)]
-    items = [_removed(item, remove, really) for item, remove in [*_removable_items(home)]]
+    removable = [*_removable_items(home)]  # complete before the first removal, because the home says what to remove
+    items = [_remove(item, remove) if really else item for item, remove in removable]
     return UninstallList(items, left, installation.found(), really)
 
 
-def _require_ours(home: str) -> None:
+def _require_home(home: str) -> None:
+    """Raises UsageError for a folder in which removing files by name could remove somebody's own files."""
     if beneath(followed(os.path.expanduser("~")), followed(home)):
-        raise UsageError(f"ADDERCLAW_HOME is {home}: that is no home of adderclaw's own, and nothing is removed")
+        raise UsageError(f"ADDERCLAW_HOME is {home}, which contains your home folder. Nothing was removed.")
     if os.path.islink(home):
-        raise UsageError(f"{home} is a link: set ADDERCLAW_HOME to the folder that it leads to; nothing is removed")
+        raise UsageError(f"{home} is a link. Set ADDERCLAW_HOME to the folder it points to; nothing was removed.")
     if not os.path.lexists(home):
         return
     if not os.path.isdir(home):
-        raise UsageError(f"{home} is no folder: nothing is removed")
+        raise UsageError(f"{home} is not a folder. Nothing was removed.")
     if (owner := os.stat(home).st_uid) != os.geteuid():
-        raise UsageError(f"{home} belongs to another user (uid {owner}): run this as that user; nothing is removed")
-    if os.listdir(home) and not owned_files.is_home(home):
-        why = "it has no database, no receipts and no settings that adderclaw wrote"
-        raise UsageError(f"{home} is not proved to be a home of adderclaw's: {why}. Nothing is removed")
-    if marker := owned_files.project_marker(home):
-        names = ", ".join(sorted(name for name in os.listdir(home) if owned_files.in_home(home, name)))
+        raise UsageError(f"{home} belongs to another user (uid {owner}). Run this as that user; nothing was removed.")
+    names = set(os.listdir(home))
+    records = (home_names.CONFIG, home_names.DATABASE, home_names.RECEIPTS, home_names.RECEIPT_KEY)
+    if names and names.isdisjoint(records):
         raise UsageError(
-            f"{home} is a project, too ({marker} is there), whose files may have the same names: nothing is removed. "
-            f"Remove by hand which of these are not the project's: {names}"
+            f"{home} is not a home of adderclaw: it has none of {', '.join(records)}. Nothing was removed."
+        )
+    parent = os.path.dirname(home)
+    in_project = os.path.basename(home) == ".adderclaw" and parent != os.path.expanduser("~")
+    if ".git" in names or (in_project and os.path.lexists(os.path.join(parent, ".git"))):
+        raise UsageError(
+            f"{home} belongs to a git repository, whose files may have the same names. Nothing was removed: "
+            "remove adderclaw's files there by hand."
         )
 
 
-type Remove = Callable[[], None]
+def _remove(item: Item, remove: Remove) -> Item:
+    try:
+        remove()
+    except (OSError, AdderClawError) as error:
+        return item._replace(problem=str(error))
+    return item._replace(removed=True)
+
+
+# ------------------------------------------------------------------ what is removed
 
 
 def _removable_items(home: str) -> Iterator[tuple[Item, Remove]]:
-    """The home comes last: what was in it says what the others are."""
-    yield from _services()
-    yield from _secrets(home)
-    yield from ((Item("completion", path), _unlinker(path)) for path in _folders() if owned_files.is_completion(path))
-    yield from _files_elsewhere(home)
-    if os.path.lexists(home):
-        yield Item("home, with database, receipts, settings, plugins and caches", home), _remove_if_empty(home)
+    from adderclaw.models.credentials.vault import names_in, system_ring
 
-
-def _services() -> Iterator[tuple[Item, Remove]]:
     for name, make in BACKENDS.items():
         service = make()
         if is_written_by_us(service.unit):
             yield Item(f"service ({name})", service.unit), service.uninstall
-
-
-def _secrets(home: str) -> Iterator[tuple[Item, Remove]]:
-    from adderclaw.models.credentials.vault import names_in, system_ring
-
-    names = names_in(home)
-    ring = system_ring(home) if names else None
-    for name in names:
+    logins = names_in(home)
+    ring = system_ring(home) if logins else None
+    for name in logins:
         if ring is None:
-            yield Item("login in the system's keyring", name), _no_keyring
+            yield Item("login in the system's keyring", name), _report_missing_keyring
         elif ring.get(name) is not None:
-            yield Item("login in the system's keyring", name), _forget(ring.delete, name)
+            yield Item("login in the system's keyring", name), partial(ring.delete, name)
+    for path in _completions():
+        yield Item("completion", path), partial(os.unlink, path)
+    if os.path.lexists(home):
+        yield Item("home, with database, receipts, settings, plugins and caches", home), partial(_remove_home, home)
 
 
-def _no_keyring() -> None:
-    raise AdderClawError("no keyring answers here: unlock it, and run this again")
+def _report_missing_keyring() -> None:
+    raise AdderClawError("the system's keyring does not answer. Unlock it, and run this again.")
 
 
-def _forget(delete: Callable[[str], bool], name: str) -> Remove:
-    def remove() -> None:
-        delete(name)
-
-    return remove
-
-
-def _folders() -> list[str]:
-    """Where `--install-completion` and install.sh write for this user."""
+def _completions() -> list[str]:
+    """What `--install-completion` and install.sh wrote for this user."""
     data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    places = (
+    paths = (
         os.path.expanduser("~/.bash_completions/adderclaw.sh"),
         os.path.expanduser("~/.zfunc/_adderclaw"),
         os.path.expanduser("~/.config/fish/completions/adderclaw.fish"),
@@ -130,88 +130,51 @@ def _folders() -> list[str]:
         os.path.join(data, "zsh/site-functions/_adderclaw"),
         os.path.join(data, "man/man1/adderclaw.1"),
     )
-    return [path for path in dict.fromkeys(places) if os.path.lexists(path)]
+    return [path for path in dict.fromkeys(paths) if os.path.lexists(path)]
 
 
-_PROVED = {"database": owned_files.is_database, "receipts": owned_files.is_receipts}
+def _remove_home(home: str) -> None:
+    """Removes this program's files in a home, and the home itself if nothing else is in it."""
+    for name in os.listdir(home):
+        if _is_own_name(home, name):
+            path = os.path.join(home, name)
+            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+    if not os.listdir(home):
+        os.rmdir(home)
 
 
-def _files_outside(home: str) -> Iterator[tuple[str, str]]:
-    """The database and the receipts, where the configuration keeps them outside of the home."""
-    from adderclaw.config import load
-    from adderclaw.core.errors import ConfigError
-
-    try:
-        now = load(looks=True, here=True).config
-    except ConfigError:
-        return
-    for what, path in (("database", now.memory.path), ("receipts", now.receipts.path)):
-        if not beneath(followed(path), followed(home)) and _PROVED[what](path):
-            yield what, path
+_RECORDS = re.compile(
+    r"(memory\.sqlite(\.before-m\d{3}_\w+|\.last-backup)?|tool_receipts\.log(\.\d{8}T\d{6}Z(-\d+)?)?|\.trial-\d+\.toml)"
+    rf"({'|'.join(map(re.escape, OWN_ENDINGS))})?"
+)
+"""The database with its copies, the receipt log with its earlier parts, a trial of settings."""
 
 
-def _files_elsewhere(home: str) -> Iterator[tuple[Item, Remove]]:
-    from adderclaw.config.paths import OWN_ENDINGS
-
-    for what, path in _files_outside(home):
-        if owned_files.home_around(path):
-            continue
-        for ending in ("", *OWN_ENDINGS):
-            copy = f"{path}{ending}"
-            if os.path.isfile(copy) and not os.path.islink(copy):
-                yield Item(what, copy), _unlinker(copy)
+def _is_own_name(home: str, name: str) -> bool:
+    """Whether the program creates a file or folder of this name in its home. Links are always left."""
+    path = os.path.join(home, name)
+    if os.path.islink(path):
+        return False
+    if os.path.isdir(path):
+        return name in home_names.FOLDERS
+    return os.path.isfile(path) and (name in home_names.FILES or _RECORDS.fullmatch(name) is not None)
 
 
-def _unlinker(path: str) -> Remove:
-    return lambda: os.unlink(path)
-
-
-def _remove_if_empty(home: str) -> Remove:
-    """Remove what is its own in a home, and the home where nothing else is in it."""
-
-    def remove() -> None:
-        for name in os.listdir(home):
-            if owned_files.in_home(home, name):
-                path = os.path.join(home, name)
-                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
-        if not os.listdir(home):
-            os.rmdir(home)
-
-    return remove
-
-
-def _removed(item: Item, remove: Remove, really: bool) -> Item:
-    if not really:
-        return item
-    try:
-        remove()
-    except (OSError, AdderClawError) as error:
-        return item._replace(problem=str(error))
-    return item._replace(removed=True)
-
-
-# ------------------------------------------------------------------ files of others
+# ------------------------------------------------------------------ what is left
 
 
 def _items_left_behind(home: str) -> Iterator[str]:
-    others = (
-        [name for name in sorted(os.listdir(home)) if not owned_files.in_home(home, name)]
-        if os.path.isdir(home)
-        else []
-    )
-    if others:
+    names = sorted(os.listdir(home)) if os.path.isdir(home) else []
+    if others := [name for name in names if not _is_own_name(home, name)]:
         yield f"in {home}, not made by adderclaw: {', '.join(others)}"
-    for path in _folders():
-        if not owned_files.is_completion(path):
-            yield f"{path}, which adderclaw did not write as it is"
     for name, make in BACKENDS.items():
         if os.path.lexists(unit := make().unit) and not is_written_by_us(unit):
             yield f"{unit}, which adderclaw did not write: `adderclaw service uninstall --backend {name}` removes it"
-    for what, path in _files_outside(home):
-        if other := owned_files.home_around(path):
-            yield f"{path}, the {what} of another home: {other}"
-    for file, line in _shell_start_up_files():
-        yield f"a line of {file}, which is yours to remove: {line}"
+    for what, path in _records_elsewhere(home):
+        yield f"the {what}, which the configuration puts outside the home: {path}"
+    for file in ("~/.bashrc", "~/.zshrc", "~/.profile", "~/.config/fish/config.fish"):
+        for line in _lines_with_our_name(file):
+            yield f"a line of {file}, which is yours to remove: {line}"
     for line in _crontab():
         yield f"a line of your crontab, which is yours: `crontab -e` and remove: {line}"
     if folders := _run_folders(home):
@@ -225,19 +188,36 @@ def _items_left_behind(home: str) -> Iterator[str]:
         yield "/etc/adderclaw, which the administrator of this machine made"
 
 
-def _shell_start_up_files() -> Iterator[tuple[str, str]]:
-    """Lines that begin adderclaw's completion in start-up files of shells."""
-    for file in ("~/.bashrc", "~/.zshrc", "~/.profile", "~/.config/fish/config.fish"):
-        lines = owned_files.first_bytes(followed(os.path.expanduser(file))).splitlines()
-        yield from ((file, line.strip()) for line in lines if "adderclaw" in line and line.strip()[:1] != "#")
+def _records_elsewhere(home: str) -> Iterator[tuple[str, str]]:
+    from adderclaw.config import load
+    from adderclaw.core.errors import ConfigError
+
+    try:
+        now = load(looks=True, here=True).config
+    except ConfigError:
+        return
+    for what, path in (("database", now.memory.path), ("receipts", now.receipts.path)):
+        if os.path.lexists(path) and not beneath(followed(path), followed(home)):
+            yield what, path
+
+
+def _lines_with_our_name(file: str) -> list[str]:
+    try:
+        with open(os.path.expanduser(file), encoding="utf-8", errors="replace") as text:
+            return _without_comments(text.read())
+    except OSError:
+        return []
 
 
 def _crontab() -> list[str]:
     from adderclaw.server.service.command import run_command
 
     done = run_command("crontab", "-l", timeout=10)
-    lines = done.out.splitlines() if done.code == 0 else []
-    return [line.strip() for line in lines if "adderclaw" in line and not line.lstrip().startswith("#")]
+    return _without_comments(done.out) if done.code == 0 else []
+
+
+def _without_comments(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if "adderclaw" in line and not line.lstrip().startswith("#")]
 
 
 def _run_folders(home: str) -> list[str]:
@@ -268,7 +248,7 @@ def _copies(home: str) -> Iterator[str]:
 
 
 def result_lines(done: UninstallList) -> Iterator[str]:
-    """For people."""
+    """The result as lines of text."""
     for item in done.items:
         state = f"FAILED ({item.problem})" if item.problem else "removed" if item.removed else "would be removed"
         yield f"{state}: {item.what}: {item.where}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.terminal.commands.interrupts import interrupt_in_pauses
+from adderclaw.terminal.commands.replay import interrupt_in_pauses
 from tests.acceptance.world import World, text
 from tests.program import PROGRAM, Cli
 

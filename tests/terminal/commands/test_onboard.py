@@ -120,7 +120,7 @@ def test_many_models_are_shortened() -> None:
 def test_where_nothing_can_be_suggested_yes_is_no_way_out(cli: Cli) -> None:
     done = cli("onboard", "--provider", "ollama", "--yes", env={"OLLAMA_HOST": "127.0.0.1:9"})
     assert done.code == 5
-    assert done.err.strip().endswith("There is no terminal to ask on: give --model")
+    assert done.err.strip().endswith("There is no terminal to ask at: give --model")
 
 
 @pytest.mark.parametrize(

@@ -97,11 +97,14 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> None:
+    import signal
+
     from adderclaw.core.errors import AdderClawError
-    from adderclaw.terminal.commands.interrupts import restore_sigint
 
     try:
-        restore_sigint()
+        # A shell without job control starts `adderclaw … &` with SIGINT ignored, and Python leaves it ignored.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             _dispatch(arguments)
         finally:

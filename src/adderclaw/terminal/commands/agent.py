@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from adderclaw.agent.run import Options, Resume
 from adderclaw.core.errors import UsageError
@@ -23,13 +23,8 @@ from adderclaw.terminal.commands.plain import (
     ProfileName,
     key_chooser,
 )
-from adderclaw.terminal.conversation_start import at_terminal, is_stdin_terminal, start_conversation
-from adderclaw.terminal.limit_options import limits
-from adderclaw.terminal.one_shot import OneShot
+from adderclaw.terminal.one_shot import OneShot, at_terminal, is_stdin_terminal, start_conversation
 from adderclaw.terminal.output import StreamFormat
-
-if TYPE_CHECKING:
-    pass
 
 
 def agent(
@@ -87,7 +82,7 @@ def agent(
         plugin_dirs=tuple(plugin_dir or ()),
         asks="maybe",
         choose=key_chooser(config),
-        overrides=_limit_overrides(limits(limit)) | _mode_overrides(permission_mode),
+        overrides=_overrides(limit, permission_mode),
     )
     if message is None and (again is None or at_terminal()):
         from adderclaw.terminal.repl import ReplRequest, run_repl
@@ -115,11 +110,14 @@ def _read_piped_message() -> str:
     return message.decode("utf-8", "replace")
 
 
-def _limit_overrides(allowed: dict[str, float]) -> Json:
-    rounds = allowed.pop("rounds", None)
-    overrides: Json = {"runtime": {"max_tool_rounds": rounds}} if rounds is not None else {}
-    return overrides | ({"limits": allowed} if allowed else {})
+def _overrides(limit_options: list[str] | None, mode: ModeName | None) -> Json:
+    overrides: Json = {"permissions": {"defaultMode": mode}} if mode is not None else {}
+    if limit_options:
+        from adderclaw.terminal.limit_options import limits
 
-
-def _mode_overrides(mode: ModeName | None) -> Json:
-    return {"permissions": {"defaultMode": mode}} if mode is not None else {}
+        allowed = limits(limit_options)
+        if (rounds := allowed.pop("rounds", None)) is not None:
+            overrides["runtime"] = {"max_tool_rounds": rounds}
+        if allowed:
+            overrides["limits"] = allowed
+    return overrides

@@ -1,4 +1,4 @@
-"""`adderclaw login`, `logout` and `auth status`: logins that are kept in secure storage, and what is usable now."""
+"""`adderclaw login`, `logout` and `auth status`: logins in secure storage, and which credentials are usable."""
 
 import asyncio
 import sys
@@ -44,16 +44,16 @@ def login(
     ] = "auto",
     config: ConfigFile = None,
 ) -> None:
-    """Log in to a provider; its authorization server stands in [auth.oauth.PROVIDER] of the configuration.
+    """Log in to a provider; its authorization server is configured in [auth.oauth.PROVIDER].
 
-    The tokens are kept in the system's keyring, or in an encrypted file where there is none.
+    The tokens are stored in the system's keyring, or in an encrypted file if there is none.
 
     Example: adderclaw login claude_code_subscription --method device
     """
     now, sources = _opened(config)
     name = provider_login.chosen_provider(provider, now)
     storage = asyncio.run(provider_login.log_in_to(sources, name, method))
-    print(f"logged in to {visible(name)}; kept in {storage}")
+    print(f"logged in to {visible(name)}; stored in {storage}")
 
 
 @app.command()
@@ -71,7 +71,7 @@ def logout(
     complaints = asyncio.run(provider_login.log_out_of(sources, names))
     if everything:
         sources.logins().destroy_file()
-        print("no login is kept any more")
+        print("no logins are stored any more")
     for name, complaint in complaints.items():
         print(f"{visible(name)}: {complaint}", file=sys.stderr)
     if any(complaints.values()) and not everything:
@@ -93,7 +93,7 @@ def status(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Say for each provider whether a credential can be used, and where it is from. Nothing is run or renewed.
+    """Show for each provider whether a credential can be used, and where it comes from. Nothing is run or renewed.
 
     Exits with 0 when the named provider, or else the default one, is usable, and with 1 otherwise.
 

@@ -1,4 +1,4 @@
-"""`adderclaw cache`: what package managers have kept in the sandbox, by project."""
+"""`adderclaw cache`: lists and removes the caches of package managers in the sandbox, by project."""
 
 from typing import Annotated
 

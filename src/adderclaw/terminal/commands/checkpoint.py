@@ -8,7 +8,6 @@ import typer
 from adderclaw.agent.legacy import rewind
 from adderclaw.agent.queries import checkpoints as facts
 from adderclaw.agent.queries import clean, loaded
-from adderclaw.agent.queries.restoring import Restored
 from adderclaw.config import home, load
 from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import EXIT_CODES
@@ -107,20 +106,16 @@ def restore(
         for line in restored.lines():
             print(clean(line), flush=True)
     if not dry_run:
-        _exit_after_restore(restored, quiet=as_json)
+        if restored.refused and not as_json:
+            print("nothing was restored: others changed these since; `--force` restores over them", flush=True)
+        if restored.refused or restored.left:
+            raise typer.Exit(EXIT_CODES["denied"])
+        if any(why != KEPT for why in restored.failed.values()):
+            raise typer.Exit(EXIT_CODES["error"])
 
 
 def _options(config: str | None) -> Options:
     return Options(config_file=config, here=True, looks=True)
-
-
-def _exit_after_restore(restored: Restored, *, quiet: bool) -> None:
-    if restored.refused and not quiet:
-        print("nothing was restored: others changed these since; `--force` restores over them", flush=True)
-    if restored.refused or restored.left:
-        raise typer.Exit(EXIT_CODES["denied"])
-    if any(why != KEPT for why in restored.failed.values()):
-        raise typer.Exit(EXIT_CODES["error"])
 
 
 KEPT = "kept: it holds what no tool made"

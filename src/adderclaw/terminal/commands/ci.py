@@ -1,20 +1,23 @@
-"""`adderclaw ci`: how a CI job hands over what a run changed: a commit, a pull or merge request, or a comment.
+"""`adderclaw ci`: delivers what a run in a CI job changed: as a commit, a pull or merge request, or a comment.
 
-The agent can write everything in the workspace, its `.git` included. So the repository is copied before the run, and
-the commit is made with that copy: no hook and no setting that the agent left is used.
+The agent can write everything in the workspace, including `.git`. So the repository is copied before the run, and the
+commit is made with that copy: no hook and no setting written by the agent is used.
 """
 
 import json
 import os
+import shutil
+import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import typer
 
-from adderclaw.core.errors import UsageError
+from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.terminal.commands.ci_repository import Repository, copy_of
+from adderclaw.sandbox.programs import resolve
 from adderclaw.terminal.commands.ci_service import Service, json_object_of, service
 from adderclaw.terminal.commands.common import OutputFormat, group
 from adderclaw.terminal.output import print_json
@@ -24,10 +27,9 @@ app = group("Deliver the changes of a CI run: as a commit, a pull or merge reque
 Finish = Literal["commit", "pull-request", "comment"]
 StateFolder = Annotated[str, typer.Option("--state", metavar="DIR", help="A folder outside the workspace.")]
 HowToFinish = Annotated[Finish, typer.Argument(metavar="FINISH", help="commit, pull-request or comment.")]
-OWN = "adderclaw/"
-"""What the branches of pull requests begin with."""
-LONGEST = 50_000
-"""Characters of an answer that are shown in a comment."""
+BRANCH_PREFIX = "adderclaw/"
+"""Of the branches of pull requests."""
+MAX_COMMENT_CHARS = 50_000
 RUN_BY_CI = (".github/", ".gitlab-ci.yml", ".gitlab/ci/", ".gitea/", ".forgejo/")
 """Paths whose content a CI service runs."""
 
@@ -51,10 +53,10 @@ def begin(
         there.require_thread()
     else:
         there.require_own_repository()
-        body |= copy_of(workspace, os.path.join(state, "git"), there.branch())
+        body |= copy_repository(workspace, os.path.join(state, "git"), there.branch())
         below = os.path.relpath(os.path.realpath(leave_out or os.devnull), body["top"])
         body["leave_out"] = "" if below.startswith("..") else below
-        if str(body["branch"]).startswith(OWN):
+        if str(body["branch"]).startswith(BRANCH_PREFIX):
             raise UsageError(f"the branch {body['branch']} was made by an earlier run: run this job on other branches")
     with open(os.path.join(state, "begun.json"), "w", encoding="utf-8") as file:
         json.dump(body, file)
@@ -80,7 +82,7 @@ def finish(
         raise UsageError(
             f"{state} has no state of a CI job: run `adderclaw ci begin {finish} --state {state}` before the run"
         )
-    url, why = _hand_over(finish, state, begun, _read(result))
+    url, why = _deliver(finish, state, begun, _read(result))
     if output_format == "json":
         print_json({"finish": finish, "url": url, "reason": why})
     elif why:
@@ -89,8 +91,8 @@ def finish(
         print(url)
 
 
-def _hand_over(finish: Finish, state: str, begun: Json, run: Json) -> tuple[str, str]:
-    """The address of what was made, or why nothing was."""
+def _deliver(finish: Finish, state: str, begun: Json, run: Json) -> tuple[str, str]:
+    """Delivers the result; returns its URL, or why nothing was delivered."""
     there = service(os.environ)
     outcome = str(run.get("outcome", "error"))
     if finish == "comment":
@@ -110,13 +112,13 @@ def _hand_over(finish: Finish, state: str, begun: Json, run: Json) -> tuple[str,
         commit = repository.commit(changed, message)
         repository.push(commit, branch, there.push_options())
         return there.commit_address(commit), ""
-    commit, own = repository.commit(changed, message), f"{OWN}{run_id}"
+    commit, own = repository.commit(changed, message), f"{BRANCH_PREFIX}{run_id}"
     repository.push(commit, own, ())
     return there.request_merge(own, branch, title, _body(run, there)), ""
 
 
 def _read(path: str) -> Json:
-    """The object in a file; an empty one where there is none, as where the run never began."""
+    """The JSON object in a file; empty without one, for example if the run never started."""
     try:
         with open(path, encoding="utf-8") as file:
             return json_object_of(json.load(file))
@@ -131,11 +133,99 @@ def _title(text: str) -> str:
 
 
 def _body(run: Json, there: Service) -> str:
-    """The answer between fences: as Markdown it could mention people and load images with what it has read."""
+    """The comment, with the answer in a fence: as Markdown it could mention people, and leak data in image URLs."""
     answer = visible(str(run.get("result") or run.get("answer") or run.get("reason") or "The run did not begin."))
-    if len(answer) > LONGEST:
-        answer = f"{answer[:LONGEST]}\n[shortened]"
+    if len(answer) > MAX_COMMENT_CHARS:
+        answer = f"{answer[:MAX_COMMENT_CHARS]}\n[shortened]"
     longest = max((len(part) for part in answer.split() if set(part) == {"~"}), default=0)
     fence = "~" * max(longest + 1, 4)
     head = f"AdderClaw run {run.get('run_id', '')}: {run.get('outcome', 'not begun')} ([job]({there.job()}))"
     return f"{head}\n\n{fence}text\n{answer}\n{fence}\n"
+
+
+AUTHOR = ("AdderClaw", "adderclaw@noreply.invalid")
+
+
+def copy_repository(workspace: str, to: str, branch: str) -> Json:
+    """Copies the repository of a workspace; returns the top of the working tree and the branch for a commit.
+
+    A folder of the project that looks like a bare repository is ignored, because its settings could start programs.
+    """
+    asked = ["-c", "safe.bareRepository=explicit"]
+    top = _git([*asked, "rev-parse", "--show-toplevel"], os.environ, workspace)
+    folder = _git([*asked, "rev-parse", "--absolute-git-dir"], os.environ, workspace)
+    if not branch:
+        try:
+            branch = _git([*asked, "symbolic-ref", "--short", "HEAD"], os.environ, workspace)
+        except AdderClawError:
+            fix = "give actions/checkout the branch, such as `ref: ${{ github.head_ref }}`"
+            raise UsageError(f"no branch is checked out, so nothing can be committed to one: {fix}") from None
+    shutil.copytree(folder, to, symlinks=True)
+    return {"top": top, "branch": branch}
+
+
+class Repository:
+    """The copy of the repository, the working tree that the run changed, and the remote for pushes."""
+
+    def __init__(self, folder: str, top: str, remote: str, authorization: str) -> None:
+        self._top, self._remote = top, remote
+        # an empty value first, because a header left by the checkout for the same server would be sent too, and refused
+        header = f"http.{remote}.extraheader"
+        settings = [
+            ("core.hooksPath", os.devnull),
+            ("core.fsmonitor", "false"),
+            ("credential.helper", ""),
+            (header, ""),
+            (header, f"AUTHORIZATION: basic {authorization}"),
+        ]
+        own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_CONFIG")}
+        self._env = {
+            "GIT_AUTHOR_NAME": AUTHOR[0],
+            "GIT_AUTHOR_EMAIL": AUTHOR[1],
+            "GIT_COMMITTER_NAME": AUTHOR[0],
+            "GIT_COMMITTER_EMAIL": AUTHOR[1],
+            **own,
+            "GIT_DIR": folder,
+            "GIT_WORK_TREE": top,
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_CONFIG_COUNT": str(len(settings)),
+        }
+        for number, (key, value) in enumerate(settings):
+            self._env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+
+    def changed(self, leave_out: str) -> list[str]:
+        """The paths that differ from the index, without submodules and other repositories in the tree."""
+        entries = self._run(["ls-files", "-z", "--stage"]).split("\0")
+        submodules = {entry.partition("\t")[2] for entry in entries if entry.startswith("160000 ")}
+        words = ["ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--", "."]
+        if leave_out:
+            words.append(f":(exclude,top,literal){leave_out}")
+        paths = self._run(words).split("\0")
+        return sorted({path for path in paths if path and not path.endswith("/")} - submodules)
+
+    def commit(self, paths: Sequence[str], message: str) -> str:
+        """Commits these paths on top of the checked-out commit, without moving HEAD; returns the commit."""
+        self._run(["update-index", "-z", "--add", "--remove", "--replace", "--stdin"], "\0".join(paths))
+        return self._run(["commit-tree", self._run(["write-tree"]), "-p", "HEAD"], message)
+
+    def push(self, commit: str, branch: str, options: Sequence[str]) -> None:
+        self._run(["push", "--quiet", *options, self._remote, f"{commit}:refs/heads/{branch}"])
+
+    def _run(self, words: Sequence[str], stdin: str = "") -> str:
+        return _git(words, self._env, self._top, stdin)
+
+
+def _git(words: Sequence[str], env: Mapping[str, str], at: str, stdin: str = "") -> str:
+    if (git := resolve("git", (at,))) is None:
+        raise AdderClawError("git is not installed, or only in a folder that commands can write to")
+    try:
+        done = subprocess.run(
+            [git, *words], cwd=at, env=env, input=stdin.encode("utf-8", "surrogateescape"), capture_output=True
+        )
+    except OSError as error:
+        raise AdderClawError(f"git cannot be started in {at}: {error.strerror}") from error
+    if done.returncode:
+        why = done.stderr.decode("utf-8", "replace").strip()
+        name = next(word for word in words if not word.startswith("-") and "=" not in word)
+        raise AdderClawError(f"git {name} failed in {at}: {why or f'exit code {done.returncode}'}")
+    return done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")

@@ -18,15 +18,15 @@ FORK = (
 
 class Service(Protocol):
     def require_own_repository(self) -> None:
-        """Refuse a job on a fork's branch."""
+        """Refuses a job on the branch of a fork."""
         ...
 
     def require_thread(self) -> None:
-        """Refuse a job that belongs to no pull request, merge request or issue."""
+        """Refuses a job that belongs to no pull request, merge request or issue."""
         ...
 
     def branch(self) -> str:
-        """The branch that is checked out, where the service says so; else git knows."""
+        """The checked-out branch if the service names it; otherwise empty."""
         ...
 
     def remote(self) -> str: ...
@@ -179,7 +179,7 @@ def _basic(user: str, token: str) -> str:
 
 
 def _post_json(address: str, headers: Mapping[str, str], body: Json) -> Json:
-    """The service that runs the job may be on this machine or in a private network."""
+    """Posts JSON. The service may be on this machine or in a private network."""
     import asyncio
 
     from adderclaw.models.http import client, urls
@@ -197,5 +197,5 @@ def _post_json(address: str, headers: Mapping[str, str], body: Json) -> Json:
         raise AdderClawError(f"{address} answered {answer.status}: {answer.body[:500].decode('utf-8', 'replace')}")
     try:
         return json_object_of(json.loads(answer.body))
-    except ValueError:  # it was accepted all the same
+    except ValueError:  # the request was accepted nevertheless
         return {}

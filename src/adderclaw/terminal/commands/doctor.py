@@ -1,4 +1,4 @@
-"""`adderclaw doctor`: is everything here that this program needs, and if not, what mends it?"""
+"""`adderclaw doctor`: checks everything that this program needs, and says how to fix problems."""
 
 from typing import Annotated
 

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -31,9 +32,13 @@ def estop(
     path = os.path.join(config.home(), home_names.ESTOP)
     try:
         if clear:
-            _clear(path)
+            with suppress(FileNotFoundError):
+                os.unlink(path)
         elif not status:
-            _set(path)
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(f"stopped at {stamp} by pid {os.getpid()}\n")
     except OSError as error:
         raise AdderClawError(f"{path}: {error.strerror}; create or remove this file by hand") from error
     set_now = not clear and not status
@@ -49,17 +54,3 @@ def estop(
 
         sys.stdout.flush()
         reported()
-
-
-def _set(path: str) -> None:
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(f"stopped at {stamp} by pid {os.getpid()}\n")
-
-
-def _clear(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass

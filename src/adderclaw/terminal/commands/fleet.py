@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-# first: where the extra is not installed, it says what brings it
+# first: it says how to install the extra if that is missing
 from adderclaw.terminal.commands.fleet_common import DatabaseUrl, RunId, app, full_run_id, open_fleet, submitter_name
 
 # isort: split

@@ -58,7 +58,7 @@ def prune_old(
 ) -> None:
     """Remove events, calls and states of runs that ended long ago, and unreferenced objects.
 
-    Rows of runs, usage and all that was signed stay: `fleet verify` goes on. Workers may work meanwhile.
+    Rows of runs, usage and everything signed stay, so `fleet verify` still works. Workers may continue meanwhile.
 
     Example: adderclaw fleet prune --older-than 30d --dry-run
     """

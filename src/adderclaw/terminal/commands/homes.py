@@ -14,11 +14,11 @@ from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, print_r
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 PROGRESS_SECONDS = 2.0
-"""Seconds between two lines that say how far it is."""
+"""Seconds between two lines of progress."""
 
 
 class ProgressPrinter:
-    """Says on stderr how far long work is; nothing of work that is short."""
+    """Prints the progress of long work on stderr, and nothing for short work."""
 
     def __init__(self, what: str) -> None:
         self._what, self._last = what, time.monotonic()
@@ -30,7 +30,7 @@ class ProgressPrinter:
 
 
 def exit_on_signals() -> None:
-    """Whoever ends the process lets it remove what is unfinished first."""
+    """Turns SIGTERM and SIGHUP into an exit, so that unfinished files are removed first."""
 
     def leave(number: int, _frame: object) -> None:
         sys.exit(128 + number)
@@ -43,57 +43,61 @@ def exit_on_signals() -> None:
 def backup(
     target: Annotated[str, typer.Argument(metavar="FILE|DIR", help="The file to write, or a folder for it.")],
     with_secrets: Annotated[
-        bool, typer.Option("--with-secrets", help="Also the keys: of receipts, logins, webhooks, the fleet.")
+        bool, typer.Option("--with-secrets", help="Include the keys of receipts, logins, webhooks and the fleet.")
     ] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="FILE may be there already.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite FILE if it exists.")] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Keep the home in one file, while sessions run: database, receipts, run folders, settings, trust, plugins.
+    """Write the home to one file, even while sessions run: database, receipts, run folders, settings, trust, plugins.
 
-    The copy is of one moment. Its database is checked for damage and its receipts are verified; exit code 1 when
-    either is wrong, and such a backup never replaces an earlier one. Secrets are left out unless you ask for them; the
-    system's keyring is never in it.
+    The copy shows one moment. Its database is checked for damage and its receipts are verified; the exit code is 1 if
+    either is wrong, and such a backup never replaces an earlier one. Secrets are included only if you ask for them, and
+    the system's keyring never.
 
     Example: adderclaw backup ~/backups/
     """
-    from adderclaw.storage.backup import backup as made
+    from adderclaw.storage.backup import backup as backups
 
     exit_on_signals()
-    done = made.backup(
+    done = backups.backup(
         home(), target, config=config, secrets=with_secrets, replace=replace, progress=ProgressPrinter("backup")
     )
-    print_result(clean(done.as_json()), clean("\n".join(made.describe(done))), output_format)
+    print_result(clean(done.as_json()), clean("\n".join(backups.describe(done))), output_format)
     raise typer.Exit(0 if done.good else 1)
 
 
 @app.command()
 def restore(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What `adderclaw backup` wrote.")],
-    to: Annotated[str | None, typer.Option("--to", metavar="HOME", help="Another home than the usual one.")] = None,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file written by `adderclaw backup`.")],
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="HOME", help="Restore to this home instead of the usual one.")
+    ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Put the home that is there aside; nothing may be using it.")
+        bool, typer.Option("--replace", help="Set the existing home aside; nothing may be using it.")
     ] = False,
-    unverified: Annotated[bool, typer.Option("--unverified", help="Also if its receipts do not verify.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, and change nothing.")] = False,
+    unverified: Annotated[
+        bool, typer.Option("--unverified", help="Restore even if the receipts do not verify.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and change nothing.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Make a home of a backup. Every byte and every receipt is checked before anything takes its place.
+    """Restore a home from a backup, after every byte and every receipt is checked.
 
-    The home must be missing or empty, unless --replace is given: then the one before is kept beside it. Its secrets
-    stay where the backup has none.
+    The home must be missing or empty. With --replace an existing one is renamed, and its secrets are used if the
+    backup has none.
 
     Example: adderclaw restore ~/backups/adderclaw-20260512-140000Z.zip --replace
     """
-    from adderclaw.storage.backup import restore as made
+    from adderclaw.storage.backup import restore as restoring
 
     exit_on_signals()
-    done = made.restore(
+    done = restoring.restore(
         file, to or home(), replace=replace, unverified=unverified, dry_run=dry_run, progress=ProgressPrinter("restore")
     )
     print_result(
         clean({**done.as_json(), "dry_run": dry_run}),
-        clean("\n".join(made.describe(done, dry_run=dry_run))),
+        clean("\n".join(restoring.describe(done, dry_run=dry_run))),
         output_format,
     )
 
@@ -101,17 +105,17 @@ def restore(
 @app.command()
 def uninstall(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list it.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Really: what is removed is gone.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Really remove it; this cannot be undone.")] = False,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List what this program made on this machine, and remove it: home, caches, service, completions, logins.
+    """List what this program created on this machine, or remove it: home, caches, service, completions, logins.
 
-    Without --yes nothing is removed. Run folders in your projects, and lines of your own crontab, are named and left.
+    Without --yes nothing is removed. Run folders in your projects and lines of your crontab are listed and left.
 
     Example: adderclaw uninstall --dry-run
     """
-    from adderclaw.terminal import uninstall as made
+    from adderclaw.terminal import uninstall as removal
 
-    done = made.uninstall(home(), really=yes and not dry_run)
-    print_result(clean(done.as_json()), clean("\n".join(made.result_lines(done))), output_format)
+    done = removal.uninstall(home(), really=yes and not dry_run)
+    print_result(clean(done.as_json()), clean("\n".join(removal.result_lines(done))), output_format)
     raise typer.Exit(0 if done.complete else 1)

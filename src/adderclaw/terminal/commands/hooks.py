@@ -1,4 +1,4 @@
-"""`adderclaw hooks`: list what is configured, and try an event's hooks by hand."""
+"""`adderclaw hooks`: lists the configured hooks, and runs those of an event by hand."""
 
 import asyncio
 import sys
@@ -61,9 +61,9 @@ def try_hooks(
     workspace: WorkspaceDir = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Run an event's hooks by hand and show what they say together. The hooks really run; nothing else does.
+    """Run an event's hooks by hand and show their merged result. The hooks really run; nothing else does.
 
-    Exits with 3 where they block or deny.
+    Exits with 3 if they block or deny.
 
     Example: adderclaw hooks test Stop --json '{"stop_hook_active": false}'
     """
@@ -71,11 +71,9 @@ def try_hooks(
     fields = json_object(arguments, "--json")
     spec = catalogue.EVENTS[event].fields
     wrong = catalogue.field_problems(spec, fields)
-    wrong += [f"{name} is no field of {event}" for name in catalogue.unknown_fields(spec, fields)]
+    wrong += [f"{name} is not a field of {event}" for name in catalogue.unknown_fields(spec, fields)]
     if wrong:
-        raise UsageError(
-            f"--json: {'; '.join(wrong)}; {event} takes: {', '.join(spec) or 'nothing'} (? = may be left out)"
-        )
+        raise UsageError(f"--json: {'; '.join(wrong)}; {event} takes: {', '.join(spec) or 'nothing'} (? = optional)")
     runtime = _start_reading(config, workspace)
     merged, rows = asyncio.run(call_hooks(runtime, event, fields))
     if output_format == "json":
@@ -88,7 +86,7 @@ def try_hooks(
 
 
 async def call_hooks(runtime: Runtime, event: str, fields: Json) -> tuple[HookOutcome, list[Invocation]]:
-    """What the configured hooks say of an occasion that an operator describes."""
+    """Runs the configured hooks for an event that the operator describes."""
     rows: list[Invocation] = []
 
     def warn(message: str) -> None:

@@ -183,7 +183,7 @@ def edit(
         return
     notes.store_note(store, key, text, where)
     store.close()
-    print(clean(f"kept {key}{'' if where is not None else ', for all projects'}"))
+    print(clean(f"stored {key}{'' if where is not None else ', for all projects'}"))
 
 
 @app.command()

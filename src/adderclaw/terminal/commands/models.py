@@ -95,7 +95,7 @@ def _age(table: Table) -> str:
     days = _days(table)
     old = f"{days} day{'s' * (days != 1)} old"
     where = "packaged" if table.path == model_table.packaged().path else "refreshed"
-    hint = "; `adderclaw models refresh` brings it up to date" if days > STALE_DAYS else ""
+    hint = "; `adderclaw models refresh` updates it" if days > STALE_DAYS else ""
     version = str(table.source.get("version", "?"))[:40]
     return visible(f"The {where} table is from {table.fetched} ({old}, genai-prices {version}){hint}.")
 

@@ -1,4 +1,4 @@
-"""Offers the keys in the environment to a person at a terminal, once, where no model is configured."""
+"""Offers the keys in the environment to a person at a terminal, once, if no model is configured."""
 
 import os
 import sys
@@ -10,13 +10,15 @@ from adderclaw.terminal.operators import STDIN
 
 
 def offer(keys: list[Found]) -> Found | None:
-    """The key that the person chooses, which is their configuration from then on."""
+    """The key that the person chooses, which is stored in their configuration."""
     lines = [f"  {number}. {key}" for number, key in enumerate(keys, 1)]
     print("No model is configured yet. Keys in the environment:", *lines, sep="\n", file=sys.stderr)
     which = "1" if len(keys) == 1 else f"1 to {len(keys)}"
     while True:
-        answer = _ask_number(f"Which one should be used from now on? [{which}; empty: none] ")
-        if not answer:  # the end of the input: nobody said no
+        STDIN.discard_typed()
+        print(f"Which one should be used from now on? [{which}; empty: none] ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+        if not answer:  # the end of the input, which is not a refusal
             print(file=sys.stderr)
             return None
         answer = answer.strip()
@@ -35,10 +37,3 @@ def offer(keys: list[Found]) -> Found | None:
     path = operator_file.choose_provider(home(), chosen.kind.replace("-", "_"), entry)
     print(f"{path}: {chosen.kind} with the model {chosen.model}", file=sys.stderr)
     return chosen
-
-
-def _ask_number(question: str) -> str:
-    """A line of the person; what was typed before the question counts for nothing."""
-    STDIN.discard_typed()
-    print(question, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline()

@@ -21,7 +21,7 @@ PROVIDER_KINDS = tuple(kind.name for kind in KINDS if not kind.combines)
 AUTONOMY = ("readonly", "supervised", "full")
 LONGEST_KEY = 4096
 TRIAL_KEY_VARIABLE = "ADDERCLAW_ONBOARD_KEY"
-"""The variable that a key is in while it is tried, in this process alone."""
+"""The variable that holds a key while it is tried, only in this process."""
 
 Provider = Annotated[str | None, typer.Option("--provider", metavar="KIND", help=", ".join(PROVIDER_KINDS))]
 Model = Annotated[str | None, typer.Option("--model", metavar="MODEL", help="The model's name at the provider.")]
@@ -42,7 +42,7 @@ Test = Annotated[
 ]
 
 SUGGESTED_AUTONOMY = "supervised"
-"""The autonomy that is suggested; it is the default, too."""
+"""The suggested autonomy, which is also the default."""
 
 
 class Flags(NamedTuple):
@@ -92,7 +92,7 @@ class Asker(NamedTuple):
         choice = f" ({', '.join(allowed)})" if allowed else ""
         if answer is None and not self.is_person:
             other = "" if suggestion is None else ", or --yes"
-            raise NeedsInput(f"{question}? There is no terminal to ask on: give {flag}{choice}{other}")
+            raise NeedsInput(f"{question}? There is no terminal to ask at: give {flag}{choice}{other}")
         while answer is None:
             STDIN.discard_typed()
             typed = str(typer.prompt(question + choice, default=suggestion, err=True)).strip()
@@ -166,7 +166,7 @@ def _piped_key() -> str:
 
 
 def _typed_key(asker: Asker, answers: Answers) -> str:
-    """A key that a person types where its variable is not set; it is not shown."""
+    """Reads a key from the person, without echo, if its variable is not set."""
     variable = answers.api_key_env
     if not asker.is_person or not variable or os.environ.get(variable, "").strip():
         return ""
@@ -182,7 +182,7 @@ def _typed_key(asker: Asker, answers: Answers) -> str:
 
 
 def store_key(answers: Answers) -> str:
-    """Keep the key in the system's keyring, or in the encrypted file; says where."""
+    """Stores the key in the system's keyring or the encrypted file; returns where."""
     from adderclaw.agent.run.start import credentials
     from adderclaw.agent.session.clock import SystemClock
     from adderclaw.models.credentials.sources import stored_name
@@ -193,7 +193,7 @@ def store_key(answers: Answers) -> str:
 
 
 def test_connection(answers: Answers) -> str:
-    """Why the model does not answer; empty if it does. The key that was typed is used from memory alone."""
+    """Why the model does not answer; empty if it does. A typed key is used only from memory."""
     from adderclaw.agent.queries.model_answer import one_word
     from adderclaw.agent.run.start import start
 

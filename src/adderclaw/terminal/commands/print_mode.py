@@ -15,15 +15,15 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.types import Json, Thinking
 from adderclaw.models.providers import ALIASES
 from adderclaw.terminal.legacy.print_flags import UNUSED, help_text, is_stream, parsed
-from adderclaw.terminal.print_mode import FALLBACK, PrintOptions, Reports, hold
+from adderclaw.terminal.print_mode import FALLBACK, PrintOptions, Reports, answer_message
 
 if TYPE_CHECKING:
     from adderclaw.terminal.print_mode.structured import Shape
 
 MOST_PIPED = 1 << 20
-"""Bytes of what is piped in: more than most models can read."""
+"""How many bytes can be piped in, which is more than most models can read."""
 FIRST_BYTE_SECONDS = 3.0
-"""How long a message waits for what may be piped in beside it."""
+"""How long to wait for piped input in addition to a message."""
 PLAIN = frozenset(
     {
         *("print", "output_format", "input_format", "partial", "replay", "json_schema", "system_prompt", "append"),
@@ -33,12 +33,12 @@ PLAIN = frozenset(
         *("agent", "skills", "thinking", "thinking_tokens", *(flag.name for flag in UNUSED)),
     }
 )
-"""Flags that say nothing of the configuration."""
+"""Flags that do not change the configuration."""
 PIPED_TEMPLATE = "{message}\n\nThis was piped in with it:\n{framed}"
 
 
 def run_print(arguments: list[str]) -> int:
-    """Read the command line and hold the conversation; the exit code."""
+    """Parses the command line and answers; returns the exit code."""
     try:
         flags, words = parsed(arguments)
         if flags.get("help"):
@@ -57,18 +57,18 @@ def run_print(arguments: list[str]) -> int:
         from adderclaw.terminal.print_mode import conversation
 
         streams = flags.get("input_format") == "stream-json"
-        return conversation.hold(_run_options, again, request, flags, None if streams else message)
+        return conversation.converse(_run_options, again, request, flags, None if streams else message)
     options, request = _run_options(flags, request)
-    return hold(options, again, message, request, as_json=flags.get("output_format") == "json")
+    return answer_message(options, again, message, request, as_json=flags.get("output_format") == "json")
 
 
 def _prepare(flags: Json, words: list[str]) -> tuple[str, Resume | None, PrintOptions]:
-    """The message, the conversation that is resumed, and what the flags ask of a session."""
+    """The message, the conversation to resume, and the options of the session."""
     streams = flags.get("input_format") == "stream-json"
     _check_flags(flags, streams=streams)
     message = " ".join(words)
     if streams and message:
-        raise UsageError("--input-format stream-json: the messages come on stdin; leave the text out")
+        raise UsageError("--input-format stream-json reads the messages from stdin: omit the text")
     reports = Reports(quiet=bool(flags.get("quiet")))
     _report_without_effect(flags, reports, streams=streams)
     request = PrintOptions(
@@ -86,7 +86,7 @@ def _prepare(flags: Json, words: list[str]) -> tuple[str, Resume | None, PrintOp
 
 
 def _report_without_effect(flags: Json, reports: Reports, *, streams: bool) -> None:
-    """Report the flags, and the variables of an SDK, that change nothing."""
+    """Reports the flags and the SDK variables that have no effect."""
     for flag in UNUSED:
         if flag.name in flags:
             reports.add(flag.names[0], flag.no_effect)
@@ -104,11 +104,14 @@ def _report_without_effect(flags: Json, reports: Reports, *, streams: bool) -> N
         reports.add("--permission-mode auto", AUTO)
     if flags.get("permission_prompt_tool", "stdio") != "stdio":
         tool = str(flags.pop("permission_prompt_tool"))
-        reports.add("--permission-prompt-tool", f"only stdio is asked, not {tool[:60]!r}: what needs a yes is denied")
+        reports.add(
+            "--permission-prompt-tool",
+            f"only stdio can be asked, not {tool[:60]!r}: calls that need approval are denied",
+        )
 
 
 def _thinking(flags: Json) -> Thinking:
-    """How much the model thinks, by `--effort`, `--thinking` and `--max-thinking-tokens`."""
+    """Reads `--effort`, `--thinking` and `--max-thinking-tokens`."""
     tokens: str | None = flags.get("thinking_tokens")
     if tokens is not None and not (tokens.isascii() and tokens.isdigit() and len(tokens) < 8):
         raise UsageError(f"--max-thinking-tokens: {tokens[:40]!r} is not a whole number")
@@ -117,17 +120,12 @@ def _thinking(flags: Json) -> Thinking:
 
 
 def _run_options(flags: Json, request: PrintOptions) -> tuple[Options, PrintOptions]:
-    """The options of a run, and what is asked of its session, as a subagent has it where one is named."""
+    """The options of a run and of its session, which `--agent` takes from a subagent."""
     if "agent" in flags:
         from adderclaw.terminal.legacy.print_options import as_agent
 
         request = replace(request, system=as_agent(flags, request.reports))
-    options = _options(flags, request.reports)
-    return options, replace(request, max_turns=int(flags.get("max_turns", 0)))
-
-
-def _options(flags: Json, reports: Reports) -> Options:
-    """The options of the run that the flags stand for."""
+    reports = request.reports
     overrides, servers, agents = {}, {}, {}
     if not flags.keys() <= PLAIN:
         from adderclaw.terminal.legacy.print_options import detailed
@@ -135,7 +133,7 @@ def _options(flags: Json, reports: Reports) -> Options:
         overrides, servers, agents = detailed(flags, reports)
     falls_back = "fallback_model" in flags
     alias = flags.get("model") in ALIASES
-    return Options(
+    options = Options(
         config_file=flags.get("config"),
         workspace=flags.get("workspace"),
         provider=FALLBACK if falls_back else None if alias else flags.get("provider"),
@@ -157,10 +155,11 @@ def _options(flags: Json, reports: Reports) -> Options:
         plugin_dirs_without_servers=tuple(flags.get("plugin_dir_no_mcp", ())),
         amend=lambda loaded: _amend(loaded, flags, servers, reports),
     )
+    return options, replace(request, max_turns=int(flags.get("max_turns", 0)))
 
 
 def _report_sources(flags: Json, reports: Reports) -> None:
-    """Programs name the settings that they want; ours count all the same, and a client that names fewer is told so."""
+    """Reports settings that a client did not name in `--setting-sources`: they apply nevertheless."""
     if "sources" not in flags:
         return
     named = {name.strip() for name in flags["sources"].split(",")} - {""}
@@ -168,12 +167,12 @@ def _report_sources(flags: Json, reports: Reports) -> None:
         raise UsageError(f"--setting-sources: {min(unknown)[:40]!r} is not one of user, project, local")
     if missing := {"user", "project"} - named:
         left = " and ".join(sorted(missing))
-        reports.add("--setting-sources", f"settings of {left} count all the same, a project's once you have trusted it")
+        reports.add("--setting-sources", f"settings of {left} still apply, a project's once you have trusted it")
 
 
 def _uuid(text: str) -> str:
     if re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text) is None:
-        raise UsageError(f"--session-id: {text[:60]!r} is no UUID")
+        raise UsageError(f"--session-id: {text[:60]!r} is not a UUID")
     return text.lower()
 
 
@@ -195,20 +194,14 @@ def _text(flags: Json, name: str) -> str | None:
     return text_of(flags, name)
 
 
-def _warn(text: str, flags: Json) -> None:
-    """A word for the person, unless they want quiet."""
-    if not flags.get("quiet"):
-        print(f"adderclaw: {text}", file=sys.stderr)
-
-
 def _check_flags(flags: Json, *, streams: bool) -> None:
-    """Flags that need each other."""
+    """Refuses combinations of flags that do not work together."""
     if streams and flags.get("output_format") != "stream-json":
         raise UsageError("--input-format stream-json needs --output-format stream-json")
     if flags.get("skip_permissions") and flags.get("permission_mode", "bypassPermissions") != "bypassPermissions":
-        raise UsageError("--dangerously-skip-permissions and --permission-mode: give one of them")
+        raise UsageError("--dangerously-skip-permissions and --permission-mode: use only one")
     if "session_id" in flags and (flags.get("go_on") or "resume" in flags) and not flags.get("fork"):
-        raise UsageError("--session-id is for a new session: add --fork-session, or leave it out")
+        raise UsageError("--session-id is for a new session: add --fork-session, or omit it")
     names = {"partial": "--include-partial-messages", "replay": "--replay-user-messages"}
     for name, flag in {**names, "hook_events": "--include-hook-events"}.items():
         if flags.get(name) and flags.get("output_format") != "stream-json":
@@ -216,11 +209,11 @@ def _check_flags(flags: Json, *, streams: bool) -> None:
     if flags.get("permission_prompt_tool") and not streams:
         raise UsageError("--permission-prompt-tool stdio needs --input-format stream-json")
     if flags.get("quiet") and flags.get("debug"):
-        raise UsageError("--quiet and --debug: give one of them")
+        raise UsageError("--quiet and --debug: use only one")
     if flags.get("fork") and not (flags.get("go_on") or "resume" in flags):
         raise UsageError("--fork-session needs --resume ID or --continue: it copies a conversation")
     if flags.get("go_on") and "resume" in flags:
-        raise UsageError("--continue and --resume: give one of them")
+        raise UsageError("--continue and --resume: use only one")
 
 
 def _resume(flags: Json) -> Resume | None:
@@ -240,7 +233,7 @@ def _shape(flags: Json) -> "Shape | None":
 
 
 def _with_piped(message: str, flags: Json) -> str:
-    """The message with what is piped in as its context; alone, that is the message."""
+    """The message with piped input as its context; piped input alone is the message."""
     piped = _read_piped(flags, waits=bool(message.strip()))
     if piped.strip() and message.strip():
         from adderclaw.core.framing import framed
@@ -253,12 +246,14 @@ def _with_piped(message: str, flags: Json) -> str:
 
 
 def _read_piped(flags: Json, *, waits: bool) -> str:
-    """What stdin holds, unless it is a terminal; with a message nobody waits for a pipe into which nothing comes."""
+    """Reads stdin, unless it is a terminal. `waits`: there is a message too, so an idle pipe is not waited for long."""
     if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
         return ""
     mode = os.fstat(0).st_mode
     if waits and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) and not select.select([0], [], [], FIRST_BYTE_SECONDS)[0]:
-        _warn(f"nothing came on standard input within {FIRST_BYTE_SECONDS:g} s: going on without it", flags)
+        if not flags.get("quiet"):
+            problem = f"nothing came on standard input within {FIRST_BYTE_SECONDS:g} s: continuing without it"
+            print(f"adderclaw: {problem}", file=sys.stderr)
         return ""
     data = sys.stdin.buffer.read(MOST_PIPED + 1)
     if len(data) > MOST_PIPED:

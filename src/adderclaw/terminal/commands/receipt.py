@@ -52,17 +52,17 @@ def verify_log(
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Replay the log: is every receipt true (integrity), and is one there for every call (completeness)?
+    """Verify the log: each receipt (integrity), and that every call has one (completeness).
 
     Compares the calls and results in the transcript with their receipts. Changes nothing. Exit code 1 when anything is
-    invalid or missing, or when the database cannot be read: the log is then verified alone.
+    invalid or missing, or when the database cannot be read: then only the log is verified.
 
     Example: adderclaw receipt verify --against 42:9f0c…
     """
     options = Options(config_file=config)
     log = load(config_file=config).config.receipts.path
     if archive != os.path.basename(archive):
-        raise UsageError(f"--archive {archive!r}: give the name of a file beside {log}, without its folder")
+        raise UsageError(f"--archive {archive!r}: give the name of a file in the folder of {log}, without the folder")
     verification = facts.verified(options, against, archive=archive)
     print_result(clean(verification.as_json()), clean(_verification_text(verification)), output_format)
     complete = "unread" not in verification.completeness and verification.completeness.get("complete", True)
@@ -71,9 +71,9 @@ def verify_log(
 
 @app.command()
 def head(config: ConfigFile = None, output_format: OutputFormat = "text") -> None:
-    """Print the head of the chain, to be kept elsewhere: `receipt verify --against` then finds a rollback.
+    """Print the head of the chain. Store it elsewhere: `receipt verify --against` then finds a rollback.
 
-    The end of the log alone is read, and compared with the database; `receipt verify` looks at all of it.
+    Only the end of the log is read and compared with the database; `receipt verify` checks all of it.
 
     Example: adderclaw receipt head
     """
@@ -97,7 +97,7 @@ def anchor(
     log_head = verify.head(log, store, key_path)
     key = log_files.read_key(key_path)
     if log_head.startswith("0:") or key is None:
-        raise UsageError(f"{log} has no receipt yet, so that there is nothing to anchor")
+        raise UsageError(f"{log} has no receipt yet, so there is nothing to anchor")
     if file != "-" and os.path.realpath(file) in (os.path.realpath(log), os.path.realpath(key_path)):
         raise UsageError(f"{file} is the ledger itself: name a file elsewhere")
     line = anchors.signed_anchor(verify.log_id(log), log_head, key, now=time.time())
@@ -120,7 +120,7 @@ def export(
 ) -> None:
     """Write the ledger for an auditor: receipts, permissions, questions and answers, redacted, with a manifest.
 
-    scripts/verify_receipts.py verifies it with nothing but Python. Exit code 1 when the receipts do not verify.
+    scripts/verify_receipts.py verifies it with only Python. Exit code 1 when the receipts do not verify.
 
     Example: adderclaw receipt export audit
     """
@@ -133,17 +133,17 @@ def export(
 
 @app.command()
 def archive(
-    yes: Annotated[bool, typer.Option("--yes", help="Really: the next receipt begins a new chain.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm that the next receipt starts a new chain.")] = False,
     config: ConfigFile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Put the log away under a dated name and begin a new chain. The old one can still be verified by that name.
+    """Rename the log to a dated name and start a new chain. The old one can still be verified by that name.
 
     Example: adderclaw receipt archive --yes
     """
     settings = load(config_file=config).config
     if not yes:
-        raise UsageError(f"this puts {settings.receipts.path} away and begins a new chain: say so with --yes")
+        raise UsageError(f"this renames {settings.receipts.path} and starts a new chain: confirm with --yes")
     store = Store.open(settings.memory.path, replaces_lost=True)
     name = ledger.archive(settings.receipts.path, store, now=time.time())
     store.close()

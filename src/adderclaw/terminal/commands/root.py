@@ -2,7 +2,8 @@
 
 import importlib
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
 from adderclaw import __version__
-from adderclaw.core.errors import UsageError
+from adderclaw.core.errors import EXIT_CODES, EXIT_USAGE, UsageError
 from adderclaw.terminal.commands import AGENT_FLAGS, AGENT_OPTIONS, COMMANDS, Command
 from adderclaw.terminal.commands.common import app_of, invoke
 
@@ -86,17 +87,17 @@ def _completes_one_of(words: tuple[str, ...]) -> Callable[..., list[str]]:
 
 
 def _load_command(entry: Command) -> typer.Typer:
-    """Loads a command. One whose extra is not installed is listed too, and says so when it is called."""
+    """Loads a command. If its extra is not installed, it is listed too, and fails when it is called."""
     try:
         return app_of(importlib.import_module(f"adderclaw.terminal.commands.{entry.module}"))
     except UsageError as error:
         app, lacking = typer.Typer(add_completion=False, rich_markup_mode=None), error
 
         @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-        def say() -> None:
+        def fail() -> None:
             raise lacking
 
-        del say  # typer has it
+        del fail  # typer has it
         return app
 
 
@@ -138,8 +139,6 @@ def _root(
     version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
 ) -> None:
     if man:
-        from adderclaw.terminal.commands.manual import page
-
         print(page(context.command), end="")
         raise typer.Exit
     if version:
@@ -160,3 +159,87 @@ def _root(
         raise UsageError("--transition PHASE needs --conversation ID, and --conversation needs --transition or --eval")
     if context.invoked_subcommand is None:
         print(context.get_help())
+
+
+FILES = (
+    ("~/.adderclaw/", "The home: configuration, database, keys, receipts. $ADDERCLAW_HOME names another."),
+    ("~/.adderclaw/config.toml", "Your settings."),
+    (".adderclaw/", "The settings of a project; they apply once you trust it."),
+)
+
+
+def page(program: Any) -> str:
+    """The manual page in roff. `program` is the command line with all commands."""
+    return "\n".join(_lines(program)) + "\n"
+
+
+def _lines(program: Any) -> Iterator[str]:
+    yield f'.TH ADDERCLAW 1 "" "adderclaw {__version__}" "User Commands"'
+    yield from (".SH NAME", r"adderclaw \- a local-first agent runtime: one gate, one sandbox, one ledger")
+    yield from (
+        ".SH SYNOPSIS",
+        r".B adderclaw",
+        r"[\fICOMMAND\fR] [\fIOPTIONS\fR]",
+        ".br",
+        r'.B adderclaw \-p "MESSAGE"',
+    )
+    yield from (".SH DESCRIPTION", "Without a command, adderclaw opens a conversation at a terminal.")
+    yield "Every action of a model passes one gate, runs in one sandbox and is appended to one ledger."
+    yield from (".SH OPTIONS", *_options(program.params))
+    yield from (rf".SS {_roff('adderclaw -p MESSAGE')}", "Answer one message on stdout and exit, for scripts.")
+    yield from _options(print_options())
+    yield ".SH COMMANDS"
+    for name, command in program.commands.items():
+        yield f".SS {_roff(_usage(f'adderclaw {name}', command))}"
+        yield _roff(command.short_help or "")
+        inner: dict[str, Any] = getattr(command, "commands", {})
+        yield from _options(command.params)
+        for word, leaf in inner.items():
+            if not leaf.hidden:
+                usage = _usage(f"adderclaw {name} {word}", leaf)
+                yield from (".TP", rf"\fB{_roff(usage)}\fR", _roff(_first(leaf.help)))
+                yield from (".RS", *_options(leaf.params), ".RE")
+    yield ".SH EXIT STATUS"
+    for code, outcome in sorted({(EXIT_USAGE, "usage"), *((code, outcome) for outcome, code in EXIT_CODES.items())}):
+        yield from (".TP", rf"\fB{code}\fR", _roff(outcome.replace("_", " ")))
+    yield ".SH FILES"
+    for path, what in FILES:
+        yield from (".TP", rf"\fI{_roff(path)}\fR", _roff(what))
+    yield from (
+        ".SH SEE ALSO",
+        r"\fBadderclaw doctor\fR checks the installation;",
+        r"\fBadderclaw COMMAND \-\-help\fR says more.",
+    )
+
+
+def _usage(words: str, command: Any) -> str:
+    """A command with its arguments."""
+    for param in command.params:
+        if param.param_type_name == "argument":
+            name = param.metavar or param.name.upper()
+            words += f" {name}" if param.required or name.startswith("[") else f" [{name}]"
+    return words
+
+
+def _options(params: list[Any]) -> Iterator[str]:
+    for param in params:
+        if param.param_type_name != "option" or param.hidden or "--help" in param.opts:
+            continue
+        value = (
+            ""
+            if param.is_flag
+            else f" {param.metavar or '|'.join(getattr(param.type, 'choices', ())) or param.type.name.upper()}"
+        )
+        names = ", ".join((*param.opts, *param.secondary_opts))
+        yield from (".TP", rf"\fB{_roff(names)}\fR{_roff(value)}", _roff(" ".join((param.help or "").split())))
+
+
+def _first(text: str | None) -> str:
+    """The first paragraph, as one line."""
+    return " ".join((text or "").partition("\n\n")[0].split())
+
+
+def _roff(text: str) -> str:
+    r"""Escapes text for roff: `-` is a hyphen and `\-` a minus, and a dot or apostrophe at the start is a request."""
+    escaped = re.sub(r"[\\-]", lambda match: rf"\{match[0]}" if match[0] == "-" else r"\e", text)
+    return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand
 
+from adderclaw import config as configuration
 from adderclaw.agent.run import Options, Run, Runtime, open_run, run_again, start
 from adderclaw.agent.run.drive import Report, drive
 from adderclaw.agent.run.driver import Driver, Opening
@@ -224,7 +225,7 @@ def run(
             "inputs": inputs,
         }
         settings |= {"max_turns": max_turns, "max_iterations": max_iterations, "limits": allowed, "rounds": most}
-        hand_over(task_driver, agentfile or target, resume, settings, output_format)
+        hand_to_server(run_request(task_driver, agentfile or target, resume, settings), output_format)
         return
     if dry_run:
         if (planned := _plan_only(task_driver, output_format)) is None:
@@ -245,12 +246,6 @@ def _require_none(unfit: Mapping[str, object]) -> None:
     """Refuses options that do not apply to a server: it has its own configuration, and nobody waits for the end."""
     if names := [f"--{name}" for name, value in unfit.items() if value]:
         raise UsageError(f"--detach lets the server of this home run it: omit {', '.join(names)}")
-
-
-def hand_over(task_driver: Driver, agentfile: str | None, resume: str | None, more: Json, output_format: str) -> None:
-    from adderclaw.terminal.commands import detach
-
-    detach.hand_to_server(detach.run_request(task_driver, agentfile, resume, more), output_format)
 
 
 def _check_specification_options(kind: str, max_iterations: int | None, report: str | None) -> None:
@@ -399,6 +394,47 @@ def parse_inputs(values: list[str], files: list[str]) -> dict[str, str]:
             raise UsageError(f"{option} {name}: given twice")
         inputs[name] = read_text(value, MAX_VALUE, f"{option} {name}: ") if option == "--input-file" else value
     return inputs
+
+
+# ------------------------------------------------------------------ on the server
+
+
+def run_request(driver: Driver, agentfile: str | None, resume: str | None, more: Json) -> Json:
+    """The request to the server: the same run, with absolute paths."""
+    opening = driver.opening
+    folder = configuration.load(workspace=opening.options.workspace, here=True).workspace
+    body: Json = {"workspace": folder, **more}
+    if body["skills_dir"] is not None:
+        body["skills_dir"] = os.path.abspath(os.path.expanduser(body["skills_dir"]))
+    if resume is not None:
+        body["resume"] = resume
+    elif opening.kind == "agentfile":
+        body["agentfile"] = os.path.abspath(str(agentfile))
+    elif opening.kind == "sop":
+        body["sop"] = os.path.abspath(str(agentfile)) if "/" in str(agentfile) else agentfile
+    else:
+        body[opening.kind] = opening.task
+    return {name: value for name, value in body.items() if value not in (None, {})}
+
+
+def hand_to_server(body: Json, output_format: str) -> None:
+    """Hands the run to the server and prints its id."""
+    from adderclaw.terminal.legacy.attach.link import Link
+
+    async def handed_over() -> tuple[Json, str]:
+        link = Link(None, "run --detach")
+        await link.connect()
+        try:
+            return await link.post("/runs", body), link.address
+        finally:
+            await link.close()
+
+    row, address = asyncio.run(handed_over())
+    if output_format != "text":
+        print_json({"run_id": row["run_id"], "conversation_id": row["conversation_id"], "address": address})
+        return
+    print(visible(str(row["run_id"])))
+    print(f"adderclaw: it runs in the server at {visible(address)}; `adderclaw runs show` shows it", file=sys.stderr)
 
 
 # ------------------------------------------------------------------ execution

@@ -1,4 +1,4 @@
-"""`adderclaw runs`: what ran, and how it ended."""
+"""`adderclaw runs`: lists and shows runs, and prunes their recordings."""
 
 import re
 import sys
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from adderclaw.agent.replay.trace_file import Trace, checked
+from adderclaw.agent.replay.trace_file import Trace, checked, places_of
 from adderclaw.config import home, load
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets
@@ -14,7 +14,6 @@ from adderclaw.core.types import Json
 from adderclaw.storage import Store, model_calls, runs, transcript
 from adderclaw.storage.runs import Run
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, group, print_result
-from adderclaw.terminal.commands.replay_stream import places_of
 from adderclaw.terminal.output import print_json
 
 app = group("List runs and how they ended; remove data of old runs.")
@@ -163,6 +162,6 @@ def _write_page(store: Store, run: Run, trace: Trace, path: str) -> None:
 
     root = transcript.workspace_of(store, run.conversation_id)
     if trace.place is None:
-        raise UsageError(f"nothing is kept beside run {run.run_id}: there is no folder of it")
+        raise UsageError(f"run {run.run_id} has no folder, so no files of it are stored")
     html = pages.report(store, Rows(store, clean, root), run.run_id, trace.place.parent, f"{run.outcome}: {run.answer}")
     print(clean(f"adderclaw: the report is in {pages.write(html, path, root)}"), file=sys.stderr)

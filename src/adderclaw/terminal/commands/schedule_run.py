@@ -1,4 +1,4 @@
-"""`adderclaw schedule run` and `tick`: what is due begins in this process, which waits for it."""
+"""`adderclaw schedule run` and `tick`: runs due schedules in this process and waits for them."""
 
 import asyncio
 import os
@@ -33,11 +33,11 @@ from adderclaw.terminal.output import print_json
 STOPPED = "the emergency stop is set, so nothing starts; clear it with `adderclaw estop --clear`"
 SERVER_TICKS = "the server at {address} ticks these schedules: nothing to do here"
 SUCCESSFUL = ("completed", "needs_input")
-"""Outcomes that a tick does not complain of: a question that waits is told by notices and lists."""
+"""Outcomes that a tick does not report as problems: notices and lists show a pending question."""
 
 
 def _no_operator(runtime: Runtime) -> Operator:
-    """Nobody sits here: what would be asked is denied, unless another process has time to answer."""
+    """Denies what would be asked, unless another process has time to answer."""
     return NoOperator(waits=runtime.config.security.approval_timeout_seconds > 0)
 
 
@@ -52,7 +52,7 @@ class _LocalScheduler:
         self.got = 0
 
     async def wait(self, work: Callable[[Scheduler], Awaitable[list[ScheduleRun]]]) -> list[ScheduleRun]:
-        """What the work dealt with, once all that it began has ended, and what that left waiting."""
+        """Waits for the runs that the work started; returns its rows and those still waiting."""
         loop, closing = asyncio.get_running_loop(), list[asyncio.Future[None]]()
 
         def stop(number: int) -> None:
@@ -78,7 +78,7 @@ class _LocalScheduler:
 
 
 def tick_once(config: str | None, output_format: str) -> int:
-    """Begin what is due, wait for it, say what came of it; the exit code."""
+    """Runs what is due, prints the outcomes, and returns the exit code."""
     here = _LocalScheduler(config)
     try:
         if address := ticking.server_that_ticks(here.store):
@@ -119,7 +119,7 @@ def _is_fine(row: ScheduleRun) -> bool:
 
 
 def run_now(name: str, config: str | None, output_format: str) -> int:
-    """Begin one now, wait for it, and print what it answered; the exit code is the outcome's."""
+    """Runs one schedule now, prints its answer, and returns the exit code of its outcome."""
     here = _LocalScheduler(config)
     try:
         schedule = rows.get(here.store, name)
@@ -148,7 +148,7 @@ def run_now(name: str, config: str | None, output_format: str) -> int:
 
 
 def _deliver(config: str | None) -> None:
-    """Notices of held, missed and unpaid work leave before this process does."""
+    """Sends the notices of held, missed and unpaid work before this process ends."""
     try:
         loaded = configuration.load(config_file=config)
     except AdderClawError:

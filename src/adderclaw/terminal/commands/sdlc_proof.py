@@ -62,7 +62,7 @@ def run_tests(
     Example: adderclaw sdlc test
     """
     if reason and withdraw is None:
-        raise UsageError("--reason says why a test is withdrawn: it needs --withdraw N")
+        raise UsageError("--reason needs --withdraw N: it says why the test is withdrawn")
     options = Options(
         config_file=config,
         workspace=workspace,
@@ -90,7 +90,7 @@ def prove_plan(options: Options, conversation_id: str, output_format: StreamForm
 
 
 def run_tests_on_entry(options: Options, conversation_id: str) -> None:
-    """The conversation is in `test` now: its tests are generated and run. It stays there, whatever comes of them."""
+    """Generates and runs the tests of a conversation that entered `test`. It stays there whatever their outcome."""
     from adderclaw.flows.sdlc.begin_proof import prove
 
     with conversation_phase.opened(options.config_file, options.workspace, "cli") as desk:
@@ -99,8 +99,8 @@ def run_tests_on_entry(options: Options, conversation_id: str) -> None:
         proof = coverage.ready(desk, options, conversation_id)
     try:
         asyncio.run(prove(proof, show=lambda report: _print_note(report.result)))
-    except UsageError as error:  # no model is configured, for one: the phase is entered all the same
-        print(f"note: no test is generated yet: {visible(str(error))}; then `adderclaw sdlc test`", file=sys.stderr)
+    except UsageError as error:  # for example, no model is chosen: the phase is entered nevertheless
+        print(f"note: no test was generated: {visible(str(error))}; then run `adderclaw sdlc test`", file=sys.stderr)
 
 
 def _print_note(result: "TurnResult") -> None:

@@ -1,24 +1,26 @@
-"""`adderclaw init` and `adderclaw onboard`: make the home, the configuration, the database and the workspace."""
+"""`adderclaw init` and `adderclaw onboard`: create the home, the configuration, the database and the workspace."""
 
 import os
 import stat
+import sys
 from typing import Annotated, NamedTuple
 
 import typer
 
 from adderclaw.config import Config, home, load, operator_file, places
+from adderclaw.config.places import foreign_homes
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError
-from adderclaw.terminal.commands import offer_claude
 from adderclaw.terminal.commands import onboard as asked
 from adderclaw.terminal.commands.common import OutputFormat, group
+from adderclaw.terminal.operators import STDIN
 from adderclaw.terminal.output import print_json
 
 app = group("Set AdderClaw up.")
 
 
 class InitResult(NamedTuple):
-    """What `init` found and made."""
+    """What `init` created, and what existed already."""
 
     config_file: str
     created: list[str]
@@ -125,4 +127,27 @@ def onboard(
     done = _initialise()
     _print(done)
     asked.write_answers(answers, done.config_file, by_flag=autonomy is not None)
-    offer_claude.offer(False if claude is None and yes else claude)
+    offer_claude(False if claude is None and yes else claude)
+
+
+WHAT = ("settings.json", "commands", "skills", "agents")
+
+
+def offer_claude(by_flag: bool | None) -> None:
+    """Offers to use the operator's `~/.claude`, unless it is used already or does not exist. `by_flag`: the answer."""
+    folders = [folder for folder in foreign_homes(True) if any(os.path.lexists(os.path.join(folder, n)) for n in WHAT)]
+    if not folders or by_flag is False or load(config_file=operator_file.file_of(home())).config.compat.claude:
+        return
+    if by_flag is None:
+        by_flag = sys.stdin.isatty() and _ask_to_use(folders[0])
+    if by_flag:
+        print(f"{operator_file.enable_foreign_settings(home())}: {folders[0]} is used here too (docs/compatibility.md)")
+    else:
+        print(f"{folders[0]} is not used here; `[compat] claude = true` in your configuration changes that")
+
+
+def _ask_to_use(folder: str) -> bool:
+    STDIN.discard_typed()
+    question = f"Use the rules, hooks, commands, skills and agents in {folder} here too? [y/N] "
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,4 +1,4 @@
-"""`adderclaw skills`: list what there is, look at one, check one against the specification."""
+"""`adderclaw skills`: lists skills, shows one, and checks one against the specification."""
 
 import os
 from dataclasses import replace
@@ -34,7 +34,7 @@ def list_skills(
     workspace: WorkspaceDir = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """List the skills by name, and those that cannot be used with what is wrong.
+    """List the skills by name, and those that cannot be used with their problems.
 
     Example: adderclaw skills list --skills-dir ./skills
     """
@@ -51,7 +51,7 @@ def list_skills(
         for text in skill.diagnosis:
             print(f"    {text}")
     for duplicate in known.duplicates:
-        print(f"{duplicate.name} appears twice: {_plain(duplicate.used)} counts, {_plain(duplicate.ignored)} does not")
+        print(f"{duplicate.name} appears twice: {_plain(duplicate.used)} is used, {_plain(duplicate.ignored)} is not")
     for note in known.notes:
         print(_plain(note))
     if not known.skills and not known.invalid:
@@ -69,7 +69,7 @@ def inspect_skill(
     workspace: WorkspaceDir = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Show what is known of one skill: description, files, scripts, and what is wrong with it.
+    """Show one skill: its description, files, scripts and problems.
 
     Example: adderclaw skills inspect workspace-inventory --show-frontmatter --show-sections
     """
@@ -90,7 +90,7 @@ def validate_skill(
     path: Annotated[str, typer.Argument(help="A skill's folder, its SKILL.md, or a folder of skills.")],
     output_format: OutputFormat = "text",
 ) -> None:
-    """Check skills against the Agent Skills specification; exits with 1 where something is wrong.
+    """Check skills against the Agent Skills specification; exits with 1 if there is a problem.
 
     Example: adderclaw skills validate ./skills/workspace-inventory
     """
@@ -106,7 +106,7 @@ def validate_skill(
             for text in skill.repairs:
                 print(f"    repaired: {text}")
             for text in _skill_json(skill):
-                print(f"    blocked: {text} lies outside of the skill's folder")
+                print(f"    blocked: {text} is outside the skill's folder")
     if bad:
         raise typer.Exit(EXIT_CODES["error"])
 

@@ -40,9 +40,10 @@ from adderclaw.terminal.commands.run import (
     RunProfile,
     WaitForQuota,
     execute_driver,
-    hand_over,
+    hand_to_server,
     parse_inputs,
     print_completed,
+    run_request,
 )
 from adderclaw.terminal.limit_options import limits
 from adderclaw.terminal.output import StreamFormat, print_json
@@ -147,7 +148,7 @@ def run(
         return
     if detach:
         settings = {"profile": profile, "provider": provider, "model": model, "inputs": inputs, "limits": allowed}
-        hand_over(task_driver, sop, None, {**settings, "skills_dir": None}, output_format)
+        hand_to_server(run_request(task_driver, sop, None, {**settings, "skills_dir": None}), output_format)
         return
     raise typer.Exit(execute_driver(task_driver, output_format))
 

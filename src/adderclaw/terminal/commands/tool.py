@@ -103,7 +103,12 @@ def explain(
     if output_format == "json":
         print_json(verdict)
     else:
-        _print_verdict(verdict)
+        denial = f": {verdict['denial']}" if verdict["denial"] else ""
+        print(f"{verdict['verdict']}{denial}  (risk {verdict['risk']}, by {verdict['by']})")
+        print(f"  {visible(verdict['reason'])}")
+        for opinion in verdict["opinions"]:
+            opinion_verdict = opinion["verdict"] or "no opinion"
+            print(f"  {opinion['by']:<20} {opinion_verdict:<10} {visible(opinion['reason'])}")
 
 
 def evaluate_one(text: str, conversation: str | None = None) -> int:
@@ -123,7 +128,7 @@ def evaluate_one(text: str, conversation: str | None = None) -> int:
 
 
 def _continued_run(stack: ExitStack, options: Options) -> Run:
-    """What is evaluated in one workspace is one session, so that its last entry is the last; two at once are two."""
+    """Calls evaluated in one workspace share a session; two at the same time use two."""
     runtime = start(options)
     path, last = runtime.config.memory.path, None
     if Store.exists(path):
@@ -195,7 +200,7 @@ def _read_options(config: str | None, workspace: str | None, profile: str | None
 async def _explained_with_hooks(
     config: str | None, workspace: str | None, profile: str | None, name: str, arguments: dict[str, Any]
 ) -> dict[str, Any]:
-    """The same after the PreToolUse hooks, which are really run: what they say counts, what they rewrite is judged."""
+    """The verdict after the PreToolUse hooks, which really run; a call that they rewrite is judged as rewritten."""
     from adderclaw.policy.case import Opinion
     from adderclaw.terminal.commands.hooks import call_hooks
 
@@ -213,7 +218,7 @@ async def _explained_with_hooks(
 
 
 def _explain_batch(here: ToolEnvironment) -> None:
-    """One verdict a line; a line that cannot be read is a verdict too, so that lines in and out agree."""
+    """Prints one verdict per line. An invalid line gets one too, so that the numbers of lines match."""
     for number, line in enumerate(sys.stdin.buffer, 1):
         if not line.strip():
             continue
@@ -228,7 +233,7 @@ def _explain_batch(here: ToolEnvironment) -> None:
 
 
 def _require_utf8(line: bytes, where: str) -> str:
-    """Whatever the locale says: JSON is UTF-8, with or without the mark that some editors put first."""
+    """Decodes a line as UTF-8 whatever the locale is, with or without a byte order mark."""
     try:
         return line.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -238,14 +243,5 @@ def _require_utf8(line: bytes, where: str) -> str:
 def _tool_and_input(request: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
     name, arguments = request.get("tool"), request.get("input", {})
     if not isinstance(name, str) or not isinstance(arguments, dict) or request.keys() - {"tool", "input"}:
-        raise UsageError(f'{where}: it takes {{"tool": NAME, "input": {{…}}}} and nothing else')
+        raise UsageError(f'{where}: expected {{"tool": NAME, "input": {{…}}}} and nothing else')
     return name, arguments  # pyright: ignore[reportUnknownVariableType]
-
-
-def _print_verdict(verdict: Mapping[str, Any]) -> None:
-    denial = f": {verdict['denial']}" if verdict["denial"] else ""
-    print(f"{verdict['verdict']}{denial}  (risk {verdict['risk']}, by {verdict['by']})")
-    print(f"  {visible(verdict['reason'])}")
-    for opinion in verdict["opinions"]:
-        opinion_verdict = opinion["verdict"] or "no opinion"
-        print(f"  {opinion['by']:<20} {opinion_verdict:<10} {visible(opinion['reason'])}")

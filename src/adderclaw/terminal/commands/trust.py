@@ -39,7 +39,11 @@ def trust(
     project = _project(path)
     try:
         if revoke:
-            _revoke(project, as_json=output_format == "json")
+            revoked = trusted.revoke(home(), project)
+            if output_format == "json":
+                print_json({"project": project, "revoked": revoked})
+            else:
+                print_line(f"{project} {'is no longer trusted' if revoked else 'was not trusted'}")
         else:
             _record(project, only_show=show, as_json=output_format == "json")
     except OSError as error:
@@ -75,14 +79,6 @@ def _fingerprint(project: str) -> trusted.Fingerprint:
         return trusted.survey(project)
     except ConfigError:  # a file that cannot be read is a change
         return trusted.Fingerprint("", {})
-
-
-def _revoke(project: str, *, as_json: bool) -> None:
-    revoked = trusted.revoke(home(), project)
-    if as_json:
-        print_json({"project": project, "revoked": revoked})
-    else:
-        print_line(f"{project} {'is no longer trusted' if revoked else 'was not trusted'}")
 
 
 def _record(project: str, *, only_show: bool, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Print mode: answers a message as text or as one result object; the modules here do the same as a stream."""
+"""Print mode: answers one message as text or as one result object. `conversation.py` answers as a stream."""
 
 import asyncio
 import sys
@@ -83,9 +83,7 @@ class PrintOptions:
         for block in attached.media:
             kind, takes = ("image", known.vision) if block.media_type.startswith("image/") else ("PDF", known.pdf)
             if not takes:
-                why = (
-                    f"the model {session.model} is not known to read one (`[models.NAME]`); it is told that it was sent"
-                )
+                why = f"{session.model} is not known to read it (`[models.NAME]`) and only sees that there was one"
                 self.reports.add(f"{kind} in a message", why)
 
     def check_thinking(self, session: Session) -> None:
@@ -114,7 +112,7 @@ class PrintOptions:
             self.shape.ask(session)
 
     def listen(self, runtime: Runtime) -> None:
-        """Listens to warnings. Called before the run is opened, so that none is missed."""
+        """Listens to warnings. Call this before the run is opened, so that none is missed."""
         if self.aloud:
             runtime.bus.add_sink("warnings", _warn)
 
@@ -136,7 +134,7 @@ async def run_turn_in_shape(
     result = await run_turn(run.session, message, on_delta, attached=attached)
     if request.max_turns and result.ended_by == "rounds":
         replies = "1 reply" if request.max_turns == 1 else f"{request.max_turns} replies"
-        result = result._replace(reason=f"{replies} of the model and no answer yet: all that --max-turns allows")
+        result = result._replace(reason=f"no answer after {replies} of the model, the limit set by --max-turns")
     return result if request.shape is None else await request.shape.parse(run.session, result, on_delta)
 
 
@@ -145,50 +143,52 @@ def unattended_operator(waits: float) -> Operator:
     return NoOperator(waits=waits > 0)
 
 
-def hold(options: Options, again: Resume | None, message: str, request: PrintOptions, *, as_json: bool) -> int:
-    """Opens a run, answers the message and ends the run; returns the exit code."""
+def answer_message(
+    options: Options, again: Resume | None, message: str, request: PrintOptions, *, as_json: bool
+) -> int:
+    """Answers the message in a run of its own; returns the exit code."""
     runtime = start_agent(options)
     request.listen(runtime)
     operator = unattended_operator(runtime.config.security.approval_timeout_seconds)
     with open_run(runtime, operator, kind="agent", channel="print", again=again) as run:
         request.prompt(run.session)
-        return asyncio.run(_OneShot(run, message, request, as_json=as_json).work())
+        return asyncio.run(_Answer(run, message, request, as_json=as_json).work())
 
 
-HOW_TO_ALLOW = (
-    "nobody is asked in print mode: allow what the work needs with --allowed-tools, or choose a --permission-mode"
-)
+HOW_TO_ALLOW = "print mode cannot ask: allow what the work needs with --allowed-tools, or choose a --permission-mode"
 
 
-class _OneShot:
+class _Answer:
+    """One turn and how its result is printed."""
+
     def __init__(self, run: Run, message: str, request: PrintOptions, *, as_json: bool) -> None:
-        self._run, self._message, self._wanted, self._as_json = run, message, request, as_json
-        self._display = ""
+        self._run, self._message, self._request, self._as_json = run, message, request, as_json
+        self._text = ""
         self._lines = None
-        self._unasked = False
-        """Whether the last call that was denied would have been asked about."""
-        run.runtime.bus.add_sink("print", self._hear)
+        self._was_unasked = False
+        """Whether the last denied call would have been asked about."""
+        run.runtime.bus.add_sink("print", self._on_event)
         if as_json:
             from adderclaw.terminal.print_mode.lines import Lines
 
             self._lines = Lines(run)
 
-    def _hear(self, record: EventRecord) -> None:
+    def _on_event(self, record: EventRecord) -> None:
         if record.event_type == "tool_denied":
-            self._unasked = record.payload["by"] == "no_operator"
+            self._was_unasked = record.payload["by"] == "no_operator"
         if self._lines is not None:
             self._lines.hear(record)
 
     async def work(self) -> int:
-        return (await drive(self._run, self._worked(), show=self._show)).exit_code
+        return (await drive(self._run, self._run_turn(), show=self._show)).exit_code
 
-    async def _worked(self) -> TurnResult:
+    async def _run_turn(self) -> TurnResult:
         def work(hear: OnDelta) -> Awaitable[TurnResult]:
-            return until_signal(self._run, run_turn_in_shape(self._run, self._message, self._wanted, hear))
+            return until_signal(self._run, run_turn_in_shape(self._run, self._message, self._request, hear))
 
         if self._as_json:
             return require_script_finished(self._run, await work(ignore_delta))
-        result, self._display = await one_turn(self._run.session, work, None)
+        result, self._text = await one_turn(self._run.session, work, None)
         return require_script_finished(self._run, result)
 
     def _show(self, report: Report) -> None:
@@ -196,10 +196,10 @@ class _OneShot:
             from adderclaw.terminal.output import print_json
 
             print_json(self._lines.result(report.result, report.exit_code))
-        elif self._display:
-            print(visible(self._display))
+        elif self._text:
+            print(visible(self._text))
         if report.result.outcome != "completed":
             print(f"adderclaw: {report.result.outcome}: {visible(report.result.reason)}", file=sys.stderr)
-        if report.result.outcome == "denied" and self._unasked:
+        if report.result.outcome == "denied" and self._was_unasked:
             print(f"adderclaw: {HOW_TO_ALLOW}", file=sys.stderr)
         sys.stdout.flush()

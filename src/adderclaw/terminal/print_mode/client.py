@@ -1,4 +1,4 @@
-"""The client program: it is asked like an operator, its hooks are called, and its requests are served."""
+"""The client program as operator: it answers questions, runs its own hooks, and sends requests."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from adderclaw.storage import transcript
 from adderclaw.terminal.print_mode import PrintOptions, Reports
 from adderclaw.terminal.print_mode.control import Link, RequestRefused
 from adderclaw.terminal.print_mode.lines import PROTOCOL
-from adderclaw.terminal.print_mode.no_effect import read_initialize
+from adderclaw.terminal.print_mode.no_effect import report_unused_fields
 from adderclaw.terminal.print_mode.requests import Requests, models_of
 from adderclaw.terminal.print_mode.stream import Stream
 
@@ -24,8 +24,8 @@ from adderclaw.terminal.print_mode.stream import Stream
 class Client:
     """The client: what it set in `initialize`, and questions to it."""
 
-    def __init__(self, link: Link, flags: Json, begun: Json, reports: Reports) -> None:
-        self._link, self._given, self._begun = link, flags, begun
+    def __init__(self, link: Link, flags: Json, initialize: Json, reports: Reports) -> None:
+        self._link, self._flags, self._initialize = link, flags, initialize
         self._reports = reports
         self._stream: Stream | None = None
         self.note_prompt: Callable[[str], None] = lambda _uuid: None
@@ -33,68 +33,67 @@ class Client:
         self.asks = flags.get("permission_prompt_tool") == "stdio" and flags.get("permission_prompts") != "none"
         """Whether the client answers questions that a person would be asked."""
 
-    # ------------------------------------------------------------------ at the beginning
+    # ------------------------------------------------------------------ opening the conversation
 
     def flags(self) -> Json:
         """The flags, overridden or extended by the fields of `initialize`."""
-        flags, begun = dict(self._given), self._begun
-        read_initialize(begun, self._reports)
-        own = {name: {"type": "sdk", "name": name} for name in _names(begun, "sdkMcpServers")}
-        if servers := {**_table(begun, "mcpServers"), **own}:
+        flags, fields = dict(self._flags), self._initialize
+        report_unused_fields(fields, self._reports)
+        own = {name: {"type": "sdk", "name": name} for name in _names(fields, "sdkMcpServers")}
+        if servers := {**_table(fields, "mcpServers"), **own}:
             flags["mcp_config"] = [*flags.get("mcp_config", ()), json.dumps({"mcpServers": servers})]
-        for plugin in _tables(begun, "plugins"):
+        for plugin in _tables(fields, "plugins"):
             name = "plugin_dir_no_mcp" if plugin.get("skipMcpDiscovery") else "plugin_dir"
             flags[name] = [*flags.get(name, ()), str(plugin.get("path", ""))]
-        if settings := _table(begun, "settings"):
+        if settings := _table(fields, "settings"):
             flags["settings"] = json.dumps(settings)
-        if denied := _names(begun, "disallowedTools"):
+        if denied := _names(fields, "disallowedTools"):
             flags["disallowed"] = [*flags.get("disallowed", ()), *denied]
-        for name, config in _table(begun, "sdkMcpServerConfigs").items():
+        for name, config in _table(fields, "sdkMcpServerConfigs").items():
             _apply_policy(flags, name, config)
-        if begun.get("agents"):
-            flags["own_agents"] = _table(begun, "agents")
-        if begun.get("skills") not in (None, "all"):
-            flags["skills"] = tuple(_names(begun, "skills"))
+        if fields.get("agents"):
+            flags["own_agents"] = _table(fields, "agents")
+        if fields.get("skills") not in (None, "all"):
+            flags["skills"] = tuple(_names(fields, "skills"))
         return flags
 
     def options(self, options: Options, flags: Json) -> Options:
         """Adds the client's hooks and servers to the options."""
         from adderclaw.terminal.legacy.print_options import mcp_servers
 
-        servers = mcp_servers(flags.get("mcp_config", ()))
-        own = {name: self._server(name) for name, entry in servers.items() if entry.get("type") == "sdk"}
-        hooks = _hooks(self._begun.get("hooks"))
+        own: dict[str, object] = {}
+        for name, entry in mcp_servers(flags.get("mcp_config", ())).items():
+            if entry.get("type") == "sdk":
+                from adderclaw.terminal.print_mode.servers import Bridge
+
+                own[name] = Bridge(self._link, name)
+        hooks = _hooks(self._initialize.get("hooks"))
         return replace(options, own_hooks=hooks, call_back=self._call_back, own_servers=own)
-
-    def _server(self, name: str) -> object:
-        from adderclaw.terminal.print_mode.servers import Bridge
-
-        return Bridge(self._link, name)
 
     def print_options(self, request: PrintOptions) -> PrintOptions:
         """The print options with the prompt fields of `initialize`."""
-        system, append = self._begun.get("systemPrompt"), self._begun.get("appendSystemPrompt")
+        system, append = self._initialize.get("systemPrompt"), self._initialize.get("appendSystemPrompt")
         if system is not None:
             request = replace(request, system=_prompt_of(system))
-        if (schema := self._begun.get("jsonSchema")) is not None:
+        if (schema := self._initialize.get("jsonSchema")) is not None:
             from adderclaw.terminal.print_mode.structured import Shape
 
             request = replace(request, shape=Shape(json.dumps(schema)))
         if append is not None and not isinstance(append, str):
-            raise UsageError("initialize: appendSystemPrompt is a text")
+            raise UsageError("initialize: appendSystemPrompt must be a string")
         return request if append is None else replace(request, append=append)
 
     def greeting(self, run: Run) -> Json:
         """The response to `initialize`."""
         from adderclaw.tools.control import definitions
 
-        begun, kit = self._begun, run.session.environment.kit
+        fields, kit = self._initialize, run.session.environment.kit
         skills = kit.skills.callable() if kit.skills is not None else []
         foreign = run.session.config.compat.claude
         agents = definitions.known_definitions(
             kit.home, kit.project, kit.agents, foreign=foreign, plugins=kit.plugins
         ).by_name
-        manifests = _table(begun, "sdkMcpServerManifests")
+        manifests = _table(fields, "sdkMcpServerManifests")
         return {
             "commands": [{"name": name, "description": text, "argumentHint": ""} for name, text in skills],
             "agents": [
@@ -112,10 +111,10 @@ class Client:
             "claude_code_version": PROTOCOL,
             "hook_on_failure_supported": True,
             "hooks_applied": not run.runtime.config.disableAllHooks,
-            **({"plugins_applied": True} if begun.get("plugins") else {}),
-            **({"mcp_servers_applied": True} if begun.get("mcpServers") else {}),
-            **({"settings_applied": True} if begun.get("settings") else {}),
-            **({"disallowed_tools_applied": True} if begun.get("disallowedTools") else {}),
+            **({"plugins_applied": True} if fields.get("plugins") else {}),
+            **({"mcp_servers_applied": True} if fields.get("mcpServers") else {}),
+            **({"settings_applied": True} if fields.get("settings") else {}),
+            **({"disallowed_tools_applied": True} if fields.get("disallowedTools") else {}),
             **({"sdk_mcp_manifests_parked": dict.fromkeys(manifests, "not_honoured")} if manifests else {}),
             "options_without_effect": self._reports.as_json(),
             "adderclaw_version": __version__,
@@ -123,7 +122,7 @@ class Client:
 
     def entitle(self, run: Run) -> None:
         """Sets the title from `initialize` on a new conversation."""
-        title = self._begun.get("title")
+        title = self._initialize.get("title")
         if (
             isinstance(title, str)
             and title.strip()
@@ -135,11 +134,11 @@ class Client:
     def serve(self, run: Run, stream: Stream) -> None:
         """Starts serving the client's requests."""
         self._stream = stream
-        requests = Requests(run, stream, can_bypass=bool(self._given.get("allow_bypass")))
+        requests = Requests(run, stream, can_bypass=bool(self._flags.get("allow_bypass")))
         self._link.serve(requests.table())
         self.note_prompt = requests.note_prompt
 
-    # ------------------------------------------------------------------ when it is asked
+    # ------------------------------------------------------------------ hooks and questions
 
     async def _call_back(self, id: str, event: Json) -> Json:
         asked: Json = {"subtype": "hook_callback", "callback_id": id, "input": event}
@@ -150,7 +149,7 @@ class Client:
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         if request.at_terminal:
-            return Answer(approved=False, by="no_operator", comment="only a person at a terminal may say yes to it")
+            return Answer(approved=False, by="no_operator", comment="only a person at a terminal may approve this")
         if (refused := refuse_unaskable(request)) is not None:
             return refused
         try:
@@ -161,7 +160,7 @@ class Client:
         if reply.get("behavior") == "allow":
             return _allowed(reply)
         if reply.get("behavior") != "deny":
-            return Answer(approved=False, by="no_operator", comment="the client's answer is neither allow nor deny")
+            return Answer(approved=False, by="no_operator", comment="the client answered neither allow nor deny")
         if reply.get("interrupt") and self._stream is not None:
             self._stream.interrupt(f"the client denied {request.tool} and ended the turn: {message}")
         return Answer(approved=False, by="operator", comment=message)
@@ -196,30 +195,30 @@ def _prompt_of(system: object) -> str:
     if isinstance(system, str):
         return system
     if not isinstance(system, list) or not all(isinstance(part, str) for part in cast(list[Any], system)):
-        raise UsageError("initialize: systemPrompt is a text or a list of texts")
+        raise UsageError("initialize: systemPrompt must be a string or a list of strings")
     return "\n\n".join(part for part in cast(list[str], system) if part != BOUNDARY)
 
 
-def _table(begun: Json, name: str) -> Json:
-    value: Any = begun.get(name)
+def _table(fields: Json, name: str) -> Json:
+    value: Any = fields.get(name)
     if value is not None and not isinstance(value, dict):
-        raise UsageError(f"initialize: {name} is an object")
+        raise UsageError(f"initialize: {name} must be an object")
     return cast(Json, value or {})
 
 
-def _names(begun: Json, name: str) -> list[str]:
-    value: Any = begun.get(name)
+def _names(fields: Json, name: str) -> list[str]:
+    value: Any = fields.get(name)
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in cast(list[Any], value)):
-        raise UsageError(f"initialize: {name} is a list of names")
+        raise UsageError(f"initialize: {name} must be a list of names")
     return cast(list[str], value)
 
 
-def _tables(begun: Json, name: str) -> list[Json]:
-    value: Any = begun.get(name) or []
+def _tables(fields: Json, name: str) -> list[Json]:
+    value: Any = fields.get(name) or []
     if not isinstance(value, list) or not all(isinstance(table, dict) for table in cast(list[Any], value)):
-        raise UsageError(f"initialize: {name} is a list of objects")
+        raise UsageError(f"initialize: {name} must be a list of objects")
     return cast(list[Json], value)
 
 
@@ -234,7 +233,7 @@ def _apply_policy(flags: Json, server: str, config: object) -> None:
         if not isinstance(name, str):
             continue
         policy = cast(Json, tool).get("permission_policy")
-        if policy != "always_allow":  # a client allows with allowedTools; what is unknown is asked about
+        if policy != "always_allow":  # a client allows with allowedTools; anything unknown is asked about
             kind = "disallowed" if policy == "always_deny" else "ask"
             flags[kind] = [*flags.get(kind, ()), tool_name(slug(server), name)]
 
@@ -261,15 +260,15 @@ def _allowed(reply: Json) -> Answer:
     updated: Any = reply.get("updatedInput")
     updates: Any = reply.get("updatedPermissions") or []
     if updated is not None and not isinstance(updated, dict):
-        return Answer(approved=False, by="no_operator", comment="the client's updatedInput is no object")
+        return Answer(approved=False, by="no_operator", comment="the client's updatedInput is not an object")
     listed = cast(list[Any], updates) if isinstance(updates, list) else [updates]
     if not all(isinstance(update, dict) for update in listed):
         return Answer(
-            approved=False, by="no_operator", comment="the client's updatedPermissions are no list of updates"
+            approved=False, by="no_operator", comment="the client's updatedPermissions is not a list of updates"
         )
     bypass = [update for update in listed if update.get("mode") == "bypassPermissions"]
     if bypass:
-        why = "bypassPermissions is set when the program is started, not by an update"
+        why = "bypassPermissions can only be set at the start, not by an update"
         return Answer(approved=False, by="no_operator", comment=why)
     return Answer(approved=True, by="operator", input=cast("Json | None", updated), updates=tuple(listed))
 
@@ -293,13 +292,13 @@ def _hooks(settings: object) -> tuple[Json, ...]:
         return ()
     from adderclaw.tools.hooks.catalogue import EVENTS
 
-    wrong = 'initialize: hooks are {"EVENT": [{"matcher": …, "hookCallbackIds": […]}]}'
+    wrong = 'initialize: expected hooks as {"EVENT": [{"matcher": …, "hookCallbackIds": […]}]}'
     if not isinstance(settings, dict):
         raise UsageError(wrong)
     hooks: list[Json] = []
     for event, groups in cast("dict[str, Any]", settings).items():
         if event not in EVENTS:
-            raise UsageError(f"initialize: there is no hook event {event[:60]!r}; there is: {', '.join(EVENTS)}")
+            raise UsageError(f"initialize: unknown hook event {event[:60]!r}; the events are {', '.join(EVENTS)}")
         for group in cast(list[Any], groups) if isinstance(groups, list) else [groups]:
             if not isinstance(group, Mapping):
                 raise UsageError(wrong)
@@ -314,7 +313,7 @@ def _group(event: str, group: Json, wrong: str) -> list[Json]:
     more: Json = {"matcher": group.get("matcher") or ""}
     if timeout is not None:
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= 86_400:
-            raise UsageError(f"initialize: a hook's timeout is a number of seconds, not {timeout!r:.40}")
+            raise UsageError(f"initialize: the timeout of a hook must be a number of seconds, not {timeout!r:.40}")
         more["timeout"] = timeout
     if group.get("onFailure") not in (None, "continue"):
         more["onFailure"] = "block"

@@ -25,8 +25,8 @@ from adderclaw.terminal.print_mode.user_message import UserMessage, merge_queued
 
 DRAIN_SECONDS = 30.0
 """How long to wait at the end for a client that reads slowly."""
-CLOSED = "the client reads no more"
-ATTACHED_ALONE = "Look at what is attached."
+CLOSED = "the client closed its end"
+ATTACHED_ALONE = "Look at the attachment."
 """The text sent with a picture or document that came without text."""
 
 
@@ -34,17 +34,17 @@ type Begin = Callable[[Json, PrintOptions], tuple[Options, PrintOptions]]
 """Builds the options and print options of a run from its flags."""
 
 
-def hold(begin: Begin, again: Resume | None, print_options: PrintOptions, flags: Json, message: str | None) -> int:
+def converse(begin: Begin, again: Resume | None, print_options: PrintOptions, flags: Json, message: str | None) -> int:
     """Answers the message, or all messages on stdin; returns the exit code."""
-    return asyncio.run(_hold(begin, again, print_options, flags, message))
+    return asyncio.run(_converse(begin, again, print_options, flags, message))
 
 
-async def _hold(
+async def _converse(
     begin: Begin, again: Resume | None, print_options: PrintOptions, flags: Json, message: str | None
 ) -> int:
     loop = asyncio.get_running_loop()
     if message is None and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - None where it is closed
-        raise UsageError("--input-format stream-json needs standard input: the client is at its other end")
+        raise UsageError("--input-format stream-json reads from standard input, which is closed")
     writer, written = await stdio.writer(loop)
     writer.transport.set_write_buffer_limits(high=0)
     outbox = Outbox(writer)
@@ -81,10 +81,10 @@ async def _open(
     link: Link,
     outbox: Outbox,
 ) -> int:
-    begun = await link.begun() if message is None else None
+    initialize = await link.initialize() if message is None else None
     if link.problem is not None:
         raise link.problem
-    client = clients.Client(link, flag_values, begun[1] if begun is not None else {}, print_options.reports)
+    client = clients.Client(link, flag_values, initialize[1] if initialize is not None else {}, print_options.reports)
     flags = client.flags()
     options, print_options = begin(flags, client.print_options(print_options))
     runtime = start_agent(client.options(options, flags))
@@ -93,15 +93,15 @@ async def _open(
     operator = client if asks else unattended_operator(runtime.config.security.approval_timeout_seconds)
     with open_run(runtime, operator, kind="agent", channel="print", again=again) as run:
         print_options.prompt(run.session)
-        talk = _Talk(run, outbox, link, client, print_options, flag_values)
+        conversation = _Conversation(run, outbox, link, client, print_options, flag_values)
         client.entitle(run)
-        if begun is not None:
-            link.answer(begun[0], client.greeting(run))
-        work = talk.answer_one(message) if message is not None else talk.answer_all()
-        gone = asyncio.ensure_future(talk.watch())
+        if initialize is not None:
+            link.answer(initialize[0], client.greeting(run))
+        work = conversation.answer_one(message) if message is not None else conversation.answer_all()
+        gone = asyncio.ensure_future(conversation.watch())
         try:
-            code = exit_code if message is not None else _code
-            report = await drive(run, until_signal(run, work), code=code, show=talk.show)
+            code = exit_code if message is not None else _exit_code
+            report = await drive(run, until_signal(run, work), code=code, show=conversation.show)
         finally:
             gone.cancel()
         if link.problem is not None:
@@ -109,18 +109,18 @@ async def _open(
         return report.exit_code
 
 
-def _code(result: TurnResult) -> int:
-    """The exit code of a conversation. A denial is no failure here: the client was told of it or made it."""
+def _exit_code(result: TurnResult) -> int:
+    """The exit code of a conversation. A denial is not a failure, because the client was told of it or made it."""
     return 0 if result.outcome == "denied" else exit_code(result)
 
 
-class _Talk:
+class _Conversation:
     """The turns of the conversation."""
 
     def __init__(
         self, run: Run, outbox: Outbox, link: Link, client: "clients.Client", print_options: PrintOptions, flags: Json
     ) -> None:
-        self._run, self._outbox, self._link, self._wanted = run, outbox, link, print_options
+        self._run, self._outbox, self._link, self._options = run, outbox, link, print_options
         self._client = client
         self._stream = Stream(run, outbox, partial=bool(flags.get("partial")))
         self._replays = bool(flags.get("replay"))
@@ -136,21 +136,21 @@ class _Talk:
     async def answer_one(self, message: str) -> TurnResult:
         self._begin_turn()
         return await self._stream.turn(
-            run_turn_in_shape(self._run, message, self._wanted, self._stream.delta), last=True
+            run_turn_in_shape(self._run, message, self._options, self._stream.delta), last=True
         )
 
     async def answer_all(self) -> TurnResult:
         last = TurnResult("completed", "")
-        waiting: list[UserMessage] = []
+        unanswered: list[UserMessage] = []
         async for message in self._link.messages():
             if not message.asks:
-                waiting.append(message)
+                unanswered.append(message)
                 continue
-            message, waiting = merge_queued_messages(waiting, message), []
+            message, unanswered = merge_queued_messages(unanswered, message), []
             self._run.session.budget.restart_limits()
             for name in message.ignored:
-                self._wanted.reports.add(f"message.{name}", MESSAGE_FIELDS.get(name, CITATIONS))
-            self._wanted.check_media(self._run.session, message.attached)
+                self._options.reports.add(f"message.{name}", MESSAGE_FIELDS.get(name, CITATIONS))
+            self._options.check_media(self._run.session, message.attached)
             self._begin_turn()
             if self._replays:
                 self._outbox.put(self._stream.lines.user(message.content, message.uuid))
@@ -162,8 +162,8 @@ class _Talk:
             return TurnResult("error", "", message.problem)
         text = message.text
         if not text.strip() and message.attached == NO_ATTACHMENTS:
-            return TurnResult("error", "", "the message is empty; say what the agent should do")
-        print_options = replace(self._wanted, by_name=self._wanted.by_name and not message.verbatim)
+            return TurnResult("error", "", "the message is empty: say what the agent should do")
+        print_options = replace(self._options, by_name=self._options.by_name and not message.verbatim)
         self._client.note_prompt(message.uuid)
         return await run_turn_in_shape(
             self._run, text if text.strip() else ATTACHED_ALONE, print_options, self._stream.delta, message.attached
@@ -171,7 +171,7 @@ class _Talk:
 
     def _begin_turn(self) -> None:
         """Sends the init message, then each option without effect once."""
-        reports, lines = self._wanted.reports, self._stream.lines
+        reports, lines = self._options.reports, self._stream.lines
         self._outbox.put(lines.init({"options_without_effect": reports.as_json()} if reports.by_option else {}))
         for row in reports.new():
             self._outbox.put(lines.no_effect(row))
@@ -183,7 +183,7 @@ class _Talk:
 
     def _leave(self, why: str = "") -> None:
         self._link.leave()
-        self._stream.interrupt(why or "the client sent what is no message")
+        self._stream.interrupt(why or "the client sent an invalid message")
 
     def show(self, report: Report) -> None:
         """Sends the result, also of a turn ended by a signal."""

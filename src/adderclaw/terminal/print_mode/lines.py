@@ -1,4 +1,4 @@
-"""The JSON lines of print mode: init, assistant, user, stream_event, result."""
+"""Builds the JSON lines of print mode: init, assistant, user, stream_event, result."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""SDK options without effect here. The client is told of each once, so that none is ignored silently."""
+"""SDK options that have no effect here. Each is reported to the client once instead of being ignored silently."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -14,12 +14,12 @@ APPLIED = frozenset(
     )
 )
 """Fields of `initialize` that are applied."""
-NO_CALLS = "no model call is made that nobody asked for"
+NO_CALLS = "no model call is made without a request"
 FIELDS: Mapping[str, str] = {
     "systemPromptSnapshot": "the system prompt is composed at each start and stays the same until the end",
-    "excludeDynamicSections": "the system prompt names the workspace; give systemPrompt for one of your own",
+    "excludeDynamicSections": "the system prompt names the workspace; replace it with systemPrompt",
     "planModeInstructions": "the plan mode has its own instructions",
-    "toolAliases": "a tool is called by its own name; deny the other one with disallowedTools",
+    "toolAliases": "a tool keeps its own name; deny another one with disallowedTools",
     "promptSuggestions": NO_CALLS,
     "agentProgressSummaries": NO_CALLS,
     "forwardSubagentText": "the messages of subagents are not sent; `adderclaw replay RUN` shows them",
@@ -27,42 +27,45 @@ FIELDS: Mapping[str, str] = {
 }
 """Fields of `initialize` without effect, with the reason."""
 MESSAGE_FIELDS: Mapping[str, str] = {
-    "priority": "messages are answered in the order in which they come",
+    "priority": "messages are answered in the order of their arrival",
     "parent_tool_use_id": "a message goes to the main conversation",
-    "isSynthetic": "the model is told of it as of any other message",
-    "tool_use_result": "results come from the tools alone",
-    "origin": "the model is told of it as of any other message",
+    "isSynthetic": "the model sees it like any other message",
+    "tool_use_result": "results come only from the tools",
+    "origin": "the model sees it like any other message",
 }
-"""The same for a message of the user."""
+"""Fields of a user message without effect."""
 CITATIONS = "answers have no citations"
 HOOK_FIELDS: Mapping[str, str] = {
-    "contextOnly": "the hook is called as any other",
-    "replacedByFrame": "the hook is called as any other",
+    "contextOnly": "the hook is called like any other",
+    "replacedByFrame": "the hook is called like any other",
     "whenUnanswered": "a hook that does not answer blocks",
 }
-"""The same for a matcher of `hooks`."""
+"""Fields of a matcher in `hooks` without effect."""
 VARIABLES: Mapping[str, str] = {
     "CLAUDE_CODE_QUESTION_PREVIEW_FORMAT": "questions have no previews",
     "CLAUDE_CODE_QUESTION_EXTENDED": "questions have their usual form",
     "CLAUDE_CODE_QUESTION_OPTIONAL_DESCRIPTIONS": "questions have their usual form",
-    "CLAUDE_AGENT_SDK_CLIENT_APP": "requests to a model carry no name of the client",
+    "CLAUDE_AGENT_SDK_CLIENT_APP": "requests to a model do not name the client",
 }
 """Environment variables that an SDK sets for an option, with the reason why they have no effect."""
-AUTO = "no model decides about calls here; what the mode default asks about is asked about"
+AUTO = "no model decides about calls here; use the mode default, which asks"
 
 
-def read_initialize(begun: Json, reports: Reports) -> None:
+def report_unused_fields(initialize: Json, reports: Reports) -> None:
     """Reports the fields of an `initialize` request that have no effect."""
-    for name, value in begun.items():
+    for name, value in initialize.items():
         if name not in APPLIED and value not in (None, False, "", [], {}):
             reports.add(f"initialize.{name}"[:80], FIELDS.get(name, "AdderClaw does not know this field"))
-    matchers = [matcher for group in _values(begun.get("hooks")) for matcher in _listed(group)]
+    groups = [group for _, group in _items(initialize.get("hooks"))]
+    matchers = [
+        matcher for group in groups for matcher in (cast("list[Any]", group) if isinstance(group, list) else [group])
+    ]
     for name in dict.fromkeys(key for matcher in matchers for key, value in _items(matcher) if value is not None):
         if name in HOOK_FIELDS:
             reports.add(f"initialize.hooks.{name}", HOOK_FIELDS[name])
-    for name, matcher in _items(begun.get("sdkMcpServerConfigs")):
+    for name, matcher in _items(initialize.get("sdkMcpServerConfigs")):
         if "timeout" in dict(_items(matcher)):
-            reports.add(f"initialize.sdkMcpServerConfigs.{name}.timeout"[:120], "a call has at most 120 seconds")
+            reports.add(f"initialize.sdkMcpServerConfigs.{name}.timeout"[:120], "a call may take at most 120 seconds")
 
 
 def usable_agents(agents: Json, reports: Reports) -> Json:
@@ -74,7 +77,7 @@ def usable_agents(agents: Json, reports: Reports) -> Json:
         fields = dict(_items(definition))
         for key in [key for key in fields if key not in KEYS | {"prompt"}]:
             if fields.pop(key) is not None:
-                reports.add(f"agents.{name}.{key}"[:120], "a subagent has no such property here")
+                reports.add(f"agents.{name}.{key}"[:120], "subagents do not have this property here")
         if fields.get("permissionMode") == "auto":
             del fields["permissionMode"]
             reports.add(f"agents.{name}.permissionMode"[:120], AUTO)
@@ -84,11 +87,3 @@ def usable_agents(agents: Json, reports: Reports) -> Json:
 
 def _items(value: object) -> list[tuple[str, Any]]:
     return list(cast("dict[str, Any]", value).items()) if isinstance(value, dict) else []
-
-
-def _values(value: object) -> list[Any]:
-    return [entry for _, entry in _items(value)]
-
-
-def _listed(value: object) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else [value]

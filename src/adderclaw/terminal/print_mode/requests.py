@@ -40,8 +40,8 @@ class Requests:
         """Records that this message becomes the next entry of the transcript."""
         self._prompts[uuid] = transcript.next_sequence(self._run.session.store, self._run.session.session_id)
 
-    async def reload(self, _request: Json) -> Json:
-        raise UsageError("initialize comes once, before the first message")
+    async def refuse_initialize(self, _request: Json) -> Json:
+        raise UsageError("initialize is allowed only once, before the first message")
 
     async def interrupt(self, _request: Json) -> Json:
         return {"interrupted": self._stream.interrupt()}
@@ -60,8 +60,8 @@ class Requests:
             raise UsageError(f"{str(mode)[:40]!r} is not a permission mode; use one of {', '.join(MODES)}")
         if mode == "bypassPermissions" and not self._can_bypass:
             raise UsageError(
-                "bypassPermissions is set when the program is started: --permission-mode bypassPermissions, or "
-                "--allow-dangerously-skip-permissions to change to it later"
+                "bypassPermissions must be allowed at the start: --permission-mode bypassPermissions, or "
+                "--allow-dangerously-skip-permissions to switch to it later"
             )
         return mode
 
@@ -80,7 +80,7 @@ class Requests:
             chosen = chosen_model(self._run.runtime.options, self._run.session.config)
             model = f"{chosen.provider}/{chosen.model}"
         if not isinstance(model, str):
-            raise UsageError("the model is a text: its name, or an entry of providers.models")
+            raise UsageError("the model must be a string: its name, or an entry of providers.models")
         async with self._stream.free:  # a turn keeps the model it started with
             await self._run.switch(model)
         return {"model": self._run.session.model}
@@ -89,16 +89,16 @@ class Requests:
         """Applies all settings or none; the error names one that cannot be changed."""
         settings: Any = request.get("settings")
         if not isinstance(settings, dict):
-            raise UsageError("apply_flag_settings: settings is an object")
+            raise UsageError("apply_flag_settings: settings must be an object")
         fields = cast(Json, settings)
         permissions: Any = fields.get("permissions") or {}
         if not isinstance(permissions, dict):
-            raise UsageError("settings: permissions is an object")
+            raise UsageError("settings: permissions must be an object")
         rules = cast(Json, permissions)
-        odd = [*(fields.keys() - FLAG_SETTINGS), *(f"permissions.{key}" for key in rules.keys() - {"defaultMode"})]
-        if odd:
+        fixed = [*(fields.keys() - FLAG_SETTINGS), *(f"permissions.{key}" for key in rules.keys() - {"defaultMode"})]
+        if fixed:
             raise UsageError(
-                f"nothing was changed: {', '.join(sorted(odd))[:300]} cannot be changed in a session that runs; "
+                f"nothing was changed: {', '.join(sorted(fixed))[:300]} cannot be changed in a running session; "
                 "model, effortLevel and permissions.defaultMode can"
             )
         effort = fields.get("effortLevel")
@@ -223,7 +223,10 @@ class Requests:
         if restored is None:
             return {"canRewind": True, "filesChanged": []}
         if restored.refused:
-            return {"canRewind": False, "error": "other programs changed these files since: nothing was changed"}
+            return {
+                "canRewind": False,
+                "error": "other programs have changed these files since, so nothing was restored",
+            }
         changed = [step.path for step in restored.steps if step.acts and not restored.failed.get(step.path)]
         root = self._run.session.environment.context.workspace.root
         return {"canRewind": True, "filesChanged": [os.path.join(root, path) for path in changed]}
@@ -240,7 +243,7 @@ class Requests:
 
 
 HANDLERS: "dict[str, Callable[[Requests, Json], Awaitable[Json]]]" = {
-    "initialize": Requests.reload,
+    "initialize": Requests.refuse_initialize,
     "interrupt": Requests.interrupt,
     "set_permission_mode": Requests.set_mode,
     "set_model": Requests.set_model,

@@ -1,4 +1,4 @@
-"""MCP servers inside the client: their messages are carried by control requests."""
+"""MCP servers inside the client, reached through control requests."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -24,7 +24,7 @@ class Bridge:
         self._open: AbstractAsyncContextManager[TransportStreams] | None = None
 
     async def __aenter__(self) -> TransportStreams:
-        self._open = _speak(self._link, self._name)
+        self._open = _connect(self._link, self._name)
         return await self._open.__aenter__()
 
     async def __aexit__(self, *error: Any) -> bool | None:
@@ -33,7 +33,7 @@ class Bridge:
 
 
 @asynccontextmanager
-async def _speak(link: Link, name: str) -> AsyncGenerator[TransportStreams]:
+async def _connect(link: Link, name: str) -> AsyncGenerator[TransportStreams]:
     inward, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outward = anyio.create_memory_object_stream[SessionMessage](0)
     try:
@@ -55,10 +55,10 @@ async def _forward(
     async with outward:
         async for message in outward:
             body = message.message.model_dump(mode="json", by_alias=True, exclude_unset=True)
-            tasks.start_soon(_asked, link, name, body, inward)
+            tasks.start_soon(_send, link, name, body, inward)
 
 
-async def _asked(link: Link, name: str, message: Json, inward: Inward) -> None:
+async def _send(link: Link, name: str, message: Json, inward: Inward) -> None:
     """Sends one message to the server and returns its answer if it was a request."""
     try:
         reply = await link.ask({"subtype": "mcp_message", "server_name": name, "message": message})
@@ -70,7 +70,7 @@ async def _asked(link: Link, name: str, message: Json, inward: Inward) -> None:
     try:
         parsed = jsonrpc_message_adapter.validate_python(answer, by_name=False)
     except ValueError:
-        parsed = jsonrpc_message_adapter.validate_python(_error(message, "its answer is no message of the protocol"))
+        parsed = jsonrpc_message_adapter.validate_python(_error(message, "the server sent an invalid message"))
     try:
         await inward.send(SessionMessage(parsed))
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):

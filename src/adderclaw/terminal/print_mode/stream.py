@@ -118,7 +118,7 @@ class Stream:
         return True
 
     async def turn(self, work: Awaitable[TurnResult], *, last: bool) -> TurnResult:
-        """One turn to its result. `last`: nothing more will be asked, so that a script must be played to its end."""
+        """Runs a turn to its result. `last`: no turn follows, so a scripted model must have played its whole script."""
         async with self.free:
             return await self._finish_turn(work, last=last)
 

@@ -50,7 +50,7 @@ def read_user_message(message: Json, where: Where) -> UserMessage:
     if isinstance(content, str):
         return UserMessage(content, content, uuid, verbatim=verbatim, asks=asks, ignored=ignored)
     if not isinstance(content, list):
-        raise UsageError(where('a user message is {"role": "user", "content": "…"}'))
+        raise UsageError(where('a user message must be {"role": "user", "content": "…"}'))
     words: list[str] = []
     texts: list[str] = []
     media: list[MediaBlock] = []
@@ -86,13 +86,13 @@ def _add(block: Json, words: list[str], texts: list[str], media: list[MediaBlock
         words.append(str(block["text"]))
         return
     if kind in ("tool_result", "search_result", "container_upload"):
-        raise _Unusable(f"a block of type {str(kind)!r} cannot be sent here; send its words as text")
+        raise _Unusable(f"a block of type {str(kind)!r} cannot be sent here; send its content as text")
     if kind not in ("image", "document") or not isinstance(source, dict):
         fix = "send text, an image or a document with its data"
         raise UsageError(where(f"a block of type {str(kind)[:40]!r} cannot be sent here; {fix}"))
     fields = cast(Json, source)
     if fields.get("type") not in ("base64", "text", "content"):
-        fix = "send its data in base64: no address is fetched and no uploaded file is known here"
+        fix = "send the data in base64: URLs are not fetched, and there are no uploaded files"
         raise _Unusable(f"{kind}: the source type {str(fields.get('type'))[:20]!r} cannot be used here; {fix}")
     name = str(block.get("title") or "")[:200]
     if block.get("context"):
@@ -112,7 +112,7 @@ def _framed(name: str, text: str) -> str:
 
 
 def _media(kind: str, source: Json, name: str) -> MediaBlock:
-    """A picture is measured: one that a provider refuses would spoil every later request of the conversation."""
+    """Checks a picture or PDF, because one that a provider rejects would fail every later request."""
     from adderclaw.tools import images
 
     encoded = source.get("data")
@@ -120,7 +120,7 @@ def _media(kind: str, source: Json, name: str) -> MediaBlock:
         data = base64.b64decode(encoded if isinstance(encoded, str) else "", validate=True)
         if kind == "document":
             if source.get("media_type") != "application/pdf" or not data.startswith(b"%PDF-"):
-                raise _Unusable("a document in base64 is a PDF file; send other text as a document of type 'text'")
+                raise _Unusable("a document in base64 must be a PDF; send other content as a document of type 'text'")
             return MediaBlock("application/pdf", str(encoded), name)
         media_type = images.measure_image(data).media_type
     except (binascii.Error, ValueError) as error:

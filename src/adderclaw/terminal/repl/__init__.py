@@ -19,9 +19,9 @@ from adderclaw.core.questions import Operator
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.storage import Store
-from adderclaw.terminal.conversation_start import at_terminal, start_conversation
+from adderclaw.terminal.one_shot import at_terminal, start_conversation
 from adderclaw.terminal.operators import STDIN, Terminal, ask_line
-from adderclaw.terminal.repl import conversations, here, leaving
+from adderclaw.terminal.repl import conversations, here
 from adderclaw.terminal.repl.conversations import NextConversation
 from adderclaw.terminal.repl.manual_commands import ManualCommands
 from adderclaw.terminal.repl.slash import run_slash_command
@@ -47,7 +47,7 @@ class Repl:
     def __init__(
         self, first: str | None = None, began: str = "", request: ReplRequest | None = None, notice: str = ""
     ) -> None:
-        self._first, self._began, self._wanted, self._told = first, began, request or ReplRequest(), notice
+        self._first, self._began, self._request, self._notice = first, began, request or ReplRequest(), notice
         self.next: NextConversation | None = None
         """The conversation to open after this one."""
         self.talk: ScreenConversation | None = None
@@ -56,7 +56,7 @@ class Repl:
 
     def operator_for(self, config: Config) -> Operator:
         """The operator that asks: on the screen if lines can be redrawn, otherwise in lines."""
-        self._on_screen = is_screen() and not (self._wanted.plain or config.repl.plain)
+        self._on_screen = is_screen() and not (self._request.plain or config.repl.plain)
         if self._on_screen:
             from adderclaw.terminal.repl.panel import ScreenOperator
 
@@ -67,7 +67,7 @@ class Repl:
         run = handle.run
         here.REPLS[run.run_id] = self
         run.session.start_source = self._began or run.session.start_source
-        run.session.state.due_texts += [self._told] if self._told else []
+        run.session.state.due_texts += [self._notice] if self._notice else []
         work = self._on_a_screen(run) if self._on_screen else _converse_in_lines(run)
         return asyncio.run(drive(run, work, code=lambda _result: 0)).exit_code
 
@@ -78,7 +78,7 @@ class Repl:
 
         assert isinstance(self._operator, ScreenOperator)
         settings = run.session.config.repl
-        how = detect_mode(motion=self._wanted.motion and settings.motion, theme=settings.theme)
+        how = detect_mode(motion=self._request.motion and settings.motion, theme=settings.theme)
         talk = self.talk = ScreenConversation(run, self._operator, how)
         talk.screen.greet(talk.rows.conversation(run.session.conversation_id))
         await lifecycle.run_start_hooks(run.session)
@@ -120,7 +120,7 @@ def run_repl(
             continue
         if (after := channel.next) is None:
             return code
-        again, began, notice, first = after.again, after.began, after.told, None
+        again, began, notice, first = after.again, after.began, after.notice, None
         options = replace(options, workspace=after.workspace or options.workspace)
         if after.words is not None:
             again = _find_conversation(options, after.words) or again
@@ -130,9 +130,9 @@ def _offer_copy(again: Resume) -> Resume | None:
     """Offers to continue in a copy of a conversation that is open in another terminal."""
     if again.fork or not at_terminal():
         return None
-    asked = "This conversation is open in another terminal. Go on in a copy of it? [y/N] "
+    asked = "This conversation is open in another terminal. Continue in a copy? [y/N] "
     answer = asyncio.run(ask_line(asked)) or ""
-    return again._replace(fork=True) if answer.strip().lower() in ("y", "yes") else None
+    return again._replace(fork=True) if answer.strip().lower() in here.YES else None
 
 
 def _find_conversation(options: Options, words: str) -> Resume | None:
@@ -152,7 +152,7 @@ async def _converse_in_lines(run: Run) -> TurnResult:
     print("/help lists the commands, /exit leaves.", file=sys.stderr)
     if goal := _goal_text(run):
         print(goal, file=sys.stderr)
-    hands = _follow_in_lines(run)
+    manual = _follow_in_lines(run)
     last = TurnResult("completed", "")
     await lifecycle.run_start_hooks(run.session)
     run.session.end_reason = "prompt_input_exit"
@@ -161,20 +161,20 @@ async def _converse_in_lines(run: Run) -> TurnResult:
         if text.startswith("/"):
             if not await run_slash_command(run, text):
                 break
-        elif text and leaving.bypass_ended(run):
+        elif text and here.bypass_ended(run):
             break
         elif text:
-            last = await _answer_line(run, hands, text) or last
+            last = await _answer_line(run, manual, text) or last
     return last
 
 
-async def _answer_line(run: Run, hands: ManualCommands, text: str) -> TurnResult | None:
+async def _answer_line(run: Run, manual: ManualCommands, text: str) -> TurnResult | None:
     """Runs a message with its attachments as a turn; or runs a command or note by hand, which is not a turn."""
     attached: list[Attached] = []
 
     async def by_hand() -> TurnResult:
-        if not await hands.run_by_hand(text):
-            attached.append(await hands.attachments(text))
+        if not await manual.run_by_hand(text):
+            attached.append(await manual.attachments(text))
         return TurnResult("completed", "")
 
     done = await until_signal(run, by_hand(), goes_on=True)

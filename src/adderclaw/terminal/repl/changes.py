@@ -1,4 +1,4 @@
-"""What a conversation changed on disk since one of its messages, as a diff."""
+"""Shows as a diff what a conversation changed on disk since one of its messages."""
 
 from adderclaw.agent.legacy import rewind
 from adderclaw.agent.queries import restoring
@@ -7,7 +7,7 @@ from adderclaw.sandbox.legacy.checkpoints.difference import lines
 
 
 def show_changes(run: Run, undone: list[rewind.Prompt], *, back: bool) -> None:
-    """What was changed since the first of these messages; with `back`, what would be put back."""
+    """Prints the changes since the first of these messages; with `back`, the changes that undo them."""
     first = min((prompt.checkpoint for prompt in undone if prompt.checkpoint), default=None)
     if first is None:
         print("no file was changed")

@@ -7,6 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.enums import EditingMode
+
 from adderclaw.agent.conversation.one_turn import one_turn
 from adderclaw.agent.loop.loop import run_turn
 from adderclaw.agent.run import Run
@@ -19,27 +22,25 @@ from adderclaw.core.deltas import GrowingText
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Delta, OnDelta
 from adderclaw.terminal.repl import here
-from adderclaw.terminal.repl.leaving import bypass_ended
+from adderclaw.terminal.repl.keys import Chips, KeyActions, Keys, TypedHistory, reload_names
 from adderclaw.terminal.repl.manual_commands import ManualCommands
-from adderclaw.terminal.repl.own_line import StatusCommand
-from adderclaw.terminal.repl.printed import Printed
-from adderclaw.terminal.repl.screen import Screen
-from adderclaw.terminal.repl.status import Status
-from adderclaw.terminal.repl.terminal_mode import TerminalMode
+from adderclaw.terminal.repl.menu import Menu
+from adderclaw.terminal.repl.screen import Screen, ScreenOutput
+from adderclaw.terminal.repl.slash import run_slash_command, runs_at_once
+from adderclaw.terminal.repl.status import Status, StatusCommand
+from adderclaw.terminal.repl.terminal_mode import Background, TerminalMode
 from adderclaw.terminal.repl.titles import Titles
 
 if TYPE_CHECKING:
-    from prompt_toolkit.history import History
-
     from adderclaw.terminal.repl.draw import Fragments
     from adderclaw.terminal.repl.panel import ScreenOperator
 
-SETTLED = 0.2
-"""Seconds before the files are listed, so that the input appears first."""
-QUIET = 10.0
-"""Seconds without output of the model before the screen says so."""
-THOUGHT = 600
-"""Characters of a thought of which the last line is shown."""
+DEFERRED_SECONDS = 0.2
+"""How long listing files and similar work waits, so that the input appears first."""
+QUIET_SECONDS = 10.0
+"""After this time without output of the model, the screen says so."""
+THOUGHT_CHARS = 600
+"""How much of a thought is kept to show its last line."""
 
 type Command = Callable[[Run, str], Awaitable[bool]]
 """Runs a line that begins with /; False ends the conversation."""
@@ -49,45 +50,39 @@ class ScreenConversation:
     """One conversation with its screen."""
 
     def __init__(self, run: Run, operator: "ScreenOperator", manner: TerminalMode) -> None:
-        from prompt_toolkit.buffer import Buffer
-
-        from adderclaw.terminal.repl.chips import Chips
-        from adderclaw.terminal.repl.keys import Doing, Keys, reload_names
-        from adderclaw.terminal.repl.menu import Menu
-
         self.run = run
         self._chips = chips = Chips()
         menu = Menu(run)
         buffer = Buffer(
             completer=menu,
             complete_while_typing=True,
-            history=_history(run),
+            history=TypedHistory(os.path.join(run.runtime.home, home_names.HISTORY), run.runtime.secrets.scrub),
             multiline=True,
             tempfile_suffix=".md",
             enable_history_search=True,
         )
-        menu.wanted = lambda document: buffer.document == document
-        menu.again = lambda: reload_names(buffer)
+        menu.is_current = lambda document: buffer.document == document
+        menu.refresh = lambda: reload_names(buffer)
         self._menu = menu
         self.editing: Literal["emacs", "vi"] = "emacs"
         self.screen = operator.screen = Screen(manner, buffer, self._status)
-        doing = Doing(self.interrupt, lambda: self.screen.submit("/rewind"), self._next_mode)
-        self.screen.app.key_bindings = Keys(self.screen, chips, doing).bindings
+        actions = KeyActions(self.interrupt, lambda: self.screen.submit("/rewind"), self._next_mode)
+        self.screen.app.key_bindings = Keys(self.screen, chips, actions).bindings
         self.set_editing(run.session.config.repl.editing)
         root = run.session.environment.context.workspace.root
         self.rows = Rows(run.session.store, run.session.secrets.clean, root)
-        self._hands = ManualCommands(run, self.rows, self.screen.show)
+        self._manual = ManualCommands(run, self.rows, self.screen.show)
         self.live = Live(self.rows, run.session.session_id, self.screen.show, root)
         self.status = Status(run, self.live.busy)
         self.own_line = StatusCommand(run, self.screen, self.live.busy)
         self.titles = Titles(run, self.screen)
         run.runtime.bus.remove_sink("log")  # log lines would break the drawing; important ones are shown as notices
         run.runtime.bus.add_sink("screen", self.live.hear)
-        self.screen.peek, self.screen.seconds, self.screen.inside = self._printed, self._runs, self._inside
+        self.screen.peek, self.screen.seconds, self.screen.inside = self._latest_output, self._seconds, self._inside
         self.screen.at_once = self._at_once
-        self._meanwhile: set[asyncio.Task[bool]] = set()
+        self._commands: set[asyncio.Task[bool]] = set()
         self._insides: tuple[tuple[str, int], list[Item]] = (("", 0), [])
-        self._heard: StreamedAnswer | None = None
+        self._answer: StreamedAnswer | None = None
         self._turn: asyncio.Task[Any] | None = None
         """The current turn, or the work a person does instead."""
         self._began = 0.0
@@ -95,14 +90,14 @@ class ScreenConversation:
 
     async def converse(self, command: Command, first: str | None) -> TurnResult:
         """Handles message after message; returns the last turn's result."""
-        printed = Printed(self.screen)
+        output = ScreenOutput(self.screen)
         last = TurnResult("completed", "")
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             self.screen.print_first()
             self.titles.show()
             shown = asyncio.ensure_future(self.screen.app.run_async(handle_sigint=False))
             shown.add_done_callback(lambda _done: self.screen.close())
-            asyncio.get_running_loop().call_later(SETTLED, self._settle)
+            asyncio.get_running_loop().call_later(DEFERRED_SECONDS, self._start_deferred)
             if first:
                 self.screen.submit(first)
             try:
@@ -112,7 +107,7 @@ class ScreenConversation:
                     if text.strip().startswith("/"):
                         if not await command(self.run, self._chips.expand(text.strip())):
                             break
-                    elif bypass_ended(self.run):
+                    elif here.bypass_ended(self.run):
                         break
                     else:
                         last = await self._message(text) or last
@@ -129,13 +124,11 @@ class ScreenConversation:
                     await shown
         return last
 
-    def _settle(self) -> None:
+    def _start_deferred(self) -> None:
         """Starts the work that can wait until the input is drawn."""
         self._menu.files.renew()
         self.own_line.start()
         if self.run.session.config.repl.theme == "auto" and not os.environ.get("COLORFGBG"):
-            from adderclaw.terminal.repl.background import Background
-
             Background(self.screen.app, self._set_light).ask()
 
     def _set_light(self, light: bool) -> None:
@@ -143,10 +136,9 @@ class ScreenConversation:
 
     async def _message(self, typed: str) -> TurnResult | None:
         """Runs a message with its attachments as a turn; or runs a command or note by hand, which is not a turn."""
-        hands = self._hands
-        if await self.beside(hands.run_by_hand(typed, self._chips.expand)) is not False:
+        if await self.beside(self._manual.run_by_hand(typed, self._chips.expand)) is not False:
             return None
-        attached = await self.beside(hands.attachments(typed))
+        attached = await self.beside(self._manual.attachments(typed))
         return await here.run_turn_here(self.run, self._chips.expand(typed), attached) if attached is not None else None
 
     async def beside[T](self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -166,30 +158,28 @@ class ScreenConversation:
                 raise
             return interrupted()
         finally:
-            self._turn, self.screen.busy, self.screen.thought, self._heard = None, None, "", None
+            self._turn, self.screen.busy, self.screen.thought, self._answer = None, None, "", None
             self._since.clear()
 
     async def turn(self, message: str | None, attached: Attached = NO_ATTACHMENTS) -> TurnResult:
         """Runs one turn; after an interrupt its work so far is kept."""
         session = self.run.session
-        heard = self._heard = StreamedAnswer(self.screen, self.run)
+        answer = self._answer = StreamedAnswer(self.screen, self.run)
 
         def work(hear: OnDelta) -> Awaitable[TurnResult]:
             asked = run_turn(session, message, hear, attached=attached)
             return self._interruptible(asked, lambda: TurnResult("stopped", "", "interrupted"))
 
-        result, rest = await one_turn(session, work, heard)
+        result, rest = await one_turn(session, work, answer)
         if rest:
-            self.screen.hear(rest)
-        self.screen.end_words()
+            self.screen.add_answer(rest)
+        self.screen.end_answer()
         self.screen.end_todos()
         if result.outcome != "completed":
             self.screen.show(Notice("", "warning", f"{result.outcome}: {visible(result.reason)}"))
         return result
 
     def set_editing(self, keys: Literal["emacs", "vi"]) -> None:
-        from prompt_toolkit.enums import EditingMode
-
         self.editing = keys
         self.screen.app.editing_mode = EditingMode.VI if keys == "vi" else EditingMode.EMACS
 
@@ -201,23 +191,21 @@ class ScreenConversation:
 
     def _at_once(self, text: str) -> bool:
         """Runs a command that may run during a turn."""
-        from adderclaw.terminal.repl.slash import run_slash_command, runs_at_once
-
         if not runs_at_once(text):
             return False
         self.screen.show(Words("", "user", visible(text)))
         task = asyncio.ensure_future(run_slash_command(self.run, self._chips.expand(text)))
-        self._meanwhile.add(task)
-        task.add_done_callback(self._meanwhile.discard)
+        self._commands.add(task)
+        task.add_done_callback(self._commands.discard)
         return True
 
-    # -------------------------------------------------------------- what is said beside it
+    # -------------------------------------------------------------- what the screen asks for
 
-    def _printed(self, call: Call) -> str:
+    def _latest_output(self, call: Call) -> str:
         latest = self.run.session.environment.context.live_output.get(call.key)
         return self.run.session.secrets.clean(latest().decode("utf-8", "replace")) if latest is not None else ""
 
-    def _runs(self, call: Call) -> float:
+    def _seconds(self, call: Call) -> float:
         return time.monotonic() - self._since.setdefault(call.key, time.monotonic())
 
     def _inside(self, call: Call) -> list[Item]:
@@ -230,14 +218,14 @@ class ScreenConversation:
 
     def _busy(self) -> str:
         busy, now = self.live.busy, time.monotonic()
-        what = {"model": "thinking", "retry": "waiting to ask again"}.get(busy.on, "working")
+        what = {"model": "thinking", "retry": "waiting to retry"}.get(busy.on, "working")
         parts = [f"{int(now - self._began)} s"]
         parts += [f"{busy.tokens:,} tokens"] if busy.tokens else []
-        heard = self._heard
-        if heard is not None and heard.thought:
-            parts.append(f"{heard.thought:,} characters of thought")
-        if heard is not None and busy.on == "model" and now - heard.at >= QUIET:
-            parts.append(f"nothing came for {int(now - heard.at)} s")
+        answer = self._answer
+        if answer is not None and answer.thought:
+            parts.append(f"{answer.thought:,} characters of thought")
+        if answer is not None and busy.on == "model" and now - answer.at >= QUIET_SECONDS:
+            parts.append(f"no output for {int(now - answer.at)} s")
         return f"{what} ({', '.join(parts)}; Esc interrupts)"
 
     def _status(self) -> "Fragments":
@@ -246,9 +234,7 @@ class ScreenConversation:
         return [("dim", f" {self.screen.drawing.marks.dot} ".join(parts[:1] if self.screen.own_lines else parts))]
 
     def _next_mode(self) -> None:
-        from adderclaw.terminal.repl.modes import next_mode
-
-        self.screen.hint = next_mode(self.run)
+        self.screen.hint = here.next_mode(self.run)
         self.own_line.request_run()
         self.screen.redraw()
 
@@ -273,11 +259,11 @@ class StreamedAnswer:
         self.thought, self._thinks, self._screen.thought = 0, "", ""
         if delta.kind == "reset":
             self._text.clear()
-            self._screen.unhear()
+            self._screen.drop_answer()
         elif delta.kind == "text":
             self._bus.deliver()  # earlier events are drawn first
             self._text.add(delta.text)
-            self._screen.hear(delta.text)
+            self._screen.add_answer(delta.text)
 
     @property
     def text(self) -> str:
@@ -285,13 +271,7 @@ class StreamedAnswer:
 
     def _think(self, text: str) -> None:
         self.thought += len(text)
-        self._thinks = (self._thinks + text)[-THOUGHT:]
+        self._thinks = (self._thinks + text)[-THOUGHT_CHARS:]
         lines = visible(self._secrets.scrub(self._thinks)).strip().rsplit("\n", 1)
         self._screen.thought = " ".join(lines[-1].split())
         self._screen.redraw()
-
-
-def _history(run: Run) -> "History":
-    from adderclaw.terminal.repl.typed_history import TypedHistory
-
-    return TypedHistory(os.path.join(run.runtime.home, home_names.HISTORY), run.runtime.secrets.scrub)

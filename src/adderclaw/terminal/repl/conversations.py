@@ -28,14 +28,14 @@ class NextConversation(NamedTuple):
     """The conversation that follows in the same terminal."""
 
     again: Resume | None
-    """None: a new one."""
+    """The conversation to resume; None starts a new one."""
     began: str = ""
-    """The reason that hooks are told, if it does not follow from the other fields."""
+    """The start reason passed to hooks, if it does not follow from the other fields."""
     words: str | None = None
     """Words that select the conversation; if none is chosen, `again` continues."""
     workspace: str | None = None
     """The folder, if it differs from the previous one."""
-    told: str = ""
+    notice: str = ""
     """A notice for the model, sent with the next message."""
 
 

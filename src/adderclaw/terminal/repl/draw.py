@@ -1,4 +1,4 @@
-"""Items as lines of a terminal: fragments of a style and a text, which the screen and the scrollback both show."""
+"""Draws items as lines of styled text, for the screen and the scrollback."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,12 +6,12 @@ from adderclaw.agent.view.items import Call, Change, Child, Item, Line, Notice, 
 from adderclaw.core.record import NamedTuple
 
 type Fragments = list[tuple[str, str]]
-"""One line: (name of a style, text) after (name of a style, text)."""
+"""One line, as pairs of a style's name and a text."""
 
 FOLDED = 4
-"""Lines of an output that are shown at once."""
+"""How many lines of an output are shown."""
 FOLDED_CHANGE = 16
-"""Lines of a change that are shown at once."""
+"""How many lines of a change are shown."""
 TAB = 4
 
 STYLES: dict[str, str] = {
@@ -27,14 +27,14 @@ STYLES: dict[str, str] = {
     "accent": "36",
     "chosen": "7",
 }
-"""Name of a style → its SGR code: the terminal's own sixteen colours, so that they fit its background."""
+"""The SGR code of each style. Only the terminal's own 16 colours are used, so that they fit its background."""
 
 
 STATE_STYLES = {"ran": "good", "failed": "bad", "denied": "bad", "unknown": "warn", "asked": "warn"}
 
 
 class Marks(NamedTuple):
-    """The few signs beside words."""
+    """The symbols used in drawings."""
 
     call: str = "●"
     below: str = "⎿"
@@ -51,13 +51,13 @@ UNICODE = Marks()
 
 
 class Drawing(NamedTuple):
-    """How lines are made: columns, and which signs there are."""
+    """How items are drawn: the width in columns, and the symbols."""
 
     width: int
     marks: Marks = UNICODE
 
     def item(self, item: Item, *, whole: bool = False) -> list[Fragments]:
-        """All lines of an item; `whole` shows what is folded otherwise."""
+        """The lines of an item; `whole` includes those that are folded otherwise."""
         match item:
             case Call():
                 return self.call(item, whole=whole)
@@ -67,7 +67,7 @@ class Drawing(NamedTuple):
                 return self.words(item)
 
     def words(self, item: Words) -> list[Fragments]:
-        """A person's message; the model's own is Markdown and drawn elsewhere."""
+        """A person's message. (The model's answer is Markdown, which `markdown.py` renders.)"""
         head = "> " if item.role == "user" else ""
         rows = [row for line in item.text.split("\n") for row in self.flowed(line, self.width - 2)]
         return [[("you", head if not number else "  "), ("you", row)] for number, row in enumerate(rows)]
@@ -80,7 +80,7 @@ class Drawing(NamedTuple):
     # -------------------------------------------------------------- calls
 
     def call(self, call: Call, *, whole: bool = False, above: bool = False) -> list[Fragments]:
-        """`above`: its change stands in the scrollback already."""
+        """`above`: whether its change is already in the scrollback."""
         lines = [self.head(call)]
         if call.state == "denied" or call.asked:
             lines += [[("dim", "  "), ("dim", row)] for row in self.flowed(self._why(call), self.width - 2) if row]
@@ -95,7 +95,7 @@ class Drawing(NamedTuple):
         return lines + (self.output(call.output, whole=whole) if call.ended and call.state != "denied" else [])
 
     def head(self, call: Call) -> Fragments:
-        """The one line of a call: its name, its argument, what became of it, how long it took."""
+        """The first line of a call: its tool, its argument, its outcome and its duration."""
         style = STATE_STYLES.get(call.state, "dim") if not call.exit_code else "warn"
         short = {"denied": f"denied by {call.by or 'the gate'}", "asked": "asks"}.get(call.state, call.verdict)
         short = short.replace("·", self.marks.dot)
@@ -107,7 +107,7 @@ class Drawing(NamedTuple):
         return self.fitted(line)
 
     def _why(self, call: Call) -> str:
-        """Beneath a call that was denied or asked about: for what reason."""
+        """The reason why a call was denied or asked about."""
         asked = f"asked: {call.why}" if call.asked and call.why else ""
         if call.state != "denied":
             return asked
@@ -125,7 +125,7 @@ class Drawing(NamedTuple):
         return lines
 
     def change(self, change: Change, *, whole: bool = False) -> list[Fragments]:
-        """A change of a file, line by line, numbered."""
+        """A change of a file as numbered lines."""
         count = [
             f"{number} line{'' if number == 1 else 's'} {what}"
             for number, what in ((change.added, "added"), (change.removed, "removed"))
@@ -164,14 +164,16 @@ class Drawing(NamedTuple):
         return [("dim", self.cut(f"  {self.marks.below} {summary}", self.width))]
 
     def todos(self, todos: Sequence[Todo]) -> list[Fragments]:
-        return [self._todo(todo) for todo in todos]
-
-    def _todo(self, todo: Todo) -> Fragments:
-        mark = {"pending": self.marks.pending, "in_progress": self.marks.doing, "completed": self.marks.done}[
-            todo.status
+        looks = {
+            "pending": (self.marks.pending, ""),
+            "in_progress": (self.marks.doing, "accent"),
+            "completed": (self.marks.done, "dim"),
+        }
+        return [
+            [(style, self.cut(f"  {mark} {todo.text}", self.width))]
+            for todo in todos
+            for mark, style in (looks[todo.status],)
         ]
-        style = {"pending": "", "in_progress": "accent", "completed": "dim"}[todo.status]
-        return [(style, self.cut(f"  {mark} {todo.text}", self.width))]
 
     # -------------------------------------------------------------- width
 
@@ -198,21 +200,21 @@ class Drawing(NamedTuple):
         )
 
     def flowed(self, text: str, width: int) -> list[str]:
-        """Rows that end between words where they can: for words to read, of which a blank is nothing."""
+        """Breaks text into rows between words if possible; the blanks at the breaks are dropped."""
         text, width = text.expandtabs(TAB), max(width, 4)
         rows: list[str] = []
         while cell_width(text) > width:
             row = _first(text, width) or text[0]
             at = row.rfind(" ") if text[len(row)] != " " else len(row)
             if at <= 0 or (at < width // 3 and cell_width(text[at + 1 :].split(" ", 1)[0]) > width):
-                at = row.rfind("/", width // 3) + 1  # a path that is longer than a row ends it with a folder
+                at = row.rfind("/", width // 3) + 1  # a path longer than a row is broken after a folder
             row = row[:at] if at > 0 else row
             rows.append(row)
             text = text[len(row) :].removeprefix(" ")
         return [*rows, text]
 
     def wrapped(self, text: str, width: int) -> list[str]:
-        """Rows of at most so many cells, broken at any character: what is shown is what is there."""
+        """Breaks text into rows at any character, so that every character is shown."""
         text, width = text.expandtabs(TAB), max(width, 4)
         if cell_width(text) <= width:
             return [text]
@@ -225,7 +227,7 @@ class Drawing(NamedTuple):
 
 
 def cell_width(text: str) -> int:
-    """Columns that a text takes."""
+    """How many columns a text takes."""
     if text.isascii():
         return len(text)
     from prompt_toolkit.utils import get_cwidth
@@ -246,12 +248,10 @@ def _first(text: str, width: int) -> str:
 
 
 def ansi(lines: Iterable[Fragments], *, colours: bool) -> str:
-    """Lines as the terminal gets them."""
-    return "".join(
-        "".join(_style_codes(style, text, colours=colours) for style, text in line).rstrip() + "\n" for line in lines
-    )
+    """Lines as text with SGR codes."""
 
+    def styled(style: str, text: str) -> str:
+        code = STYLES[style]
+        return f"\x1b[{code}m{text}\x1b[0m" if colours and code and text.strip() else text
 
-def _style_codes(style: str, text: str, *, colours: bool) -> str:
-    code = STYLES[style]
-    return f"\x1b[{code}m{text}\x1b[0m" if colours and code and text.strip() else text
+    return "".join("".join(styled(*part) for part in line).rstrip() + "\n" for line in lines)

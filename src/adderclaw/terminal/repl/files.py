@@ -1,4 +1,4 @@
-"""The files that @ names: listed once beside the conversation, and searched without holding up a key."""
+"""The files that @ offers: listed in the background, and searched without delaying a key."""
 
 import asyncio
 import re
@@ -10,26 +10,26 @@ from adderclaw.agent.run import Run
 from adderclaw.core.record import NamedTuple
 
 CHUNK = 1_000
-"""Names that are searched in one go."""
-TURN = 0.003
-"""Seconds after which the search lets keys pass."""
-FRESH = 5.0
-"""Seconds for which a list is not made anew."""
+"""How many names are searched at once."""
+TURN_SECONDS = 0.003
+"""After this time the search lets keys be handled."""
+FRESH_SECONDS = 5.0
+"""For this time a list is not renewed."""
 SHOWN = 50
-HITS = 400
-"""Names with the typed word in them, of which the best are shown."""
-ENOUGH = 10
-"""So many of them, and no others are looked for."""
-LONG = 3
-"""Letters of a word that is surely meant as it is typed, where a name has it."""
-LIKENESS = 75.0
-"""Of a name to a word with a mistake in it; 100 is the same."""
+MOST_HITS = 400
+"""How many matches are ranked to show the best."""
+ENOUGH_HITS = 10
+"""With so many names that contain the word, no less exact search follows."""
+EXACT_LENGTH = 3
+"""For a word of at least this length, one name that contains it is enough."""
+MIN_SIMILARITY = 75.0
+"""Of a name to a misspelt word; 100 means equal."""
 
 
 class Chunk(NamedTuple):
     names: Sequence[str]
     lowered: str
-    """The same, one a line."""
+    """The same names in lower case, one per line."""
 
 
 class Index(NamedTuple):
@@ -37,7 +37,7 @@ class Index(NamedTuple):
 
     chunks: Sequence[Chunk] = ()
     first: Sequence[str] = ()
-    """What is shown before anything is typed."""
+    """The names shown before anything is typed."""
 
 
 def build_index(names: Sequence[str]) -> Index:
@@ -55,25 +55,25 @@ def _above(name: str) -> Iterator[str]:
 
 
 class Files:
-    """The list of one session. What is known of it is used while it is made, and an old one while a new one is."""
+    """The files of one session. The first names, or an old list, are offered during a listing."""
 
-    def __init__(self, run: Run, more: Callable[[], None]) -> None:
-        """`more` is called where names were looked for while the first list was made, and more of them are known."""
-        self._run, self._more = run, more
+    def __init__(self, run: Run, on_more: Callable[[], None]) -> None:
+        """`on_more` is called when a search happened during the first listing and more names are known."""
+        self._run, self._on_more = run, on_more
         self.index = Index()
-        self._made = 0.0
+        self._listed_at = 0.0
         self._is_awaited = False
-        self.making: asyncio.Task[None] | None = None
+        self.listing: asyncio.Task[None] | None = None
 
     def renew(self) -> None:
-        """Make the list anew, unless that was done just now."""
-        if self.making is None and (not self._made or time.monotonic() - self._made > FRESH):
-            self.making = asyncio.get_running_loop().create_task(self._list())
+        """Renews the list in the background, unless it is fresh."""
+        if self.listing is None and (not self._listed_at or time.monotonic() - self._listed_at > FRESH_SECONDS):
+            self.listing = asyncio.get_running_loop().create_task(self._list())
 
     def poll(self) -> None:
-        """Somebody looks for a name."""
+        """Notes that a name is being searched."""
         self.renew()
-        self._is_awaited = not self._made
+        self._is_awaited = not self._listed_at
 
     async def _list(self) -> None:
         from adderclaw.core.errors import AdderClawError
@@ -84,52 +84,52 @@ class Files:
         names: list[str] = []
         try:
             for root in roots:
-                sink = self._first if root == workspace.root and not self._made else None
+                sink = self._first if root == workspace.root and not self._listed_at else None
                 paths = await list_files(root, roots, start, sink)
                 names += paths if root == workspace.root else [f"{root}/{name}" for name in paths]
             self.index = await asyncio.to_thread(build_index, names)
         except (AdderClawError, OSError):
-            pass  # the menu stays as it was: who types a name by hand is answered with what is wrong
+            pass  # the menu stays as it was, and a name typed by hand gets an error that says why
         finally:
-            self._made, self.making = time.monotonic(), None
+            self._listed_at, self.listing = time.monotonic(), None
             if self._is_awaited:
                 self._is_awaited = False
-                self._more()
+                self._on_more()
 
     def _first(self, names: Sequence[str]) -> None:
-        """The first names of the list, in its order: so many that finding them holds up no key."""
+        """Takes the first names of the list, few enough not to delay a key."""
         self.index = build_index(names[:CHUNK])
         if self._is_awaited:
-            self._more()
+            self._on_more()
 
-    async def search(self, typed: str, is_wanted: Callable[[], bool]) -> AsyncIterator[str]:
-        """The best names for what is typed, until nobody wants them any more; never what may not be read."""
+    async def search(self, typed: str, is_current: Callable[[], bool]) -> AsyncIterator[str]:
+        """Yields the best names for the typed text until it changes; never names of files that may not be read."""
         hidden = self._run.session.environment.context.is_hidden
         root = self._run.session.environment.context.workspace.root
-        async for name in search_index(self.index, typed, is_wanted):
+        async for name in search_index(self.index, typed, is_current):
             if not hidden(f"{root}/{name.rstrip('/')}" if not name.startswith("/") else name.rstrip("/")):
                 yield name
 
 
-async def search_index(index: Index, typed: str, is_wanted: Callable[[], bool]) -> AsyncIterator[str]:
+async def search_index(index: Index, typed: str, is_current: Callable[[], bool]) -> AsyncIterator[str]:
     if not typed:
         for name in index.first:
             yield name
         return
     word = typed.lower()
     shown: dict[str, None] = {}
-    enough = ENOUGH if len(word) < LONG else 1
+    enough = ENOUGH_HITS if len(word) < EXACT_LENGTH else 1
     for search in (_containing, _with_letters_in_order, _similar):
         hits: list[str] = []
         before = time.monotonic()
         for matches in search(index, word):
-            hits += islice(matches, HITS - len(hits))
-            if len(hits) >= HITS:
+            hits += islice(matches, MOST_HITS - len(hits))
+            if len(hits) >= MOST_HITS:
                 break
-            if time.monotonic() - before > TURN:
+            if time.monotonic() - before > TURN_SECONDS:
                 await asyncio.sleep(0)
                 before = time.monotonic()
-                if not is_wanted():
+                if not is_current():
                     return
         for name in _best(hits, word):
             if name not in shown and len(shown) < SHOWN:
@@ -140,7 +140,7 @@ async def search_index(index: Index, typed: str, is_wanted: Callable[[], bool]) 
 
 
 def _best(hits: Sequence[str], word: str) -> list[str]:
-    """Names that begin with the word, those that hold it, then the others by how like they are; short ones first."""
+    """Names that start with the word, names that contain it, then the others by similarity; short ones first."""
     from rapidfuzz import fuzz
 
     def rank(name: str) -> tuple[int, float, int, str]:
@@ -170,8 +170,8 @@ def _lines(chunk: Chunk, word: str) -> Iterator[str]:
 
 
 def _with_letters_in_order(index: Index, word: str) -> Iterator[Iterator[str]]:
-    """Names that have the letters of the word in their order."""
-    # possessive: no name, however made, takes longer than its length
+    """Names that contain the letters of the word in order."""
+    # possessive, so that the time is linear in the length of any name
     letters = "".join(f"[^{re.escape(letter)}\n]*+{re.escape(letter)}" for letter in word)
     pattern = re.compile(f"(?m)^{letters}")
     for chunk in index.chunks:
@@ -180,12 +180,12 @@ def _with_letters_in_order(index: Index, word: str) -> Iterator[Iterator[str]]:
 
 
 def _similar(index: Index, word: str) -> Iterator[Iterator[str]]:
-    """Names of which a part is like the word, for one with a mistake in it."""
+    """Names whose last part is similar to the word, which may be misspelt."""
     from rapidfuzz import fuzz, process
 
     if len(word) < 3:
         return
     for chunk in index.chunks:
         last = [line.rstrip("/").rpartition("/")[2] for line in chunk.lowered.split("\n")]
-        best = process.extract(word, last, scorer=fuzz.ratio, limit=5, score_cutoff=LIKENESS)
+        best = process.extract(word, last, scorer=fuzz.ratio, limit=5, score_cutoff=MIN_SIMILARITY)
         yield (chunk.names[position] for _, _, position in best)

@@ -10,8 +10,10 @@ from adderclaw.agent.loop.loop import run_turn
 from adderclaw.agent.run import Run
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, TurnResult
+from adderclaw.agent.tool_call import permission_updates
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import OnDelta
+from adderclaw.policy import Policy
 from adderclaw.terminal.one_shot import AnswerPrinter
 from adderclaw.terminal.operators import ask_line
 
@@ -57,9 +59,9 @@ async def run_turn_here(run: Run, message: str | None, attached: Attached = NO_A
     talk = repl_of(run).talk
     while True:
         result = await (_in_lines(run, message, attached) if talk is None else talk.turn(message, attached))
-        if result.ended_by != "rounds" or (await ask_person(run, "Go on? [y/N] ") or "").strip().lower() not in YES:
+        if result.ended_by != "rounds" or (await ask_person(run, "Continue? [y/N] ") or "").strip().lower() not in YES:
             return result
-        message, attached = "Go on.", NO_ATTACHMENTS
+        message, attached = "Continue.", NO_ATTACHMENTS
 
 
 async def ask_person(run: Run, question: str) -> str | None:
@@ -89,3 +91,29 @@ async def _in_lines(run: Run, message: str | None, attached: Attached) -> TurnRe
     if result.outcome != "completed":
         print(f"[{result.outcome}] {visible(result.reason)}", file=sys.stderr)
     return result
+
+
+def next_mode(run: Run) -> str:
+    """Switches to the next permission mode and returns a message that names it."""
+    permission_updates.next_mode(run.session)
+    return f"mode: {mode_name(run.session.environment.policy)}"
+
+
+def mode_name(policy: Policy) -> str:
+    """The permission mode as people read it, or the autonomy if no mode is set."""
+    return policy.mode or policy.autonomy_now
+
+
+def bypass_ended(run: Run) -> bool:
+    """Whether the session must end because its mode was disabled in the settings since it started."""
+    session, runtime = run.session, run.runtime
+    if session.environment.policy.mode != "bypassPermissions":
+        return False
+    from adderclaw.agent.run.start import loaded_by
+
+    now = loaded_by(runtime.options, runtime.loaded.workspace, runtime.options.overrides).config.permissions
+    if not now.disableBypassPermissionsMode:
+        return False
+    session.end_reason = "bypass_permissions_disabled"
+    print("permissions.disableBypassPermissionsMode now disables bypassPermissions: this session ends. Start again.")
+    return True

@@ -22,7 +22,7 @@ from adderclaw.terminal.operators import OperatorAtWork
 MENTION = re.compile(r"""(?<![^\s(\[{])@(?:"([^"\n]{1,4096})"|([^\s"]{1,4096}))""")
 MOST_NAMED = 20
 """How many files a message can name; further ones are plain text."""
-KEY = 60
+KEY_CHARS = 60
 """How many characters of a note become its key."""
 
 
@@ -31,7 +31,7 @@ class Named(NamedTuple):
 
     name: str
     tool: str
-    given: Json
+    arguments: Json
 
 
 class ManualCommands:
@@ -47,12 +47,14 @@ class ManualCommands:
         media: list[MediaBlock] = []
         for named in self._named(typed):
             result = (
-                await self._call(named.tool, named.given, f"named with @ in a message: {named.name}")
+                await self._call(named.tool, named.arguments, f"named with @ in a message: {named.name}")
             ).finished.result
             texts.append(framing.attachment(f"{named.name}:\n{framing.framed(token_hex(8), result.content)}"))
             media += result.media
         if media and not self._run.session.provider.capabilities().images:
-            self._show(Notice("", "warning", f"{visible(self._run.session.model)} sees no pictures: they are left out"))
+            self._show(
+                Notice("", "warning", f"{visible(self._run.session.model)} cannot read pictures, so they are left out")
+            )
             media = []
         return Attached(tuple(texts), tuple(media)) if texts or media else NO_ATTACHMENTS
 
@@ -70,7 +72,7 @@ class ManualCommands:
     async def command(self, line: str) -> None:
         """Runs a command; the model sees its output with the next message."""
         if not line.strip():
-            self._show(Notice("", "note", "!COMMAND runs a command; its output goes with the next message"))
+            self._show(Notice("", "note", "!COMMAND runs a command; its output is sent with the next message"))
             return
         result = (await self._call(BASH, {"command": line}, "typed by hand")).finished.result
         text = f"The user ran this command:\n{line}\n{framing.framed(token_hex(8), result.content)}"
@@ -84,9 +86,9 @@ class ManualCommands:
         session = self._run.session
         text = session.secrets.scrub(text.strip())
         if not text:
-            self._show(Notice("", "note", "#NOTE remembers a line for later conversations"))
+            self._show(Notice("", "note", "#NOTE stores a line for later conversations"))
             return
-        first = "".join(char if char.isprintable() else " " for char in text)[:KEY].strip()
+        first = "".join(char if char.isprintable() else " " for char in text)[:KEY_CHARS].strip()
         key, number = first, 1
         project = session.environment.context.workspace.root
         while (existing := memory.get(session.store, key, project)) is not None and existing.content != text:

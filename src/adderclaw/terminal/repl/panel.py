@@ -1,4 +1,4 @@
-"""Questions on the screen: a number, a letter or the arrows mark an answer, and Enter gives it."""
+"""Questions on the screen: a number, a letter or the arrows select an answer, and Enter confirms it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,38 +28,38 @@ from adderclaw.terminal.repl.screen import Screen
 
 class Option(NamedTuple):
     key: str
-    """A letter that marks it."""
+    """The letter that selects it."""
     label: str
     value: str
     writes: bool = False
-    """The person writes something beside it."""
+    """Whether the person writes a text with it."""
 
 
-KEEPS = "Enter sends this as your next message, and the question stays open. The arrows mark an answer."
-MARKS = "The arrows, a number or a letter mark an answer, and Enter gives it."
+MESSAGE_HINT = "Enter sends this as your next message, and the question stays open. The arrows select an answer."
+SELECT_HINT = "The arrows, a number or a letter select an answer, and Enter confirms it."
 
 
 class Panel:
-    """One question. Enter gives the answer that is marked; words that name no answer become a message instead."""
+    """One question. Enter gives the selected answer. Typed words that name no answer become a message instead."""
 
     def __init__(self, question: str, options: Sequence[Option], *, several: bool = False) -> None:
         self.question, self.options, self.several = question, tuple(options), several
         self.about: Sequence[Fragments] = ()
-        """What is asked about, where there is room for it here."""
+        """What the question is about, if there is room for it in the panel."""
         self.note = ""
-        """What a choice would mean, in words."""
+        """What an answer would permit, in words."""
         self.at = self._before = 0
         self.marked = True
-        """Whether Enter gives the answer at `at`."""
+        """Whether the answer at `at` is selected."""
         self.typed = ""
-        """What was typed at the question. It marks an answer if it is its number, its letter or its words."""
+        """What was typed at the question. It selects an answer if it is its number, its letter or its words."""
         self._names = False
-        """Whether it does."""
+        """Whether the typed text selects an answer."""
         self.message = ""
-        """What was entered but does not answer the question, until the screen takes it."""
+        """A message that was entered instead of an answer, until the screen takes it."""
         self.chosen: set[int] = set()
         self.writing: str | None = None
-        """What is written so far, while something is."""
+        """The text of an answer while it is written; otherwise None."""
         self.answered: asyncio.Future[tuple[list[str], str]] = asyncio.get_running_loop().create_future()
 
     def lines(self, drawing: Drawing) -> list[Fragments]:
@@ -80,7 +80,7 @@ class Panel:
             typed = f"message: {' '.join(self.typed.split())}_"
             rows += [[("accent", f"  {row}")] for row in drawing.flowed(typed, drawing.width - 2)]
         if self.writing is None and not self.marked:
-            hint = KEEPS if self.unsent else MARKS
+            hint = MESSAGE_HINT if self.unsent else SELECT_HINT
             rows += [[("dim", f"  {row}")] for row in drawing.flowed(hint, drawing.width - 2)]
         return rows
 
@@ -88,15 +88,15 @@ class Panel:
 
     @property
     def unsent(self) -> str:
-        """What was typed but does not answer: it is kept, whatever happens to the question."""
+        """Typed text that is no answer. It is never lost, whatever happens to the question."""
         return "" if self._names else self.typed
 
-    def take(self, draft: str) -> None:
-        """What was being typed when the question got the keys: it was not typed at the question, and marks nothing."""
+    def take_draft(self, draft: str) -> None:
+        """Takes the text of the input when the question gets the keys. As no answer to it, it selects nothing."""
         self.typed, self.marked, self._names = draft, not draft, False
 
     def press(self, key: str, text: str) -> None:
-        """One key: its name where it has one, else the text that it types; pasted text is only ever words."""
+        """Handles a key, given by its name or the text it types. Pasted text never selects an answer."""
         if self.answered.done():
             return
         if self.writing is not None:
@@ -117,13 +117,13 @@ class Panel:
         if not self.typed:
             self._before = self.at
         self.typed = text
-        number = None if pasted else self._named()
+        number = None if pasted else self._named_option()
         self._names = number is not None
         self.marked = not text or self._names
         self.at = self._before if number is None else number
 
-    def _named(self) -> int | None:
-        """The answer that the typed text names: by its number, its letter or its words."""
+    def _named_option(self) -> int | None:
+        """The answer that the typed text names by its number, its letter or its words."""
         text = self.typed.strip()
         if text.isdecimal() and 1 <= int(text) <= len(self.options):
             return int(text) - 1
@@ -142,7 +142,7 @@ class Panel:
         if self.marked:
             self._choose(self.at)
         elif self.typed.strip():
-            self.message, self.typed = self.typed, ""  # nothing is marked: a second Enter answers nothing
+            self.message, self.typed = self.typed, ""  # nothing is selected, so a second Enter does not answer
         else:
             self._type("", pasted=False)
 
@@ -172,7 +172,7 @@ class ScreenOperator:
     """The operator of a conversation on a screen."""
 
     def __init__(self, *, everywhere: bool = True) -> None:
-        """`everywhere`: a yes may be kept for every project."""
+        """`everywhere`: whether an approval can be granted for every project."""
         self.screen: Screen | None = None
         self._everywhere = everywhere
         self._turn = asyncio.Lock()
@@ -188,19 +188,18 @@ class ScreenOperator:
         screen = self.screen
         assert screen is not None
         if (refused := refuse_unaskable(request)) is not None:
-            screen.print([[("warn", f"not asked, and denied: {request.tool}: {refused.comment}")]])
+            screen.print([[("warn", f"denied without asking: {request.tool}: {refused.comment}")]])
             return refused
         seen = displayed_request(request)
         async with self._turn:
             about = _request_fragments(request, seen.text, seen.marks, screen.drawing)
             offered = request.grants if len(request.shown) <= MOST_GRANTED else ()
-            panel = Panel(
-                f"{seen.tool}: {seen.reason}", _options(request.registries, self._granting if offered else ())
-            )
+            grants = (GRANTS if self._everywhere else GRANTS[:-1]) if offered else ()
+            panel = Panel(f"{seen.tool}: {seen.reason}", _options(request.registries, grants))
             panel.note = f"always: {_line(describe_rules(offered))}" if offered else ""
             if len(about) + len(panel.lines(screen.drawing)) < screen.room:
                 panel.about = [[], *about]
-            else:  # what is asked about is the last thing above the question
+            else:  # print it, so that it is directly above the question
                 note = [[("dim", row)] for row in screen.drawing.flowed(panel.note, screen.width) if panel.note]
                 panel.note = ""
                 screen.print([*note, *about], apart=True)
@@ -208,10 +207,6 @@ class ScreenOperator:
                     screen.read_before[request.tool_use_id] = _change(request)
             values, words = await answer_of(screen, panel)
         return _answer(values, words, request)
-
-    @property
-    def _granting(self) -> tuple[Option, ...]:
-        return GRANTING if self._everywhere else GRANTING[:-1]
 
     async def ask(self, request: QuestionRequest) -> Answer:
         screen = self.screen
@@ -226,19 +221,19 @@ class ScreenOperator:
         return answer_with(replies)
 
 
-GRANTING = (
+GRANTS = (
     Option("a", "yes, always in this session", "session"),
     Option("p", "yes, always in this project", "project"),
     Option("A", "yes, always in every project", "user"),
 )
 
 
-def _options(registries: Sequence[str], granting: Sequence[Option]) -> list[Option]:
+def _options(registries: Sequence[str], grants: Sequence[Option]) -> list[Option]:
     hosts = ", ".join(visible(host, keep_newlines=False) for host in registries)
     return [
         Option("y", "yes", "yes"),
         *([Option("r", f"yes, and let commands of this session reach {hosts}", "registries")] if registries else []),
-        *granting,
+        *grants,
         Option("n", "no", "no"),
         Option("i", "no, and say what to do instead", "instead", writes=True),
     ]
@@ -269,7 +264,7 @@ def _question(question: Question) -> Panel:
 
 
 def _request_fragments(request: ApprovalRequest, text: str, marks: Sequence[str], drawing: Drawing) -> list[Fragments]:
-    """What is asked about, whole: a change as a diff, a command as its plan, other calls by their arguments."""
+    """The whole request: a change as a diff, a command as its plan, other calls by their arguments."""
     head = [("warn", f"{drawing.marks.call} "), ("tool", request.tool), ("dim", f" risk: {request.risk}")]
     if request.kind == "step":
         head = [("warn", f"{drawing.marks.call} "), ("tool", _line(request.tool)), ("dim", " asks for your approval")]
@@ -291,7 +286,7 @@ def _change(request: ApprovalRequest) -> tuple[Line, ...]:
 
 
 def _arguments(arguments: Json) -> list[str]:
-    """Each by its name; what is no text as JSON."""
+    """Each argument with its name; values that are not texts as JSON."""
     rows: list[str] = []
     for name, value in arguments.items():
         shown = visible(value if isinstance(value, str) else canonical(value), directions=False)
@@ -305,7 +300,7 @@ def _line(text: str) -> str:
 
 
 async def answer_of(screen: Screen, panel: Panel) -> tuple[list[str], str]:
-    """Wait for the answer; keys that were typed before the question could be read count for nothing."""
+    """Shows a question and waits for the answer. Keys typed before it could be read do not answer it."""
     screen.ask(panel)
     try:
         return await panel.answered

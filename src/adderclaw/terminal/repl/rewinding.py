@@ -9,8 +9,8 @@ from adderclaw.terminal.repl.screen import Screen
 
 REWIND_OPTIONS = (
     Option("b", "conversation and files", "both"),
-    Option("c", "the conversation alone", "conversation"),
-    Option("f", "the files alone", "files"),
+    Option("c", "only the conversation", "conversation"),
+    Option("f", "only the files", "files"),
     Option("n", "never mind", ""),
 )
 
@@ -36,7 +36,7 @@ async def _choose_message(run: Run, screen: Screen) -> str:
     if not values:
         return ""
     show_changes(run, prompts[int(values[0]) - 1 :], back=True)
-    ways, _ = await answer_of(screen, Panel("What is to be as it was?", REWIND_OPTIONS))
+    ways, _ = await answer_of(screen, Panel("What should be restored?", REWIND_OPTIONS))
     return f"{values[0]} {ways[0]}" if ways and ways[0] else ""
 
 

@@ -1,12 +1,13 @@
-"""The terminal of a conversation: what is finished goes into the scrollback once, below it stays the input."""
+"""The screen of a conversation: finished items go into the scrollback once, and the input stays below them."""
 
 import asyncio
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from select import select
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -33,24 +34,23 @@ from adderclaw.terminal.repl.terminal_mode import TerminalMode, make_output
 if TYPE_CHECKING:
     from adderclaw.terminal.repl.panel import Panel
 
-REDRAW = 0.03
-"""Seconds between two drawings of what still changes."""
-SPIN = 0.12
+REDRAW_SECONDS = 0.03
+"""The shortest time between two drawings of the live part."""
+SPIN_SECONDS = 0.12
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SPINNER_ASCII = "|/-\\"
-PEEKED = 3
-"""Lines of what a running command prints."""
-OPENED = 8
-"""Calls of a running subagent that are shown."""
+OUTPUT_LINES = 3
+"""How many of the last lines of a running command's output are shown."""
+SUBAGENT_CALLS = 8
+"""How many of the last calls of a running subagent are shown."""
 MOST_FOLDED = 50
-MENU = 8
-"""Rows of the menu of completions."""
-PAUSE = 0.5
-"""Seconds without a key after which one is meant for the question on the screen."""
-LOW = 16
-"""Rows of a terminal below which one line of the operator's own is shown."""
-TOGETHER = ("\x1b[?2026h", "\x1b[?2026l")
-"""What stands between them is shown at once, by terminals that know it; the others show it as it comes."""
+MENU_ROWS = 8
+PAUSE_SECONDS = 0.5
+"""How long no key must be pressed before a question gets the keys."""
+LOW_ROWS = 16
+"""In a terminal with fewer rows, only one line of the operator's status command is shown."""
+BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
+"""Terminals that support synchronized output show everything between the two at once."""
 
 STYLE = Style.from_dict(
     {
@@ -69,28 +69,28 @@ STYLE = Style.from_dict(
 
 
 class Screen:
-    """Draws items as they change and keeps the input; who talks with it awaits `next_message`."""
+    """Draws items as they change, and holds the input and the queue of messages."""
 
     def __init__(self, manner: TerminalMode, buffer: Buffer, status: Callable[[], Fragments]) -> None:
         self.manner, self.buffer, self._status = manner, buffer, status
         self.queue: list[str] = []
-        """Messages that wait for the turn at hand to end."""
+        """Messages waiting for the current turn to end."""
         self.panel: Panel | None = None
-        """The question that is open."""
-        self.pause = PAUSE
+        """The open question."""
+        self.pause = PAUSE_SECONDS
         self._typed_at = float("-inf")
-        """When a key was pressed that belongs to something which is not finished yet."""
+        """When a key was last pressed for a message or an answer that is not finished."""
         self.busy: Callable[[], str] | None = None
-        """Says what is waited for, while a turn runs."""
+        """Returns what the turn is waiting for. None if no turn runs."""
         self.at_once: Callable[[str], bool] = lambda _text: False
-        """Runs a message that does not wait for the turn's end; False where it does."""
+        """Runs a message that need not wait for the end of the turn; returns False for any other."""
         self.hint = ""
         self.own_lines: list[Fragments] = []
-        """What the operator's own command says of it all; their styles are those of prompt_toolkit."""
+        """The output of the operator's status command; its styles are those of prompt_toolkit."""
         self.peek: Callable[[Call], str] = lambda _call: ""
-        """What a call that runs has printed last."""
+        """Returns the latest output of a running call."""
         self.seconds: Callable[[Call], float] = lambda _call: 0.0
-        """For how long a call has been running."""
+        """Returns for how long a call has been running."""
         self._live: dict[str, Call] = {}
         self._stream: Stream | None = None
         self._tail = ""
@@ -99,49 +99,49 @@ class Screen:
         self._arrived = asyncio.Event()
         self._closed = False
         self._folded: deque[Call] = deque(maxlen=MOST_FOLDED)
-        """Calls of which a part is not shown, the last one last."""
+        """Calls that are shown in part, the latest last."""
         self.inside: Callable[[Call], Sequence[Item]] = lambda _call: ()
-        """What a subagent did."""
+        """Returns what a subagent did."""
         self._open: str | None = None
-        """The running subagent whose calls are shown."""
+        """The key of the running subagent whose calls are shown."""
         self.read_before: dict[str, tuple[Line, ...]] = {}
-        """Call → the change that stands in the scrollback since it was asked about."""
+        """Call → its change, if the question about it has already put it into the scrollback."""
         self.todos: tuple[Todo, ...] = ()
-        """The list that the turn at hand works off."""
+        """The to-do list of the current turn."""
         self.thought = ""
-        """The end of what the model thinks."""
+        """The end of the model's current thought."""
         self._ends = "\n\n"
-        """How the scrollback ends: with a blank line, with an item of one line, or (|) with another text."""
+        """How the scrollback ends: with a blank line, with an item of one line, or with other text (|)."""
         self._noted = False
-        """With a notice."""
+        """Whether the scrollback ends with a notice."""
         self._scheduled: asyncio.TimerHandle | None = None
         self._ticking: asyncio.TimerHandle | None = None
         self._drew, self._drawing_took = 0.0, 0.0
         self.app: Application[None] = self._application()
 
-    # -------------------------------------------------------------- what the conversation tells
+    # -------------------------------------------------------------- items and the answer
 
     def show(self, item: Item) -> None:
-        """An item is there, or has changed."""
+        """Shows a new or changed item. A finished one goes into the scrollback."""
         if isinstance(item, Call) and not item.ended:
             self._live[item.key] = item
         else:
-            self._finish_words()
+            self._finish_answer()
             if isinstance(item, Call):
                 self._live.pop(item.key, None)
-            lines = self._settled(item)
+            lines = self._finished_lines(item)
             if isinstance(item, Words) and self._ends == "\n":
-                self._ends = "|\n"  # a message stands apart from all
+                self._ends = "|\n"  # a message is always set apart
             self.print(lines, apart=not (self._noted and isinstance(item, Notice)))
             self._noted = isinstance(item, Notice)
         self.redraw()
 
-    def _settled(self, item: Item) -> list[Fragments]:
-        """An item as it goes into the scrollback; what of it is folded can be had."""
+    def _finished_lines(self, item: Item) -> list[Fragments]:
+        """An item as it goes into the scrollback. A call that is shown in part is remembered for `show_whole`."""
         lines = self.drawing.item(item)
         if not isinstance(item, Call):
             return lines
-        if item.todos and item.state == "ran":  # one list that ticks, not one for each tick
+        if item.todos and item.state == "ran":  # the list is drawn once, below, and not after every change
             self.todos = item.todos
             return lines[:1]
         before = self.read_before.pop(item.key, None)
@@ -151,32 +151,32 @@ class Screen:
             self._folded.append(item)
         return lines
 
-    def hear(self, text: str) -> None:
-        """More of the model's answer."""
+    def add_answer(self, text: str) -> None:
+        """Adds the next part of the model's answer."""
         if self._stream is None:
             self._stream = Stream()
         for block in self._stream.feed(text):
-            self._put(render(block, self._look()))
+            self._put(render(block, self._style()))
         self.redraw()
 
-    def unhear(self) -> None:
-        """What of the answer is not in the scrollback yet is void."""
+    def drop_answer(self) -> None:
+        """Drops the part of the answer that is not in the scrollback yet."""
         self._stream = None
         self.redraw()
 
-    def end_words(self) -> None:
-        """The answer is whole."""
-        self._finish_words()
+    def end_answer(self) -> None:
+        """Puts the rest of the answer into the scrollback."""
+        self._finish_answer()
         self.redraw()
 
     def end_todos(self) -> None:
-        """The turn is over: the list stays as it is now."""
+        """Puts the to-do list into the scrollback at the end of a turn."""
         todos, self.todos = self.todos, ()
         if todos:
             self.print(self.drawing.todos(todos), apart=True)
 
     def print(self, lines: Sequence[Fragments], *, apart: bool = False) -> None:
-        """Lines into the scrollback; `apart` from what stands there, if one of the two has several."""
+        """Puts lines into the scrollback; `apart` adds a blank line before, except between two single lines."""
         if apart and lines and not self._ends.endswith("\n\n") and (len(lines) > 1 or self._ends != "\n"):
             self._put("\n")
         self._put(ansi(lines, colours=self.manner.colours))
@@ -184,7 +184,7 @@ class Screen:
         self.redraw()
 
     def write(self, text: str) -> None:
-        """Text into the scrollback, as a command printed it."""
+        """Puts printed text into the scrollback."""
         self._put(text)
         self.redraw()
 
@@ -195,7 +195,8 @@ class Screen:
             self._ends = "\n\n" if text.endswith("\n\n") or text == "\n" else "|\n"
 
     def show_whole(self) -> None:
-        """What a subagent that runs has done, or the last call that is folded, whole; then the one before it."""
+        """Shows or hides the calls of a running subagent. Without one, prints the last folded call whole, then the one
+        before it."""
         children = [call.key for call in self._live.values() if call.child is not None]
         if children:
             self._open = None if self._open in children else children[-1]
@@ -216,26 +217,26 @@ class Screen:
         self.redraw()
 
     def take_back(self) -> str | None:
-        """The message that was queued last, if one waits."""
+        """Removes and returns the last queued message."""
         return self.queue.pop() if self.queue else None
 
     def greet(self, items: Iterable[Item]) -> None:
-        """What was said before, where a conversation goes on."""
+        """Prints the earlier items of a resumed conversation."""
         for item in items:
             if isinstance(item, Words) and item.role == "assistant":
-                self._put(render(Block(item.text), self._look()))
+                self._put(render(Block(item.text), self._style()))
             else:
-                self.print(self._settled(item), apart=True)
+                self.print(self._finished_lines(item), apart=True)
         self.todos = ()
 
     def print_first(self) -> None:
-        """What is there before the input is."""
+        """Prints what is pending before the application runs."""
         self.app.output.write_raw("".join(self._pending).replace("\n", "\r\n"))
         self.app.output.flush()
         self._pending = []
 
     def close(self) -> None:
-        """No further message comes."""
+        """Ends `next_message` after the queued messages."""
         self._closed = True
         self._arrived.set()
 
@@ -259,20 +260,20 @@ class Screen:
     def width(self) -> int:
         return max(self.app.output.get_size().columns - 1, 10)
 
-    def _look(self) -> RenderStyle:
+    def _style(self) -> RenderStyle:
         code = "ansi_light" if self.manner.light else "ansi_dark"
         return RenderStyle(self.width, self.manner.colours, self.manner.links, code, not self.manner.unicode)
 
     def redraw(self) -> None:
-        """Soon, and not more often than a person sees; the longer a drawing takes, the rarer it is done."""
+        """Schedules a drawing. The longer drawing takes, the less often it is done."""
         if self._scheduled is not None:
             return
-        pause = max(REDRAW, 4 * self._drawing_took)
+        pause = max(REDRAW_SECONDS, 4 * self._drawing_took)
         wait = max(self._drew + pause - time.monotonic(), 0.0)
         self._scheduled = asyncio.get_running_loop().call_later(wait, self.draw)
 
     def draw(self) -> None:
-        """Hand what is finished to the scrollback, and draw what still changes below it."""
+        """Moves finished text to the scrollback and draws the live part below it."""
         if self._scheduled is not None:
             self._scheduled.cancel()
             self._scheduled = None
@@ -285,44 +286,46 @@ class Screen:
             self.app.invalidate()
         self._drew = time.monotonic()
         self._drawing_took = self._drew - began
-        if self.busy is not None and self._ticking is None:  # where nothing is waited for, nothing is written
-            self._ticking = asyncio.get_running_loop().call_later(SPIN if self.manner.motion else 1.0, self._tick)
+        if self.busy is not None and self._ticking is None:  # an idle screen writes nothing
+            self._ticking = asyncio.get_running_loop().call_later(
+                SPIN_SECONDS if self.manner.motion else 1.0, self._tick
+            )
 
     def _tick(self) -> None:
         self._ticking = None
         self.redraw()
 
     def _above(self, text: str) -> None:
-        """Text above the input. Nothing that stands in the scrollback already is touched."""
+        """Writes text above the input, without touching the scrollback."""
         out, renderer = self.app.output, self.app.renderer
-        out.write_raw(TOGETHER[0])
+        out.write_raw(BEGIN_UPDATE)
         renderer.erase(leave_alternate_screen=False)
         out.write_raw(text.replace("\n", "\r\n"))
         out.flush()
-        self.app.render_counter += 1  # else texts are those of the drawing before
+        self.app.render_counter += 1  # otherwise cached text of the previous drawing is used
         self.app.renderer.render(self.app, self.app.layout)
-        out.write_raw(TOGETHER[1])
+        out.write_raw(END_UPDATE)
         out.flush()
 
-    def _finish_words(self) -> None:
+    def _finish_answer(self) -> None:
         if self._stream is not None:
             for block in self._stream.end():
-                self._put(render(block, self._look()))
+                self._put(render(block, self._style()))
             self._stream = None
 
     def _draw_tail(self) -> None:
         rest = self._stream.rest if self._stream is not None else Block("")
         if self._tail_of != (rest, self.width):
             self._tail_of = (rest, self.width)
-            self._tail = render(tail_lines(rest), self._look()) if rest.source.strip() else ""
+            self._tail = render(tail_lines(rest), self._style()) if rest.source.strip() else ""
 
     def _live_text(self) -> StyleAndTextTuples:
-        """What may still change: the end of the answer, the calls that run, what is waited for."""
+        """The live part: the end of the answer, the running calls, what the turn is waiting for, the to-do list."""
         rows = self.app.output.get_size().rows
         room = max(rows - 8, 3)
         lines: list[Fragments] = []
         for call in self._live.values():
-            lines += self._running(call)
+            lines += self._running_lines(call)
         if self.thought:
             lines.append([("dim", self.drawing.cut(f"  {self.thought}", self.width))])
         if self.busy is not None:
@@ -338,19 +341,21 @@ class Screen:
             shown.append(("", "\n"))
         return shown[:-1]
 
-    def _running(self, call: Call) -> list[Fragments]:
+    def _running_lines(self, call: Call) -> list[Fragments]:
         lines = self.drawing.call(replace(call, seconds=self.seconds(call)) if call.state == "running" else call)
         if call.child is not None and self._open == call.key:
             done = [item for item in self.inside(call) if isinstance(item, Call)]
-            lines += [self.drawing.fitted([("", "    "), *self.drawing.head(inner)]) for inner in done[-OPENED:]]
-        printed = self.peek(call).rstrip("\n").split("\n")[-PEEKED:]
+            lines += [
+                self.drawing.fitted([("", "    "), *self.drawing.head(inner)]) for inner in done[-SUBAGENT_CALLS:]
+            ]
+        printed = self.peek(call).rstrip("\n").split("\n")[-OUTPUT_LINES:]
         below = self.drawing.marks.below
         rows = [f"  {below if not number else ' '} {row}" for number, row in enumerate(printed) if row]
         return lines + [[("dim", self.drawing.cut(row, self.width))] for row in rows]
 
     def _spinner(self) -> str:
         signs = SPINNER if self.manner.unicode else SPINNER_ASCII
-        return signs[int(time.monotonic() / SPIN) % len(signs)] if self.manner.motion else signs[0]
+        return signs[int(time.monotonic() / SPIN_SECONDS) % len(signs)] if self.manner.motion else signs[0]
 
     # -------------------------------------------------------------- layout
 
@@ -373,7 +378,7 @@ class Screen:
             wrap_lines=True,
         )
         self.answers = Condition(lambda: self.app.layout.has_focus(self._question))
-        """The keys are the question's."""
+        """Whether the question has the keys."""
         body = HSplit(
             [
                 ConditionalContainer(
@@ -388,7 +393,9 @@ class Screen:
                 ConditionalContainer(self._field, ~is_done & ~self.answers),
                 search,
                 ConditionalContainer(
-                    Window(FormattedTextControl(self._menu_text), dont_extend_height=True, height=Dimension(max=MENU)),
+                    Window(
+                        FormattedTextControl(self._menu_text), dont_extend_height=True, height=Dimension(max=MENU_ROWS)
+                    ),
                     has_completions & ~is_done,
                 ),
                 ConditionalContainer(
@@ -400,13 +407,13 @@ class Screen:
         return Application(
             Layout(body, focused_element=self._field),
             style=STYLE if self.manner.colours else Style([]),
-            min_redraw_interval=REDRAW,
+            min_redraw_interval=REDRAW_SECONDS,
             erase_when_done=True,
             output=make_output(),
         )
 
     def ask(self, panel: "Panel | None") -> None:
-        """Show a question and give it the keys, once nobody types any more; None gives them back to the input."""
+        """Shows a question and gives it the keys once the person stops typing. None gives them back to the input."""
         if self.panel is not None and self.panel.unsent:
             self.buffer.document = Document(self.panel.unsent, len(self.panel.unsent))
         self.panel = panel
@@ -416,41 +423,41 @@ class Screen:
             self.app.layout.focus(self._field)
         else:
             if self.app.key_processor.input_queue:
-                self.typed()  # a key that nobody has looked at yet
+                self.typed()  # a key that is not processed yet
             if select([self.app.input.fileno()], [], [], 0)[0]:
-                # A key, or an answer of the terminal, which is none: once it is read, a key has called `typed`.
+                # This may be a reply of the terminal. If it is a key, `typed` is called once it is read.
                 asyncio.get_running_loop().call_later(0, self._give_keys)
             else:
                 self._give_keys()
         self.draw()
 
     def say(self, text: str) -> None:
-        """Send a message that was typed at a question, as one that was typed into the input."""
+        """Sends a message that was typed at a question as if it had been typed into the input."""
         self.buffer.document = Document(text, len(text))
         self.buffer.append_to_history()
         self.buffer.reset()
         self.submit(text)
 
     def typed(self) -> None:
-        """A key was pressed."""
+        """Records that a key was pressed."""
         self._typed_at = time.monotonic()
 
     def done_typing(self) -> None:
-        """A message was sent or a question answered: the next key belongs to what is seen by then."""
+        """Records that a message was sent or a question answered, so that the next question gets the keys at once."""
         self._typed_at = float("-inf")
 
     def _give_keys(self) -> None:
-        """Who is typing when a question appears has not read it: it gets no key before there was a pause."""
+        """Gives the question the keys after a pause, because a person who is typing has not read it."""
         if self.panel is None or self.app.layout.has_focus(self._question):
             return
         left = self._typed_at + self.pause - time.monotonic()
         if left > 0:
-            self.hint = "you were typing: the question gets the keys after a pause"
+            self.hint = "you were typing: pause to answer the question"
             asyncio.get_running_loop().call_later(left, self._give_keys)
         else:
             self.hint = ""
             self.buffer.cancel_completion()
-            self.panel.take(self.buffer.text)
+            self.panel.take_draft(self.buffer.text)
             self.buffer.reset()
             self.app.layout.focus(self._question)
         self.redraw()
@@ -465,7 +472,7 @@ class Screen:
 
     @property
     def room(self) -> int:
-        """Rows that a question has, beside its first one."""
+        """How many rows a question may have after its first one."""
         typing = self.panel is not None and not self.answers()
         return self.app.output.get_size().rows - 2 - min(len(self.queue), 3) - typing
 
@@ -478,8 +485,8 @@ class Screen:
         if state is None:
             return []
         index = state.complete_index or 0
-        first = max(0, min(index - MENU // 2, len(state.completions) - MENU))
-        shown, drawing = state.completions[first : first + MENU], self.drawing
+        first = max(0, min(index - MENU_ROWS // 2, len(state.completions) - MENU_ROWS))
+        shown, drawing = state.completions[first : first + MENU_ROWS], self.drawing
         column = (
             min(max(cell_width(completion.display_text) for completion in shown), max(self.width // 2, 20))
             if shown
@@ -493,8 +500,8 @@ class Screen:
         return _joined([drawing.fitted(line) for line in lines])
 
     def _own(self) -> list[Fragments]:
-        """In a low terminal one line of them: the input needs the rest."""
-        return self.own_lines if self.app.output.get_size().rows >= LOW else self.own_lines[:1]
+        """The lines of the status command; only one in a low terminal, because the input needs the rest."""
+        return self.own_lines if self.app.output.get_size().rows >= LOW_ROWS else self.own_lines[:1]
 
     def _status_text(self) -> StyleAndTextTuples:
         shown: StyleAndTextTuples = []
@@ -504,7 +511,7 @@ class Screen:
 
 
 def _same(asked: Sequence[Line], done: Sequence[Line]) -> bool:
-    """Whether two changes are one, whatever stands around them."""
+    """Whether two changes add and remove the same lines, in whatever context."""
     return [line for line in asked if line.kind in "+-"] == [line for line in done if line.kind in "+-"]
 
 
@@ -515,3 +522,33 @@ def _joined(lines: Sequence[Fragments]) -> StyleAndTextTuples:
             shown.append(("", "\n"))
         shown += [(f"class:{style}" if style else "", text) for style, text in line]
     return shown
+
+
+class ScreenOutput(TextIO):
+    """Standard output while the screen is drawn: printed text goes above the input."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    def write(self, text: str, /) -> int:
+        self._screen.write("\n".join(row for line in text.split("\n") for row in self._rows(line)))
+        return len(text)
+
+    def _rows(self, line: str) -> list[str]:
+        """Breaks a line between words, unless it has a word longer than a row, such as a URL to copy."""
+        width = self._screen.width
+        fits = len(line) <= width or any(cell_width(word) > width for word in line.split())
+        return [line] if fits else self._screen.drawing.flowed(line, width)
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - the base class declares a property
+        return "utf-8"
+
+    def fileno(self) -> int:
+        return sys.__stdout__.fileno() if sys.__stdout__ is not None else 1

@@ -18,14 +18,11 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.terminal.legacy.attach.commands import ROWS, command
 from adderclaw.terminal.legacy.attach.remote import Remote, State
-from adderclaw.terminal.repl.chips import Chips
 from adderclaw.terminal.repl.draw import Fragments
-from adderclaw.terminal.repl.keys import Doing, Keys
+from adderclaw.terminal.repl.keys import Chips, KeyActions, Keys, TypedHistory
 from adderclaw.terminal.repl.panel import ScreenOperator
-from adderclaw.terminal.repl.printed import Printed
-from adderclaw.terminal.repl.screen import Screen
+from adderclaw.terminal.repl.screen import Screen, ScreenOutput
 from adderclaw.terminal.repl.terminal_mode import TerminalMode
-from adderclaw.terminal.repl.typed_history import TypedHistory
 
 THOUGHT = 600
 """Characters of a thought of which the last line is shown."""
@@ -59,7 +56,7 @@ class OnServer:
         on_screen = ScreenOperator(everywhere=False)
         self.operator = on_screen
         self.screen = on_screen.screen = Screen(manner, buffer, self._status)
-        doing = Doing(self._interrupt, lambda: self.screen.submit("/rewind"), self._no_modes, ends=False)
+        doing = KeyActions(self._interrupt, lambda: self.screen.submit("/rewind"), self._no_modes, ends=False)
         self.screen.app.key_bindings = Keys(self.screen, self._chips, doing).bindings
         self.screen.seconds = lambda call: time.monotonic() - self._since.setdefault(call.key, time.monotonic())
         self._since: dict[str, float] = {}
@@ -71,7 +68,7 @@ class OnServer:
     async def converse(self, remote: Remote, first: str | None) -> str | None:
         """Until somebody leaves, or goes to another conversation: its id."""
         self.remote = remote
-        printed, other = Printed(self.screen), None
+        printed, other = ScreenOutput(self.screen), None
         following = asyncio.ensure_future(remote.follow())
         ready = asyncio.ensure_future(remote.ready.wait())
         await asyncio.wait({following, ready}, return_when=asyncio.FIRST_COMPLETED)
@@ -135,17 +132,17 @@ class OnServer:
             return
         self._thinks = self.screen.thought = ""
         if kind == "reset":
-            self.screen.unhear()
+            self.screen.drop_answer()
         elif kind == "text":
-            self.screen.hear(text)
+            self.screen.add_answer(text)
 
     def whole(self) -> None:
-        self.screen.end_words()
+        self.screen.end_answer()
 
     def changed(self, state: State) -> None:
         if state in ("idle", "ended"):
             self.screen.busy, self.screen.thought, self._thinks = None, "", ""
-            self.screen.end_words()
+            self.screen.end_answer()
             self.screen.end_todos()
         elif self.screen.busy is None:
             self._began = time.monotonic()
@@ -153,7 +150,7 @@ class OnServer:
         self.screen.redraw()
 
     def ended(self, outcome: str, reason: str) -> None:
-        self.screen.end_words()
+        self.screen.end_answer()
         if outcome != "completed":
             self.screen.show(Notice("", "warning", f"{outcome}: {visible(reason)}"))
 

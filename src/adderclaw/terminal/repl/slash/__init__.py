@@ -1,24 +1,49 @@
-"""Runs slash commands: a row of the table, a skill, or a prompt of an MCP server."""
+"""Slash commands: a row of the table, a skill, or a prompt of an MCP server."""
 
 import sys
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Literal
 
 from adderclaw.agent.run import Run
 from adderclaw.core.errors import AdderClawError
+from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
 from adderclaw.core.suggestions import closest
-from adderclaw.terminal.repl.slash.row import Does
+
+type Done = Literal["leave"] | None
+"""What a command returns: "leave" ends the conversation."""
+type Action = Callable[[Run, str], Done | Awaitable[Done]]
+"""Called with the words after the command's name."""
+
+
+class Row(NamedTuple):
+    name: str
+    help: str
+    """What it does, in one line."""
+    run: Action
+    arguments: str = ""
+    """Its arguments for /help: [OPTIONAL] REQUIRED."""
+    aliases: tuple[str, ...] = ()
+    at_once: bool = False
+    """Whether it runs during a turn; other commands wait for the end of the turn."""
+    words: tuple[str, ...] = ()
+    """The possible values of its argument, which the menu offers."""
+
+    @property
+    def usage(self) -> str:
+        return f"/{self.name} {self.arguments}".strip()
 
 
 async def run_slash_command(run: Run, text: str) -> bool:
     """Runs a line that begins with /. Returns False to end the conversation."""
     name, _, rest = text[1:].partition(" ")
-    does = _find_row(run, name)
-    if does is None:
-        _unknown_command(run, name)
+    action = _find_action(run, name)
+    if action is None:
+        _print_unknown(run, name)
         return True
     try:
-        done = does(run, rest.strip())
+        done = action(run, rest.strip())
         return (done if done is None or isinstance(done, str) else await done) != "leave"
     except AdderClawError as error:
         print(f"/{name}: {run.runtime.secrets.clean(str(error))}", file=sys.stderr)
@@ -33,19 +58,19 @@ def runs_at_once(text: str) -> bool:
     return row is not None and row.at_once
 
 
-def _find_row(run: Run, name: str) -> Does | None:
-    from adderclaw.terminal.repl.slash import called
+def _find_action(run: Run, name: str) -> Action | None:
+    from adderclaw.terminal.repl.slash import prompts
     from adderclaw.terminal.repl.slash.table import SLASH
 
     if name in SLASH:
         return SLASH[name].run
     if name.startswith("mcp__"):
-        return partial(called.prompt, name)
+        return partial(prompts.server_prompt, name)
     skills = run.session.environment.kit.skills
-    return partial(called.skill, name) if skills is not None and skills.has(name) else None
+    return partial(prompts.skill, name) if skills is not None and skills.has(name) else None
 
 
-def _unknown_command(run: Run, name: str) -> None:
+def _print_unknown(run: Run, name: str) -> None:
     from adderclaw.terminal.repl.slash.table import SLASH
 
     skills = run.session.environment.kit.skills

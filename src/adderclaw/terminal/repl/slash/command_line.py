@@ -3,24 +3,24 @@
 import asyncio
 import contextlib
 import io
+import json
 import shlex
 from importlib import import_module
 from typing import Any
 
 from adderclaw.agent.run import Run
+from adderclaw.config.plugins.preview import NOT_INSTALLED, question
 from adderclaw.core.errors import UsageError
-from adderclaw.terminal.repl.slash.row import Does, Done
+from adderclaw.core.redaction import visible
+from adderclaw.terminal.repl import here
+from adderclaw.terminal.repl.slash import Action, Done
 
 
-def command_action(*words: str, alone: tuple[str, ...] = ()) -> Does:
+def command_action(*words: str, alone: tuple[str, ...] = ()) -> Action:
     """Runs the command of these words with the arguments of the slash command; `alone` are the default arguments."""
 
     async def run_it(run: Run, rest: str) -> Done:
-        try:
-            arguments = shlex.split(rest)
-        except ValueError as error:
-            raise UsageError(f"{rest!r}: {error}") from None
-        await print_command(run, [*words, *(arguments or alone)])
+        await print_command(run, [*words, *(_split(rest) or alone)])
 
     return run_it
 
@@ -33,18 +33,6 @@ async def command_output(run: Run, arguments: list[str]) -> str:
 async def print_command(run: Run, arguments: list[str]) -> None:
     """Runs a command and prints its output."""
     print(await command_output(run, arguments), end="")
-
-
-def has_command(words: list[str]) -> bool:
-    """Whether the command line has this command or subcommand."""
-    from typer.core import TyperGroup
-
-    from adderclaw.terminal.commands import COMMANDS
-
-    if not words or words[0] not in COMMANDS:
-        return False
-    command = _command(import_module(f"adderclaw.terminal.commands.{COMMANDS[words[0]].module}"), words[:1])
-    return len(words) == 1 or not isinstance(command, TyperGroup) or words[1] in command.commands
 
 
 def _output(run: Run, arguments: list[str]) -> str:
@@ -65,9 +53,9 @@ def _session_options(run: Run, module: Any, arguments: list[str]) -> list[str]:
     command = _command(module, arguments[:2])
     known = {name for parameter in command.params for name in parameter.opts}
     runtime = run.runtime
-    places = (("--config", runtime.options.config_file), ("--workspace", runtime.loaded.workspace))
+    values = (("--config", runtime.options.config_file), ("--workspace", runtime.loaded.workspace))
     return [
-        word for name, value in places if value and name in known and name not in arguments for word in (name, value)
+        word for name, value in values if value and name in known and name not in arguments for word in (name, value)
     ]
 
 
@@ -83,3 +71,63 @@ def _command(module: Any, words: list[str]) -> Any:
         if isinstance(command, TyperGroup):
             command = command.commands.get(word, command)
     return command
+
+
+def _split(rest: str) -> list[str]:
+    try:
+        return shlex.split(rest)
+    except ValueError as error:
+        raise UsageError(f"{rest!r}: {error}") from None
+
+
+# ------------------------------------------------------------------ commands with a question or a hint of their own
+
+
+async def plugin(run: Run, rest: str) -> Done:
+    """Runs `adderclaw plugin`. What it changes takes effect in the next conversation."""
+    words = _split(rest) or ["list"]
+    if words[0] in ("install", "enable") and len(words) > 1 and not {"--trust", "--dry-run"} & {*words}:
+        confirmed = await _confirm_trust(run, words)
+        if confirmed is None:
+            print("not trusted, so nothing has changed")
+            return
+        words = confirmed
+    text = await command_output(run, ["plugin", *words])
+    print(text.splitlines()[-1] if "--trust" in words and text else text.rstrip("\n"))
+    changes = words[0] in ("install", "enable", "disable", "remove")
+    if changes and "--dry-run" not in words and not text.startswith("Usage:"):
+        print("It takes effect in the next conversation; /clear starts one.")
+
+
+async def _confirm_trust(run: Run, words: list[str]) -> list[str] | None:
+    """Shows the content of a plugin and asks; returns the command with the hash of that content, None if refused."""
+    preview = ["plugin", *(("show", words[1]) if words[0] == "enable" else (*words, "--dry-run"))]
+    try:
+        shown = json.loads(await command_output(run, [*preview, "--output-format", "json"]))
+    except ValueError:
+        return words  # the command itself reports what is wrong
+    if words[0] == "enable" and shown["state"] in ("enabled", "disabled"):  # unchanged since it was trusted
+        return words
+    text = await command_output(run, preview)
+    if f"  sha256 {shown['sha256']}" not in text.splitlines():  # text of a plugin is indented further
+        raise UsageError(f"{visible(words[1])} changed while it was shown. Nothing was trusted; run the command again.")
+    print("\n".join(line for line in text.splitlines() if not line.startswith(NOT_INSTALLED)))
+    asked = question(visible(shown["name"], keep_newlines=False), shown.get("brings", []))
+    if (await here.ask_person(run, asked) or "").strip().lower() not in here.YES:
+        return None
+    return [*words, "--trust", shown["sha256"]]
+
+
+async def sop(run: Run, rest: str) -> Done:
+    """Shows and answers. Running is refused, because a run asks its own questions and needs its own terminal."""
+    words = _split(rest) or ["list"]
+    if words[0] in ("run", "resume"):
+        raise UsageError(
+            f"a SOP needs its own terminal: run `adderclaw sop {rest}`, or add --detach to run it in the server"
+        )
+    if words[0] == "approve":
+        await print_command(run, ["sop", *words, "--no-resume"])
+        run_id = next((word for word in words[1:] if not word.startswith("-")), "RUN_ID")
+        print(f"a running server continues it; without one, run `adderclaw sop resume {run_id}`")
+        return
+    await print_command(run, ["sop", *words])

@@ -1,4 +1,4 @@
-"""Commands about the conversation itself: switch, copy, rename, export, rewind."""
+"""Commands about the conversation itself: start another, copy, rename, export, compact, rewind."""
 
 import os
 
@@ -9,16 +9,16 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.terminal.repl import conversations, here
 from adderclaw.terminal.repl.conversations import NextConversation
-from adderclaw.terminal.repl.slash.row import Done
+from adderclaw.terminal.repl.slash import Done
 
 MOVED = (
-    "The person moved this conversation from the folder {before} to {place}: it goes on there. Files that were named "
-    "before this lie in the other folder. Nothing was read here yet."
+    "The person moved this conversation from the folder {before} to {folder}. Files named earlier are in the old "
+    "folder. Nothing in the new one has been read yet."
 )
 
 
 def clear(run: Run, rest: str) -> Done:
-    """Starts a new conversation. The current one can be resumed, by its name if it is given one."""
+    """Starts a new conversation. The current one can be resumed; `rest` names it."""
     if rest:
         conversations.rename_conversation(run, rest)
     here.repl_of(run).next = NextConversation(None, "clear")
@@ -50,12 +50,12 @@ def cd(run: Run, rest: str) -> Done:
         raise UsageError(f"{rest!r} is not a directory: /cd needs an existing one")
     if folder in ("/", os.path.realpath(os.path.expanduser("~"))):
         raise UsageError(
-            f"{folder} is no folder to work in; who wants it starts with `adderclaw agent --workspace {folder}`"
+            f"{folder} contains too much to be a workspace; to use it, start `adderclaw agent --workspace {folder}`"
         )
     load(config_file=run.runtime.options.config_file, workspace=folder)  # fails if no session can start there
-    moved = MOVED.format(before=before, place=folder)
+    moved = MOVED.format(before=before, folder=folder)
     again = Resume(run.session.conversation_id, go_on=False, fork=True)
-    here.repl_of(run).next = NextConversation(again, workspace=folder, told=hook_text("CwdChanged", [moved]))
+    here.repl_of(run).next = NextConversation(again, workspace=folder, notice=hook_text("CwdChanged", [moved]))
     run.session.end_reason = "other"
     return "leave"
 

@@ -6,13 +6,12 @@ from adderclaw.agent.run import Run
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.terminal.repl import here
-from adderclaw.terminal.repl.slash.row import Done
+from adderclaw.terminal.repl.slash import Done
 
 if TYPE_CHECKING:
     from adderclaw.tools.mcp.servers import Servers, Status
 
 VERBS = ("reconnect", "enable", "disable", "login", "logout")
-ALL = "all"
 
 
 async def mcp(run: Run, rest: str) -> Done:
@@ -33,14 +32,8 @@ async def mcp(run: Run, rest: str) -> Done:
 
 
 async def _apply_verb(run: Run, servers: "Servers", verb: str, name: str) -> None:
-    if not name and verb in ("reconnect", "enable", "disable"):
-        name = ALL
-    rows = (
-        servers.status()
-        if name == ALL and verb in ("reconnect", "enable", "disable")
-        else [_require_server(servers, name)]
-    )
-    for row in rows:
+    every = verb in ("reconnect", "enable", "disable") and name in ("", "all")
+    for row in servers.status() if every else [_require_server(servers, name)]:
         server = row.entry.name
         if verb == "disable":
             await servers.disable(server)
@@ -49,28 +42,20 @@ async def _apply_verb(run: Run, servers: "Servers", verb: str, name: str) -> Non
         elif verb == "reconnect":
             await servers.reconnect(server)
         elif verb == "login":
-            await _login(run, row)
+            from adderclaw.terminal import mcp_login
+
+            async with here.line_by_line(run):  # prints a URL to open, and may read a pasted one
+                failure = await mcp_login.log_in(run.runtime, row.entry)
+            if failure:
+                raise UsageError(failure)
+            print(f"logged in to {visible(server)}")
         else:
-            await _logout(run, servers, row)
+            from adderclaw.terminal import mcp_login
+
+            print(visible(await mcp_login.log_out(run.runtime, row.entry)))
+            if row.state == "ready":  # its login is gone
+                await servers.connection(server).restart()
         _print(_require_server(servers, server))
-
-
-async def _login(run: Run, row: "Status") -> None:
-    from adderclaw.terminal import mcp_login
-
-    async with here.line_by_line(run):  # prints a URL to open, and may read a pasted one
-        failure = await mcp_login.log_in(run.runtime, row.entry)
-    if failure:
-        raise UsageError(failure)
-    print(f"logged in to {visible(row.entry.name)}")
-
-
-async def _logout(run: Run, servers: "Servers", row: "Status") -> None:
-    from adderclaw.terminal import mcp_login
-
-    print(visible(await mcp_login.log_out(run.runtime, row.entry)))
-    if row.state == "ready":  # its login is gone
-        await servers.connection(row.entry.name).restart()
 
 
 async def _show(servers: "Servers", row: "Status") -> None:

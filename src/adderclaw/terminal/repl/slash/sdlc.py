@@ -1,4 +1,4 @@
-"""Commands about the way from plan to proof: the plan, the phase, what is approved."""
+"""/plan and /phase: the plan of the conversation, its phase, and their approval."""
 
 from asyncio import to_thread
 
@@ -13,8 +13,8 @@ from adderclaw.flows.sdlc.conversation_phase import Desk, Seen
 from adderclaw.storage.sdlc import phases, plans
 from adderclaw.storage.sdlc.phases import Mover, TransitionRefused
 from adderclaw.terminal.operators import terminal_question
-from adderclaw.terminal.repl import here, modes
-from adderclaw.terminal.repl.slash.row import Done
+from adderclaw.terminal.repl import here
+from adderclaw.terminal.repl.slash import Done
 from adderclaw.terminal.sdlc_status import status_lines
 
 
@@ -29,7 +29,7 @@ async def plan(run: Run, rest: str) -> Done:
     store, conversation = run.session.store, run.session.conversation_id
     if rest not in ("", "approve"):
         permission_updates.apply_update(run.session, PermissionUpdate("setMode", "session", mode="plan"))
-        print("mode: plan; it ends when you approve a plan; Shift+Tab or /config mode=default leaves it")
+        print("mode: plan, until you approve a plan; Shift+Tab or /config mode=default also ends it")
         await here.run_turn_here(run, rest)
         return
     draft = plans.last(store, conversation)
@@ -39,7 +39,7 @@ async def plan(run: Run, rest: str) -> Done:
                 phases.begin_planning(cursor, conversation, draft.id, by=_desk(run).by)
         _show(await to_thread(conversation_phase.approve, _desk(run), conversation, Seen("plan", draft.id)))
         if permission_updates.in_plan_mode(run.session) and permission_updates.end_plan_mode(run.session):
-            print(f"mode: {modes.mode_name(run.session.environment.policy)}")
+            print(f"mode: {here.mode_name(run.session.environment.policy)}")
         draft = plans.last(store, conversation)
     print(f"phase: {phases.phase_text(store, conversation)}")
     if draft is None:
@@ -85,7 +85,7 @@ async def _approve(run: Run, desk: Desk, conversation: str) -> dict[str, object]
         raise AdderClawError("the operator must approve the report, and there is no terminal to ask at")
     for line in conversation_phase.shown(desk, conversation, seen):
         print(visible(line))
-    if (await here.ask_person(run, "Approve this report? [y/N] ") or "").strip().lower() not in ("y", "yes"):
+    if (await here.ask_person(run, "Approve this report? [y/N] ") or "").strip().lower() not in here.YES:
         raise TransitionRefused("the report is not approved; nothing was changed")
     return await to_thread(conversation_phase.approve, desk, conversation, seen)
 

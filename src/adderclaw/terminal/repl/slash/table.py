@@ -3,21 +3,19 @@
 from adderclaw.agent.conversation import by_name
 from adderclaw.agent.run import Run
 from adderclaw.terminal.repl.slash import (
-    asked,
+    Action,
+    Done,
+    Row,
+    command_line,
     conversation,
     git,
-    key_help,
     mcp,
-    plugin,
-    preferences,
+    prompts,
     reports,
     sdlc,
-    session,
     settings,
-    sop,
 )
 from adderclaw.terminal.repl.slash.command_line import command_action
-from adderclaw.terminal.repl.slash.row import Does, Done, Row
 
 
 def show_help(_run: Run, rest: str) -> Done:
@@ -30,7 +28,7 @@ def show_help(_run: Run, rest: str) -> Done:
         print(f"no command has {rest!r} in its name or help")
 
 
-def _row(name: str, arguments: str, run: Does, text: str, *aliases: str, at_once: bool = False) -> Row:
+def _row(name: str, arguments: str, run: Action, text: str, *aliases: str, at_once: bool = False) -> Row:
     return Row(name, text, run, arguments, aliases, at_once)
 
 
@@ -52,35 +50,35 @@ ROWS: tuple[Row, ...] = (
         "checkpoint",
         "undo",
     ),
-    _row("diff", "", session.diff, "show what this conversation changed on disk"),
-    _row("copy", "[N]", session.copy, "copy the last answer, or the Nth from the end, to the clipboard"),
-    _row("recap", "", asked.recap, "summarize this conversation in a sentence or two"),
-    _row("btw", "QUESTION", asked.btw, "ask a side question that does not enter the conversation"),
+    _row("diff", "", reports.diff, "show what this conversation changed on disk"),
+    _row("copy", "[N]", reports.copy, "copy the last answer, or the Nth from the end, to the clipboard"),
+    _row("recap", "", prompts.recap, "summarize this conversation in a sentence or two"),
+    _row("btw", "QUESTION", prompts.btw, "ask a side question that does not enter the conversation"),
     _row("cd", "PATH", conversation.cd, "continue in another folder, in a copy of this conversation"),
     _row("exit", "", conversation.leave, "leave", "quit"),
     # ---- work
     _row("plan", "[TASK or approve]", sdlc.plan, "show the plan and the phase; approve it; or plan a task"),
     _row("phase", "[PHASE]", sdlc.phase, "show what blocks the next phase, or enter it"),
-    _row("goal", "[WORDS or clear]", asked.goal, "work until this is reached; the model is asked at each stop"),
+    _row("goal", "[WORDS or clear]", prompts.goal, "work until this is reached; the model is asked at each stop"),
     _row(
         "sop",
         "[list|show|validate|approve …]",
-        sop.sop,
+        command_line.sop,
         "list the SOPs, show a run of one, answer its question",
     ),
     _row("todos", "", reports.todos, "show the to-do list"),
-    _row("tasks", "[stop ID]", session.tasks, "list background tasks, or stop one", "bashes", at_once=True),
+    _row("tasks", "[stop ID]", reports.tasks, "list background tasks, or stop one", "bashes", at_once=True),
     _row("agents", "", reports.agents, "list the kinds of subagents, and those of this conversation"),
-    _row("init", "[WORDS]", asked.prompt("init"), by_name.OWN["init"]),
-    _row("review", "[TARGET]", asked.prompt("review"), by_name.OWN["review"], "code-review"),
-    _row("security-review", "[TARGET]", asked.prompt("security-review"), by_name.OWN["security-review"]),
-    _row("simplify", "[TARGET]", asked.prompt("simplify"), by_name.OWN["simplify"]),
+    _row("init", "[WORDS]", prompts.own_prompt("init"), by_name.OWN["init"]),
+    _row("review", "[TARGET]", prompts.own_prompt("review"), by_name.OWN["review"], "code-review"),
+    _row("security-review", "[TARGET]", prompts.own_prompt("security-review"), by_name.OWN["security-review"]),
+    _row("simplify", "[TARGET]", prompts.own_prompt("simplify"), by_name.OWN["simplify"]),
     _row("commit", "[WHAT MATTERS]", git.commit, "commit what is staged, or everything: drafts the message and asks"),
     _row("pr", "[WHAT MATTERS]", git.pr, "push the branch and open a pull request with gh: drafts it and asks"),
     # ---- what the session has
     _row("status", "", reports.status, "show the model, and whether its credentials can be used", at_once=True),
-    _row("context", "", session.context, "show what fills the model's window"),
-    _row("usage", "[OPTIONS]", session.usage, "show tokens and cost", "cost", "stats", at_once=True),
+    _row("context", "", reports.context, "show what fills the model's window"),
+    _row("usage", "[OPTIONS]", reports.usage, "show tokens and cost", "cost", "stats", at_once=True),
     _row("session", "", reports.ids, "show the ids of this conversation"),
     _row("tools", "", reports.tools, "list the active tools"),
     _row("skills", "", reports.skills, "list the skills; /NAME [ARGUMENTS] calls one"),
@@ -93,7 +91,7 @@ ROWS: tuple[Row, ...] = (
     _row(
         "plugin",
         "[list|show|install|enable|disable|remove|verify …]",
-        plugin.plugin,
+        command_line.plugin,
         "list the plugins, show one, trust one, disable one",
         "plugins",
     ),
@@ -109,13 +107,13 @@ ROWS: tuple[Row, ...] = (
     _row(
         "permissions",
         "[allow|ask|deny|remove RULE]",
-        session.permissions,
+        reports.permissions,
         "show the rules, or change those of this session",
         "allowed-tools",
         at_once=True,
     ),
     _row("policy", "", reports.policy, "show the autonomy and the workspace boundary"),
-    _row("sandbox", "", session.sandbox, "show the sandbox of commands"),
+    _row("sandbox", "", reports.sandbox, "show the sandbox of commands"),
     _row("hooks", "", command_action("hooks", "list"), "list the configured hooks"),
     _row("add-dir", "PATH", settings.add_dir, "work in one more directory until the session ends", at_once=True),
     _row(
@@ -137,17 +135,17 @@ ROWS: tuple[Row, ...] = (
     _row(
         "config",
         "[model=… mode=… theme=… editor=…]",
-        preferences.config,
+        settings.config,
         "show the configuration, or change some of it",
         "settings",
     ),
     _row("login", "[PROVIDER]", settings.login, "log in to a provider"),
     _row("logout", "[PROVIDER]", settings.logout, "forget a login"),
-    _row("theme", "[auto|light|dark]", preferences.theme, "change the colours: for a light or a dark terminal"),
-    _row("vim", "", preferences.vim, "switch between vi keys and the usual ones"),
-    _row("keys", "", key_help.show, "list the keys", "keybindings"),
+    _row("theme", "[auto|light|dark]", settings.theme, "change the colours: for a light or a dark terminal"),
+    _row("vim", "", settings.vim, "switch between vi keys and the usual ones"),
+    _row("keys", "", reports.keys, "list the keys", "keybindings"),
     _row("doctor", "", command_action("doctor"), "check this installation and say how to fix it"),
-    _row("bug", "[WORDS]", session.bug, "write a report into a file", "feedback", "share", at_once=True),
+    _row("bug", "[WORDS]", reports.bug, "write a report into a file", "feedback", "share", at_once=True),
     _row("help", "[WORD]", show_help, "list the commands, or those that contain a word"),
 )
 
