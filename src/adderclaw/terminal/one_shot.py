@@ -4,10 +4,9 @@ import asyncio
 import sys
 from collections.abc import Awaitable
 
-from adderclaw.agent.conversation.one_turn import one_turn
 from adderclaw.agent.loop.loop import ignore_delta, run_turn
 from adderclaw.agent.run import Run
-from adderclaw.agent.run.drive import Report, drive, require_script_finished
+from adderclaw.agent.run.drive import Report, drive, one_turn, require_script_finished
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import TurnResult
 from adderclaw.clients.python.channel import Handle

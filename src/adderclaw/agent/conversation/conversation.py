@@ -4,14 +4,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
+from adderclaw.agent.conversation.asking import Cancelling
 from adderclaw.agent.conversation.by_name import expanded
-from adderclaw.agent.conversation.cancelling import Cancelling
-from adderclaw.agent.conversation.one_turn import one_turn
 from adderclaw.agent.conversation.updates import READ_ANEW, Updates
 from adderclaw.agent.conversation.watched import BOUNDS, END, Bounds, Full, State, Unknown, Watched
 from adderclaw.agent.loop.loop import run_turn
 from adderclaw.agent.run import Options, Resume, Run, open_run, start
-from adderclaw.agent.run.drive import drive, without_secrets
+from adderclaw.agent.run.drive import drive, one_turn, without_secrets
 from adderclaw.agent.run.start import loaded_by
 from adderclaw.agent.session.clock import random_ids
 from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, TurnResult

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from adderclaw.agent.conversation.cancelling import Cancelling
+from adderclaw.agent.conversation.asking import Cancelling
 from adderclaw.agent.conversation.watched import END, Full, State, Watched
 from adderclaw.agent.run import Runtime, open_run, run_again, start
 from adderclaw.agent.run.drive import drive

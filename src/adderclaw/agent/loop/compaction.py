@@ -7,7 +7,7 @@ history from the last boundary on.
 import os
 from typing import Literal
 
-from adderclaw.agent.loop import lifecycle, resume, side_question
+from adderclaw.agent.loop import lifecycle, model_call, resume
 from adderclaw.agent.session.session import Session, is_hook_text
 from adderclaw.core.errors import LimitError, ProviderError
 from adderclaw.core.framing import framed, is_attached, tagged
@@ -245,14 +245,14 @@ async def _summarize(session: Session, older: list[Entry], earlier: Carried, ins
     room, mark = (_window(session) or 400_000) // 2, session.ids("record").rpartition("-")[2]
     try:
         try:
-            response = await side_question.ask_and_record(
+            response = await model_call.ask_and_record(
                 session, asked, _summary_request(older, earlier, room, mark), "compaction"
             )
         except ProviderError as error:
             if error.kind != "context_overflow":
                 raise
             # a route for small questions may lead to a model with a smaller window
-            response = await side_question.ask_and_record(
+            response = await model_call.ask_and_record(
                 session, asked, _summary_request(older, earlier, room // 8, mark), "compaction"
             )
     except (ProviderError, LimitError) as error:

@@ -8,7 +8,7 @@ from sqlite3 import Cursor
 from typing import TYPE_CHECKING
 
 from adderclaw.agent.loop import compaction, lifecycle, model_call, resume
-from adderclaw.agent.session import file_watch, instructions
+from adderclaw.agent.session import instructions
 from adderclaw.agent.session.prompt import Prompt
 from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, Session, TurnResult
 from adderclaw.agent.tool_call.batch import Batch
@@ -143,7 +143,7 @@ async def _turn(
             session.state.history.append(Message("user", blocks))
         if message is None and not session.state.history.messages:
             raise UsageError("this conversation has no message yet: start with one, such as -m TEXT")
-        await file_watch.check_watched_files(session)
+        await lifecycle.check_watched_files(session)
         await _announce_instructions(session)
         return await _run_steps(session, turn, prompt, on_delta)
     except LimitError as error:
@@ -347,7 +347,7 @@ async def run_tool_calls(
         results.append(_result_block(call, done.result))
     stop = await lifecycle.run_batch_hooks(session, pending, results)
     turn.halted = stop if turn.halted is None else turn.halted
-    await file_watch.check_watched_files(session)
+    await lifecycle.check_watched_files(session)
     await lifecycle.check_settings_files(session)
     if notice_text := session.tape.record_notice(lifecycle.planning_notice(session)):
         session.state.due_texts.append(notice(notice_text))

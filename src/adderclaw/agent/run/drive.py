@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
+from adderclaw.agent.loop import lifecycle
+from adderclaw.agent.loop.loop import ignore_delta
 from adderclaw.agent.run.opened import Run
-from adderclaw.agent.session.session import TurnResult
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.core.errors import EXIT_CODES, AdderClawError, StoreError, ended_by, outcome_of
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.types import Json
+from adderclaw.core.types import Delta, Json, OnDelta
 from adderclaw.storage import later_files
 
 RAISED = frozenset({"cost_usd", "tokens", "tool_calls", "seconds", "rounds"})
@@ -124,3 +127,30 @@ def _changed_later(run: Run) -> Json:
     clean = run.session.secrets.clean
     entries = [clean({"path": row.path.removeprefix(top), "change": row.change}) for row in rows]
     return {"changed_later": entries} if entries else {}
+
+
+class Hears(Protocol):
+    """Shows an answer while it arrives."""
+
+    @property
+    def text(self) -> str:
+        """What it has shown of the reply that came last."""
+        ...
+
+    def __call__(self, delta: Delta) -> None: ...
+
+
+class Turn(NamedTuple):
+    result: TurnResult
+    rest: str
+    """The answer as it is to be shown; empty where all of it was while it arrived."""
+
+
+async def one_turn(session: Session, work: Callable[[OnDelta], Awaitable[TurnResult]], hears: Hears | None) -> Turn:
+    """Do the work of a turn. Where a hook says how an answer is displayed, nothing is shown before it is whole."""
+    early = hears if hears is not None and "MessageDisplay" not in session.hooks else None
+    result = await work(early or ignore_delta)
+    answer = session.secrets.redact(result.answer)
+    if not answer or (early is not None and early.text.endswith(answer)):
+        return Turn(result, "")
+    return Turn(result, answer if result.signal else await lifecycle.text_to_display(session, result.answer))

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from adderclaw import config
 from adderclaw.agent.legacy import later_report
 from adderclaw.agent.loop import lifecycle, resume
-from adderclaw.agent.replay.recording import UNRECORDED, Recording
+from adderclaw.agent.replay.recorder import UNRECORDED, Recording
 from adderclaw.agent.run import session_setup as sessions
-from adderclaw.agent.run.events_file import open_events_file
 from adderclaw.agent.run.start import Runtime, credentials, loaded_by, warn
 from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config.paths import followed
@@ -22,9 +21,12 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import mask_secret_shapes
 from adderclaw.core.types import MISSING_KEY, EndedBy, Json
 from adderclaw.models import providers
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage import Store, locks, runs, settings, transcript
 from adderclaw.storage import later_files as rows
 from adderclaw.storage.telemetry import database, jsonl
+from adderclaw.storage.telemetry.jsonl import NAME, OpenFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -469,3 +471,16 @@ def _begin_run(
     bus.publish({"event_type": "run_started", "mode": kind, "task": task})
     if runtime.plugins is not None:
         runtime.plugins.tell(bus)
+
+
+def open_events_file(folder: WorkspacePath, run_id: str) -> OpenFile:
+    """Open the file to append to it; a folder in a workspace becomes AdderClaw's own, which git ignores."""
+    if run_id in ("", ".", "..") or "/" in run_id or "\0" in run_id:
+        raise AdderClawError(f"{run_id!r} cannot name a run folder")
+    path = folder / run_id / NAME
+    descriptor = workspace.open_append(path)
+    if folder.root != "/" and not folder.is_root:  # in a workspace
+        from adderclaw.sandbox.workspace.traces import ignore_in_git
+
+        ignore_in_git(folder, folder / run_id)
+    return OpenFile(descriptor, path.root, path.relative)

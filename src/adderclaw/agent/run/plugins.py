@@ -1,14 +1,18 @@
 """The plugins of a session, and what each brings to the parts that exist: skills, agents, hooks, MCP servers."""
 
+import asyncio
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, cast
 
+from adderclaw.agent.run.start import Runtime
 from adderclaw.config import servers
 from adderclaw.config.foreign import hooks
 from adderclaw.config.paths import followed
+from adderclaw.config.plugins import installed
 from adderclaw.config.plugins import installed as plugins
 from adderclaw.config.plugins.installed import Plugin
 from adderclaw.config.plugins.loaded_plugin import CHANGED, LoadedPlugin
@@ -18,6 +22,7 @@ from adderclaw.core.decode import Invalid
 from adderclaw.core.errors import ConfigError, UsageError
 from adderclaw.core.events import Bus
 from adderclaw.core.types import Json
+from adderclaw.storage import Store
 from adderclaw.tools.skills.catalogue import SkillFolder
 
 LONGEST = 40
@@ -218,3 +223,34 @@ def _filled(plugin: LoadedPlugin, table: Json) -> Json:
         entry["env"] = {**variables, **cast(Json, entry.get("env") or {})}
         entry["reads"] = [plugin.root]
     return entry
+
+
+def forget(runtime: Runtime, name: str, servers: Json, *, keep_data: bool = False) -> list[str]:
+    """Forget a plugin that is removed, and say what was forgotten; `servers` are the entries that it brought."""
+    scope = f"plugin:{name}"
+    remote = [server_name(name, server) for server, entry in servers.items() if "url" in entry]
+    done: list[str] = []
+    if Store.exists(runtime.config.memory.path):
+        store = Store.open(runtime.config.memory.path)
+        try:
+            with store.write() as cursor:
+                cursor.execute("DELETE FROM mcp_pins WHERE scope = ?", (scope,))
+                if cursor.rowcount:
+                    done.append("what was approved of its MCP servers")
+        finally:
+            store.close()
+    if remote and asyncio.run(_logged_out(runtime, scope, remote)):
+        done.append("its logins")
+    data = installed.data_folder(runtime.home, name)
+    if os.path.isdir(data) and not os.path.islink(data) and not keep_data:
+        shutil.rmtree(data)
+        done.append("its data")
+    if os.path.isdir(above := os.path.dirname(data)) and not os.listdir(above):
+        os.rmdir(above)
+    return done
+
+
+async def _logged_out(runtime: Runtime, scope: str, servers: list[str]) -> bool:
+    logins = runtime.credentials.logins()
+    removed = [await logins.forget(f"mcp:{scope}:{server}") for server in servers]
+    return any(removed)

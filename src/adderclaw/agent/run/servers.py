@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.agent.loop import side_question
+from adderclaw.agent.loop import model_call
 from adderclaw.agent.run.fetches import Fetches, asking
 from adderclaw.agent.run.sandbox_setup import SessionNetwork
 from adderclaw.agent.run.start import Runtime, operators_own
@@ -181,7 +181,7 @@ def attach(runtime: Runtime, session: Session, servers: Servers) -> None:
         ]
         asked = system or f"The MCP server {server} asks."
         with session.tape.inside_tool():  # it belongs to a tool's result
-            response = await side_question.ask_and_record(session, asked, History(messages), f"mcp:{server}", tokens)
+            response = await model_call.ask_and_record(session, asked, History(messages), f"mcp:{server}", tokens)
         return response.final_text, response.model or session.model, response.stop_reason == "max_tokens"
 
     servers.answer_with(sample, elicitor(session.host))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from adderclaw.agent.legacy.later_record import Later
-    from adderclaw.agent.replay.recording import Recording
+    from adderclaw.agent.replay.recorder import Recording
     from adderclaw.agent.run.fetches import Fetches
     from adderclaw.agent.run.plugins import SessionPlugins
     from adderclaw.agent.run.sandbox_setup import Surroundings

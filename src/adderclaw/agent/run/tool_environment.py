@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from adderclaw import policy as gate
 from adderclaw import tools
 from adderclaw.agent.session.limits import Pace
-from adderclaw.agent.session.policy_inputs import policy_of
-from adderclaw.agent.session.session import ActivePolicy, Planning, ToolEnvironment
+from adderclaw.agent.session.session import ActivePolicy, Planning, ToolEnvironment, policy_of
 from adderclaw.config.paths import followed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 
 class SystemClock:
@@ -31,3 +31,44 @@ def ids_with_runs(pattern: str) -> Callable[[str], str]:
         return pattern.replace("YYYYMMDD-HHMMSS-<short-uuid>", fresh)
 
     return made
+
+
+POLL = 0.25
+"""Seconds between polls."""
+
+
+async def wait_unless[T, Why](work: Awaitable[T], look: Callable[[], Why | None]) -> T | Why:
+    """The result of the work, or the reason that `look` returned first; then the work is cancelled.
+
+    The work runs in the waiting task itself, so that no second task is needed.
+    """
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    why: Why | None = None
+
+    def poll(again: Callable[..., None]) -> None:
+        """`again` is this function; passing it avoids a reference cycle that would keep the work alive."""
+        nonlocal why, timer
+        why = look()
+        if why is None:
+            timer = loop.call_later(POLL, again, again)
+        else:
+            task.cancel()
+
+    cancelled = task.cancelling()
+    timer = loop.call_later(POLL, poll, poll)
+    try:
+        result = await work
+    except BaseException as error:
+        if why is None:
+            raise
+        again = task.uncancel() > cancelled  # the whole task was cancelled, too
+        if again or not isinstance(error, Exception | asyncio.CancelledError):
+            raise
+        return why
+    finally:
+        timer.cancel()
+    if why is None:
+        return result
+    task.uncancel()
+    return why

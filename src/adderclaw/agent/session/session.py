@@ -6,10 +6,12 @@ from dataclasses import field, replace
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from adderclaw import policy, tools
 from adderclaw.agent.session.instructions import Instructions
 from adderclaw.agent.session.limits import Budget, LoopDetector, Pace
 from adderclaw.agent.session.prompt import Prompt
 from adderclaw.agent.session.tape import NO_TAPE, Tape
+from adderclaw.config.paths import followed
 from adderclaw.config.schema.settings import Config, Permissions
 from adderclaw.core.events import Bus
 from adderclaw.core.framing import tagged
@@ -399,3 +401,16 @@ class TurnResult(NamedTuple):
     signal: int = 0
     """The number of the signal that ended the run; 0 if none did."""
     ended_by: EndedBy = ""
+
+
+def policy_of(config: Config, policy_inputs: Json) -> policy.Policy:
+    """Build the policy from `policy_inputs`. Resolved links are recorded in it, and reused if already recorded."""
+    inputs = dict(policy_inputs)
+    known: dict[str, str] = inputs.pop("real")
+
+    def real(path: str) -> str:
+        if path not in known:
+            known[path] = followed(path)
+        return known[path]
+
+    return policy.policy_of(config, **inputs, aliases=tools.aliases(), known=NAMES, real=real)

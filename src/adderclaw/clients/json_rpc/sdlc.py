@@ -1,4 +1,4 @@
-"""The methods of a conversation's way from plan to proof: the client is the operator."""
+"""The `sdlc.*` methods for the workflow of a conversation, from plan to proof; the client is the operator."""
 
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ from adderclaw.storage.sdlc.phases import phase_named
 
 @record
 class ConversationParams:
-    """Without one it is the last of the workspace."""
+    """Without a conversation, the last one of the workspace is used."""
 
     conversation: str | None = None
     workspace: str | None = None
@@ -27,7 +27,7 @@ class ConversationParams:
 
 @record
 class PlanParams:
-    """Without `plan` the versions that there are; `new` begins a conversation with it."""
+    """Without `plan`, list the versions; `new` starts a conversation with the plan."""
 
     plan: str | None = None
     new: bool = False
@@ -37,7 +37,7 @@ class PlanParams:
 
 @record
 class ApproveParams:
-    """`what` says what was shown and is approved: the plan with this number, or its report."""
+    """`what`: what was shown and is approved, the plan with this number or its report."""
 
     what: Literal["plan", "report"]
     plan: int
@@ -54,7 +54,7 @@ class TransitionParams:
 
 
 class Methods:
-    """Each in a thread of its own: a look at the whole workspace takes its time, and runs go on meanwhile."""
+    """The methods. Each runs in a thread, because reading the whole workspace takes time and runs must continue."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -88,7 +88,7 @@ class Methods:
 
     def _plan(self, params: PlanParams) -> Json:
         if params.new and (params.plan is None or params.conversation is not None):
-            raise UsageError("new begins a conversation with a plan: give plan, and no conversation")
+            raise UsageError("new starts a conversation with a plan: pass plan, and no conversation")
         with self._desk(params.workspace, looks=params.plan is None) as desk:
             if params.plan is None:
                 return {
