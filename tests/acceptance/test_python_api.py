@@ -322,7 +322,7 @@ def test_bad_input_raises_a_clear_error(world: World) -> None:
         asked(AgentClient(QueryOptions(cwd=str(world.workspace), settings={"security": {"autonomy": "godmode"}})))
     with pytest.raises(UsageError, match="no profile 'full'"):
         asked(AgentClient(QueryOptions(cwd=str(world.workspace), profile="full")))
-    with pytest.raises(UsageError, match="no model is chosen"):
+    with pytest.raises(UsageError, match="no model is configured"):
         asked(AgentClient(QueryOptions(cwd=str(world.workspace))))
     fixture = world.workspace / "script.json"
     fixture.write_text('{"steps": [{"text": "unheard"}]}')

@@ -362,13 +362,13 @@ def test_servers_of_an_editor_are_entries_and_the_operators_own_stay() -> None:
     web = schema.HttpMcpServer(
         type="http", name="web", url="https://x/mcp", headers=[schema.HttpHeader(name="H", value="v")]
     )
-    assert servers.configured([local, web, web], ["WEB"]) == {
+    assert servers.server_entries([local, web, web], ["WEB"]) == {
         "Git Tools": {"command": "g", "args": ["-x"], "env": {"A": "1"}}
     }
-    assert servers.configured([web], [])["web"] == {"type": "http", "url": "https://x/mcp", "headers": {"H": "v"}}
+    assert servers.server_entries([web], [])["web"] == {"type": "http", "url": "https://x/mcp", "headers": {"H": "v"}}
     for bad in (
         schema.SseMcpServer(type="sse", name="s", url="u", headers=[]),
         local.model_copy(update={"name": "!!"}),
     ):
         with pytest.raises(UsageError, match="mcpServers"):
-            servers.configured([bad], [])
+            servers.server_entries([bad], [])

@@ -129,6 +129,9 @@ def as_json(request: Request) -> Json:
     }
 
 
+# ------------------------------------------------------------------ cancelling
+
+
 class Cancelling:
     """Work that can be cancelled with a reason, also before it begins."""
 

@@ -30,7 +30,6 @@ RESULT_BYTES = 2_000
 """Size of the part of a tool result that the summary is based on."""
 SKILL_BYTES, SKILLS_BYTES = 20_000, 100_000
 """Size that is kept word for word of one called skill, and of all called skills, the newest first."""
-BYTES_PER_TOKEN = 4
 
 
 class Cut(NamedTuple):
@@ -51,7 +50,7 @@ def _window(session: Session) -> int | None:
     tokens = session.budget.prices.before(session.provider.name, session.model).facts.context_tokens
     if tokens is None:
         return None
-    return max(tokens - session.config.runtime.response_headroom_tokens, tokens // 2) * BYTES_PER_TOKEN
+    return max(tokens - session.config.runtime.response_headroom_tokens, tokens // 2) * model_call.BYTES_PER_TOKEN
 
 
 async def compact(session: Session, trigger: Trigger, instructions: str = "", *, overflowed: bool = False) -> bool:

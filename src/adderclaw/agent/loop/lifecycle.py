@@ -58,8 +58,8 @@ def planning_notice(session: Session, *, opens: bool = False) -> str:
         return ""
     if opens and session.environment.policy.mode != "plan":
         session.state.last_work_mode = session.environment.policy.mode
-    stands = session.environment.planning()
-    in_phase = stands.phase == "planning" and not stands.plan_approved
+    workflow = session.environment.planning()
+    in_phase = workflow.phase == "planning" and not workflow.plan_approved
     now = "phase" if in_phase else "mode" if session.environment.policy.mode == "plan" else ""
     before, session.state.planning = session.state.planning, now
     silent = now == before or (not opens and "phase" in (now, before))
@@ -83,11 +83,11 @@ async def run_start_hooks(session: Session) -> None:
 
 async def stop_background_hooks(session: Session) -> None:
     """Cancel the hooks that still run in the background, before anything that they use is closed."""
-    beside = set(session.state.background_hooks)
-    for task in beside:
+    hooks = set(session.state.background_hooks)
+    for task in hooks:
         task.cancel()
-    if beside:
-        await asyncio.wait(beside)
+    if hooks:
+        await asyncio.wait(hooks)
 
 
 async def run_end_hooks(session: Session) -> None:
@@ -128,7 +128,7 @@ async def run_stop_hooks(session: Session, text: str, blocks: int) -> str | None
     if not merged.blocked or merged.stop is not None:
         return None
     if blocks >= STOP_BLOCKS:
-        message = f"a Stop hook blocked {STOP_BLOCKS} times in a row: the turn ends all the same"
+        message = f"a Stop hook blocked {STOP_BLOCKS} times in a row; the turn ends anyway"
         session.bus.publish({"event_type": "warning", "message": message})
         return None
     return hook_text("Stop", [merged.reason])
@@ -242,6 +242,8 @@ def file_stamp(path: str) -> tuple[int, int] | None:
     status = workspace.stat_target(path)
     return None if status is None else (status.st_mtime_ns, status.st_size)
 
+
+# ------------------------------------------------------------------ watched files
 
 MAX_PATHS = 1000
 """The maximum number of watched paths."""

@@ -239,7 +239,11 @@ async def _call_model(session: Session, turn: _Turn, prompt: Prompt, on_delta: O
 
     def rows(cursor: Cursor) -> None:
         sequence = store_message(session, cursor, message) if blocks else None  # after a cut the rest may be empty
-        response_json = _response_json(text, response.tool_calls, response.stop_reason)
+        calls = [
+            {"id": call.id, "name": call.name, "arguments": call.arguments, "raw": call.raw}
+            for call in response.tool_calls
+        ]
+        response_json = {"text": text, "tool_calls": calls, "stop_reason": response.stop_reason}
         model_call.store_reply(session, cursor, reply, step, response_json, sequence)
 
     session.state.rounds += bool(response.tool_calls)
@@ -298,11 +302,6 @@ async def _ask_model(session: Session, prompt: Prompt, on_delta: OnDelta, *, goe
         if error.kind != "context_overflow" or not await compaction.compact(session, "auto", overflowed=True):
             raise
     return await model_call.ask(session, prompt, on_delta, goes_on=goes_on)
-
-
-def _response_json(text: str, tool_calls: tuple[ToolCall, ...], stop_reason: str) -> Json:
-    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments, "raw": call.raw} for call in tool_calls]
-    return {"text": text, "tool_calls": calls, "stop_reason": stop_reason}
 
 
 def store_message(session: Session, cursor: Cursor, message: Message) -> int:

@@ -1,4 +1,4 @@
-"""Makes one model call: reserves budget, retries with backoff, publishes events, and stores the reply."""
+"""Calls the model: reserves budget, retries, publishes events, stores the reply; also side questions and counts."""
 
 import asyncio
 from collections.abc import Callable
@@ -380,6 +380,8 @@ def _announce_failure(session: Session, error: ProviderError, attempt: int) -> N
     )
 
 
+# ------------------------------------------------------------------ counting tokens
+
 BYTES_PER_TOKEN = 4
 SAFETY = 1.2
 """Factor by which an estimate is raised before anything is cut to fit, since it may be too low."""
@@ -422,6 +424,9 @@ def context_parts(session: "Session") -> dict[str, int]:
     return {name: estimate_tokens(size) for name, size in sizes.items()}
 
 
+# ------------------------------------------------------------------ side questions
+
+
 async def ask_aside(
     session: Session,
     instructions: str,
@@ -454,16 +459,16 @@ async def ask_and_record(
     # Several questions may run at once: each reserves its part of the budget, and is settled without an await.
     reply = await ask(session, make_prompt(instructions, ()), _ignore_delta, messages, max_tokens=max_tokens)
     response = replace(reply.response, final_text=session.secrets.scrub(reply.response.final_text))
-    unheard: Json = {"stop_reason": response.stop_reason} if response.stop_reason != "end" else {}
+    extra: Json = {"stop_reason": response.stop_reason} if response.stop_reason != "end" else {}
     if response.tool_calls:  # which are not run
-        unheard["calls"] = len(response.tool_calls)
+        extra["calls"] = len(response.tool_calls)
     with session.store.write() as cursor:
         store_reply(
             session,
             cursor,
             reply,
             session.budget.steps,
-            {"text": response.final_text, "purpose": purpose, **unheard},
+            {"text": response.final_text, "purpose": purpose, **extra},
         )
     return response
 

@@ -75,6 +75,9 @@ def row(tool: Tool[Any]) -> ToolRow:
     }
 
 
+# ------------------------------------------------------------------ a model
+
+
 async def one_word(runtime: Runtime, name: str) -> tuple[float, str]:
     """Ask a model for one word; returns the milliseconds until its answer, and the answer. Raises ProviderError."""
     clock = runtime.clock

@@ -129,22 +129,8 @@ def of_catalogue(skills: Catalogue) -> Skills:
 
 
 def skill(entry: Skill) -> SkillRow:
-    return {
-        "name": entry.name,
-        "description": entry.description,
-        "scope": entry.scope,
-        "folder": visible(entry.folder, keep_newlines=False),
-        "tags": list(entry.tags),
-        "keywords": list(entry.keywords),
-        "version": entry.version,
-        "license": entry.license,
-        "compatibility": entry.compatibility,
-        "allowed_tools": list(entry.allowed_tools),
-        "metadata": dict(entry.metadata),
-        "usable": entry.usable,
-        "diagnosis": list(entry.diagnosis),
-        "repairs": list(entry.repairs),
-    }
+    row: Any = {name: to_json(getattr(entry, name)) for name in SkillRow.__annotations__}
+    return row | {"folder": visible(entry.folder, keep_newlines=False)}
 
 
 # ------------------------------------------------------------------ hooks

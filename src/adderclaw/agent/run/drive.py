@@ -117,7 +117,7 @@ def _with_advice(result: TurnResult, resume: str) -> TurnResult:
     """Add to a limit's reason how to resume with a higher limit."""
     if result.outcome != "limit" or result.ended_by not in RAISED:
         return result
-    return result._replace(reason=f"{result.reason}; `adderclaw {resume} --limit {result.ended_by}=MORE` goes on")
+    return result._replace(reason=f"{result.reason}; continue with `adderclaw {resume} --limit {result.ended_by}=MORE`")
 
 
 def _changed_later(run: Run) -> Json:
@@ -129,12 +129,15 @@ def _changed_later(run: Run) -> Json:
     return {"changed_later": entries} if entries else {}
 
 
+# ------------------------------------------------------------------ one turn
+
+
 class Hears(Protocol):
     """Shows an answer while it arrives."""
 
     @property
     def text(self) -> str:
-        """What it has shown of the reply that came last."""
+        """What it has shown of the last reply."""
         ...
 
     def __call__(self, delta: Delta) -> None: ...
@@ -143,11 +146,11 @@ class Hears(Protocol):
 class Turn(NamedTuple):
     result: TurnResult
     rest: str
-    """The answer as it is to be shown; empty where all of it was while it arrived."""
+    """The text to show; empty if all of it was shown while it arrived."""
 
 
 async def one_turn(session: Session, work: Callable[[OnDelta], Awaitable[TurnResult]], hears: Hears | None) -> Turn:
-    """Do the work of a turn. Where a hook says how an answer is displayed, nothing is shown before it is whole."""
+    """Run a turn and show its answer as it arrives, unless MessageDisplay hooks need the complete answer first."""
     early = hears if hears is not None and "MessageDisplay" not in session.hooks else None
     result = await work(early or ignore_delta)
     answer = session.secrets.redact(result.answer)

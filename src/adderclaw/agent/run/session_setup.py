@@ -160,7 +160,7 @@ def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
 
     hooks = configured_hooks.read(runtime)
     settings.require_shells(hooks, configured_hooks.roots(runtime))
-    configured_hooks.say_what_waits(runtime, hooks)
+    configured_hooks.warn_of_refused_hooks(runtime, hooks)
     for hook in hooks:
         if why := matching.never_matches_reason(hook.event, hook.matcher):
             warn(runtime, f"hook {hook.ordinal} of {hook.source} never runs: {why}")

@@ -1,4 +1,4 @@
-"""The system clock and random ids; a replay uses its own clock and ids."""
+"""The system clock, random ids, and waits that poll for a reason to stop; a replay has its own clock and ids."""
 
 import asyncio
 import os
@@ -24,13 +24,13 @@ def random_ids(kind: str) -> str:
 def ids_with_runs(pattern: str) -> Callable[[str], str]:
     """A source of random ids. Run ids contain the date, by default first, so that run folders sort by time."""
 
-    def made(kind: str) -> str:
+    def new_id(kind: str) -> str:
         if kind != "run":
             return random_ids(kind)
-        fresh = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
-        return pattern.replace("YYYYMMDD-HHMMSS-<short-uuid>", fresh)
+        id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
+        return pattern.replace("YYYYMMDD-HHMMSS-<short-uuid>", id)
 
-    return made
+    return new_id
 
 
 POLL = 0.25

@@ -29,47 +29,12 @@ from adderclaw.storage import Store, transcript
 
 type Server = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 
-MOST_SERVERS = 50
-
-
-def configured(servers: Sequence[Server], taken: Iterable[str]) -> Json:
-    """Entries of `mcp_servers` for the editor's servers, without those that the operator's configuration names.
-
-    They are ordinary configuration entries, so that policy, pins and sandbox apply to them.
-    """
-    if len(servers) > MOST_SERVERS:
-        raise UsageError(f"mcpServers: at most {MOST_SERVERS} servers are allowed, not {len(servers)}")
-    known = {slug(name) for name in taken}
-    entries: Json = {}
-    for server in servers:
-        name = slug(server.name)
-        if not name:
-            raise UsageError(f"mcpServers: {server.name[:60]!r} is not a valid server name")
-        if name in known:
-            continue
-        known.add(name)
-        entries[server.name] = _entry(server)
-    return entries
-
-
-def _entry(server: Server) -> Json:
-    match server:
-        case schema.McpServerStdio():
-            return {
-                "command": server.command,
-                "args": list(server.args),
-                "env": {pair.name: pair.value for pair in server.env},
-            }
-        case schema.HttpMcpServer():
-            return {"type": "http", "url": server.url, "headers": {pair.name: pair.value for pair in server.headers}}
-        case _:
-            raise UsageError(f"mcpServers: {server.name[:60]!r}: only stdio and http servers are supported")
-
-
 AUTH_REQUIRED, INVALID, NO_SESSION, INTERNAL = -32000, -32602, -32002, -32603
 LISTED = 50
 """Sessions per page."""
 MOST_LISTED = 2_000
+MOST_SERVERS = 50
+"""The maximum number of MCP servers that an editor may name for a session."""
 MOST_SESSIONS = 50
 """The maximum number of open sessions."""
 SETUP = "onboard"
@@ -275,7 +240,7 @@ class Agent:
         overrides: Json = {}
         if mcp_servers:
             taken = config.load(config_file=self._options.config_file, workspace=folder).config.mcp_servers
-            if entries := configured(mcp_servers, taken):
+            if entries := server_entries(mcp_servers, taken):
                 overrides["mcp_servers"] = entries
         self._opening += 1
         try:
@@ -403,3 +368,37 @@ def _folder(cwd: str) -> str:
     if real in ("/", followed(os.path.expanduser("~"))) or beneath(own, real) or beneath(real, own):
         raise UsageError(f"{path[:200]!r} cannot be a workspace; open the editor in the folder of a project")
     return path
+
+
+def server_entries(servers: Sequence[Server], taken: Iterable[str]) -> Json:
+    """Entries of `mcp_servers` for the editor's servers, without those that the operator's configuration names.
+
+    They are ordinary configuration entries, so that policy, pins and sandbox apply to them.
+    """
+    if len(servers) > MOST_SERVERS:
+        raise UsageError(f"mcpServers: at most {MOST_SERVERS} servers are allowed, not {len(servers)}")
+    known = {slug(name) for name in taken}
+    entries: Json = {}
+    for server in servers:
+        name = slug(server.name)
+        if not name:
+            raise UsageError(f"mcpServers: {server.name[:60]!r} is not a valid server name")
+        if name in known:
+            continue
+        known.add(name)
+        entries[server.name] = _entry(server)
+    return entries
+
+
+def _entry(server: Server) -> Json:
+    match server:
+        case schema.McpServerStdio():
+            return {
+                "command": server.command,
+                "args": list(server.args),
+                "env": {pair.name: pair.value for pair in server.env},
+            }
+        case schema.HttpMcpServer():
+            return {"type": "http", "url": server.url, "headers": {pair.name: pair.value for pair in server.headers}}
+        case _:
+            raise UsageError(f"mcpServers: {server.name[:60]!r}: only stdio and http servers are supported")

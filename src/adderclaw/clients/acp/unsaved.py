@@ -48,12 +48,12 @@ class Unsaved:
             return {}
         try:
             location = workspace.within_roots(os.path.normpath(os.path.join(roots[0], path)), roots)
-            context = "" if location is None else await self._told(location)
+            context = "" if location is None else await self._unsaved_changes(location)
         except (OSError, PathRefused, ValueError):  # it is missing or not a regular file, so there is nothing to ask
             context = ""
         return {"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": context}} if context else {}
 
-    async def _told(self, location: WorkspacePath) -> str:
+    async def _unsaved_changes(self, location: WorkspacePath) -> str:
         before = stamps(location)
         if not settled(before):
             await asyncio.sleep(SETTLED)

@@ -40,6 +40,11 @@ from adderclaw.tools.mcp.server import Caller, Offer
 TOKEN = "ADDERCLAW_MCP_TOKEN"  # noqa: S105 - the name of a variable
 TELL_SECONDS = 5.0
 """Seconds that notifications about a call may take before its result is sent."""
+RUNS, RECEIPTS = "adderclaw://runs", "adderclaw://receipts"
+RUN = f"{RUNS}/{{run_id}}"
+SHOWN = 100
+"""The number of runs and receipts that are listed."""
+ARGUMENTS = "arguments"
 
 
 class ClientOperator:
@@ -101,7 +106,7 @@ class Channel:
     def offer(self) -> Offer:
         environment = self._run.session.environment
         own = lambda: [tool for name, tool in environment.offered_tools.items() if not name.startswith("mcp__")]  # noqa: E731
-        return Offer(own, self.call, resources=of(self._run.session))
+        return Offer(own, self.call, resources=session_resources(self._run.session))
 
     async def call(self, name: str, arguments: Json, caller: Caller) -> ToolResult:
         session = self._run.session
@@ -155,12 +160,15 @@ def serve(options: Options, http: str | None) -> int:
 async def _serve(run: Run, operator: ClientOperator, http: str | None) -> int:
     sdk_server = server.build_server(Channel(run, operator).offer)
 
+    def announce(address: str) -> None:
+        print(f"serving MCP on {address}", file=sys.stderr, flush=True)
+
     async def serve_transport() -> TurnResult:
         if http is None:
             await server.serve_stdio(sdk_server)
         else:
             host, port = _place(http)
-            await server.serve_http(sdk_server, host, port, _token(run), _ready)
+            await server.serve_http(sdk_server, host, port, _token(run), announce)
         return TurnResult("completed", "")
 
     def code(result: TurnResult) -> int:
@@ -186,17 +194,10 @@ def _token(run: Run) -> str:
     return token
 
 
-def _ready(address: str) -> None:
-    print(f"serving MCP on {address}", file=sys.stderr, flush=True)
+# ------------------------------------------------------------------ prompts and resources
 
 
-RUNS, RECEIPTS = "adderclaw://runs", "adderclaw://receipts"
-RUN = f"{RUNS}/{{run_id}}"
-SHOWN = 100
-ARGUMENTS = "arguments"
-
-
-def of(session: Session) -> Resources:
+def session_resources(session: Session) -> Resources:
     """The resources of a session: reading one changes nothing, and secrets are removed from all of them."""
 
     def prompts() -> list[Prompt]:
@@ -228,7 +229,7 @@ def _document(session: Session, uri: str) -> Json | list[Json]:
     if uri == RUNS:
         return [_shown(session, run) for run in runs.listing(store, SHOWN, places)]
     if uri == RECEIPTS:
-        return _receipts(session)
+        return runs.receipts_in(session.store, _places(session), SHOWN)
     match = re.fullmatch(re.escape(RUNS) + r"/([A-Za-z0-9-]{1,64})", uri)
     try:
         run = runs.get(store, match[1], places) if match else None
@@ -244,11 +245,7 @@ def _shown(session: Session, run: runs.Run) -> Json:
 
 
 def _places(session: Session) -> tuple[str, ...]:
-    """The workspace that is served, by all its names: what was done in another is no business of its clients."""
+    """All names of the served workspace; clients cannot see the runs of other workspaces."""
     root = session.environment.context.workspace.root
     named = conversations.projects(session.store)
     return root, *(name for name in named if os.path.isabs(name) and followed(name) == root)
-
-
-def _receipts(session: Session) -> list[Json]:
-    return runs.receipts_in(session.store, _places(session), SHOWN)
