@@ -207,7 +207,7 @@ def test_an_editor_approves_an_edit_rejects_one_and_cancels(world: World) -> Non
         await editor.question.wait()
         assert await refused(agent.prompt(session, words("me too"))) == (
             -32602,
-            "a prompt of this session is being answered: wait for its end, or cancel it",
+            "this session is answering another prompt; wait for its end, or cancel it",
         )
         await agent.cancel(session)
         assert (await prompt).stop_reason == "cancelled"
@@ -395,7 +395,7 @@ def test_sessions_are_listed_loaded_forked_and_closed_and_models_chosen(world: W
         assert (editor.said(mark), editor.since(mark, "user_message_chunk")) == ("Again.", [])
         model.add(cast(Any, text("A summary of what was said.")))
         assert (await agent.prompt(copy, words("/compact"))).stop_reason == "end_turn"
-        assert "bytes now" in editor.said(mark, "agent_thought_chunk")
+        assert "the history sent to the model now has" in editor.said(mark, "agent_thought_chunk")
 
     with ScriptedModel(steps) as model:
         on(world, model)

@@ -104,7 +104,7 @@ def test_supervised_asks_nobody_and_says_so_once(project: World) -> None:
     )
     done = project.agent("write it")
     assert not checks(project)
-    assert done.err.count("ruff is configured here, and does not follow edits: it would be asked about") == 1
+    assert done.err.count("ruff is configured here, but does not run after edits: it would be asked about") == 1
     project.configure(more=rule.format(allow='["Write", "Bash(ruff check:*)"]'))
     project.script(call("Write", file_path="c.py", content=BAD), text("done"))
     project.agent("write it")
@@ -172,8 +172,8 @@ def test_a_checker_that_hangs_is_ended_and_left_out(world: World) -> None:
     again = [call("Write", file_path="a.py", content=f"x = {number}\n") for number in (1, 2)]
     told = [one for one in edited(world, *again) if "<hook" in one]
     assert len(told) == 2
-    assert "ruff did not end within 0.5 s, so nothing is known of a.py." in told[0]
-    assert "It is left out until the session ends." in told[1]
+    assert "ruff did not end within 0.5 s, so a.py was not checked." in told[0]
+    assert "It will not run again in this session." in told[1]
     assert verified(world)["verified"]
 
 

@@ -87,7 +87,7 @@ def test_a13_a14_a15_the_liar_is_caught_in_a_browser(world: World, project: Path
         flow.add(*steps)
         done = world.cli("run", "--report", "report.html", cwd=project)
     assert (done.code, done.out) == (0, "1 of 1 scenarios have passed (2 sessions)\n"), done.err
-    assert "was kept from" not in done.err, "its browser asks nobody on its own"
+    assert "was denied access" not in done.err, "its browser asks nobody on its own"
     lied, held = world.rows("SELECT verdict, evidence_json FROM scenario_checks ORDER BY id")
     assert (lied[0], held[0]) == ("failed", "passed")
     results = [str(one["content"]) for one in world.entries("tool_result")]

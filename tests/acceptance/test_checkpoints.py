@@ -446,8 +446,8 @@ def test_rewind_lists_prompts_and_goes_back(full: World) -> None:
     assert "  1    1 paths  first" in done.out
     assert "  2    1 paths  second" in done.out
     assert "the conversation is as it was before: second" in done.out
-    assert "'9' is none of the" in done.err
-    assert "'nonsense' is neither" in done.err
+    assert "'9' is not one of the" in done.err
+    assert "'nonsense' is not one of" in done.err
     # the model is at its second answer again: the script plays that step once more
     assert full.entries("system")[-1]["subtype"] == "rewind"
     assert (work / "f").read_text() == "2\n"

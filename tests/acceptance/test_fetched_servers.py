@@ -88,7 +88,7 @@ def test_one_that_a_trusted_project_brings_waits_for_a_yes(world: World, shop: R
     before = list(shop.asked)
     world.script(call("mcp__theirs__get", url="http://127.0.0.1:4444/"), text("done"))
     world.agent("go")
-    assert "nobody is there to be asked" in results(world)[0], "what the operator has fetched is not the project's"
+    assert "nobody can be asked" in results(world)[0], "what the operator has fetched is not the project's"
     assert shop.asked == before
 
 
@@ -154,5 +154,5 @@ def test_a_registry_that_asks_for_a_login_is_said(world: World, shop: Registry) 
     world.configure("full", more=OWN)
     done = world.cli("mcp", "test", "it")
     assert done.code == 1
-    assert "asks for a login (401), and none is given to programs in the sandbox" in done.err
+    assert "requires a login (401), but programs in the sandbox get no tokens" in done.err
     assert shop.logins == []

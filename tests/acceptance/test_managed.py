@@ -335,7 +335,7 @@ def test_servers_plugins_and_skills_come_from_the_list(bounded: Managed) -> None
     done = world.agent("hi", "--plugin-dir", str(plugin))
     assert "'bad' is denied" in done.err, done.err
     assert "'worse' is denied" in done.err
-    assert "nothing of it is used: the administrator of this machine has not allowed its content" in done.err
+    assert "is not used: the administrator of this machine has not allowed its content" in done.err
     assert "mine" not in world.cli("skills", "list").out
 
 

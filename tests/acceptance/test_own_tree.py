@@ -77,7 +77,7 @@ def test_a_worktree_leaves_every_byte_of_the_persons_own(hostile: World, tmp_pat
     assert kept(here) == before
     assert not (tmp_path / "ran").exists()
     again = hostile.cli("run", "--workspace", str(here), "--agentfile", str(flow), "--worktree", "one")
-    assert (again.code, "is there already" in again.err) == (2, True), again.err
+    assert (again.code, "already exists" in again.err) == (2, True), again.err
 
 
 def test_a_branch_keeps_what_is_not_committed(hostile: World, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_branch_keeps_what_is_not_committed(hostile: World, tmp_path: Path) ->
     flow.write_text('NAME flow\nGOAL work "Work"\nRUN main USING work\n')
     end = {"name": "GoalResult", "arguments": {"achieved": True, "summary": "done"}}
     hostile.script({"tool_calls": [end]})
-    for name, said in (("taken", "already"), ("a..b", "no name of a branch"), ("-x", "--branch")):
+    for name, said in (("taken", "already"), ("a..b", "not a valid branch name"), ("-x", "--branch")):
         refused = hostile.cli("run", "--workspace", str(here), "--agentfile", str(flow), f"--branch={name}")
         assert (refused.code, said in refused.err) == (2, True), refused.err
     assert git(here, "branch", "--show-current") == "main\n"

@@ -74,8 +74,8 @@ def test_what_a_hook_may_change_of_the_permissions(world: World) -> None:
     done = world.agent("go")
     assert done.code == 0, done.err
     assert done.err.count("holds AdderClaw's own files") == 3 * 2, "each time that the hook is asked"
-    assert done.err.count("is no directory: only one that is there can be added") == 2
-    assert "Read(secret.txt) is not removed: a session lifts no deny" in done.err
+    assert done.err.count("is not an existing directory, so it cannot be added") == 2
+    assert "Read(secret.txt) is not removed: a session cannot remove deny" in done.err
     assert "localSettings is a project's file, which is changed by hand" in done.err
     written, secret, read, grep, again = (entry["content"] for entry in world.entries("tool_result"))
     assert "deny rule Read(secret.txt)" in secret

@@ -140,7 +140,7 @@ def test_30_what_changed_while_a_command_ran_is_left_unless_it_is_named(meanwhil
     assert "tool.txt\n" in shown
     done = meanwhile.cli("checkpoint", "restore", "1")
     assert done.code == 3
-    assert "4 paths may be yours and were left" in done.out
+    assert "4 paths may be yours and were not restored" in done.out
     assert not (work / "tool.txt").exists(), "what the tool wrote is the tool's"
     assert not (work / "named.txt").exists(), "the command says that it writes it"
     assert (work / "work.sh").read_text() == SCRIPT
@@ -161,7 +161,7 @@ def test_30_what_changed_while_a_command_ran_is_left_unless_it_is_named(meanwhil
 
 def test_30_a_person_sees_the_difference_and_is_asked_about_each_kind(meanwhile: World) -> None:
     work = meanwhile.workspace
-    answers = (("Delete them?", "n\n"), ("Put them back as they were?", "y\n"), ("Bring them back?", "n\n"))
+    answers = (("Delete them?", "n\n"), ("Undo the changes?", "y\n"), ("Restore them?", "n\n"))
     code, shown = at_a_terminal(meanwhile, "checkpoint", "restore", "1", typed=answers)
     assert code == 0, shown
     assert "-my own work" in shown
@@ -180,7 +180,7 @@ def test_30_rewind_goes_the_same_way(world: World) -> None:
     typed = "first\n/rewind 1 files\nn\n/rewind 1 files\ny\n/exit\n"
     done = world.cli.typed("agent", stdin=typed)
     assert done.code == 0, done.err
-    assert done.err.count("these were made while a command ran, and may be yours") == 2
+    assert done.err.count("these were created while a command ran, and may be yours") == 2
     assert "left        by-script  (changed while Bash ran, may be yours)" in done.out
     assert "delete      by-script" in done.out
     assert [path.name for path in world.workspace.iterdir()] == ["work.sh"]

@@ -63,7 +63,7 @@ def test_what_a_killed_turn_used_up_counts(world: World, limit: str, raised: str
         done, said = resumed(world)
         assert (done.code, said["outcome"]) == (4, "limit"), done.err
         assert re.search(says, said["reason"])
-        assert f"--limit {raised.split('=')[0]}=MORE` goes on" in said["reason"]
+        assert f"--limit {raised.split('=')[0]}=MORE`" in said["reason"]
         if not limit.startswith("tool_calls"):
             asked = len(model.requests)
             done, said = resumed(world)
@@ -81,7 +81,7 @@ def test_a_turn_whose_rounds_are_used_up_ends_at_once_unless_it_gets_more(world:
         configure(world, model, rounds=2)
         first = world.cli("agent", "-m", "go", "--provider", "here")
         assert first.code == 4
-        assert "--limit rounds=MORE` goes on" in first.err
+        assert "--limit rounds=MORE`" in first.err
         done, said = resumed(world)
         assert (done.code, said["outcome"], said["steps"]) == (4, "limit", 0)
         assert "2 rounds of tool calls are used up (runtime.max_tool_rounds)" in said["reason"]
@@ -105,7 +105,7 @@ def test_a_workflow_goes_on_counting(world: World) -> None:
         refused = world.cli(*resume, "--limit", "cost_usd=0.3")
         said = json.loads(refused.out)
         assert (refused.code, said["outcome"], said["cost"]) == (4, "limit", 0.2), refused.err
-        assert f"`adderclaw run --resume {run_id} --limit cost_usd=MORE` goes on" in said["reason"]
+        assert f"continue with `adderclaw run --resume {run_id} --limit cost_usd=MORE`" in said["reason"]
         done = world.cli(*resume)
         assert done.code == 0, done.err
     assert json.loads(done.out)["usage"] == USED
@@ -128,7 +128,7 @@ def test_a_loop_that_used_up_its_rounds_goes_on_with_more_and_what_followed_it_i
         again = world.cli("run", "--resume", run_id, "--provider", "here")
         for done in (first, again):
             assert (done.code, done.out) == (4, "h of one\n"), done.err
-            assert f"within 1 rounds; `adderclaw run --resume {run_id} --limit rounds=MORE`" in done.err
+            assert f"within 1 rounds; continue with `adderclaw run --resume {run_id} --limit rounds=MORE`" in done.err
         assert len(model.requests) == 3
         done = world.cli("run", "--resume", run_id, "--provider", "here", "--limit", "rounds=3")
         assert (done.code, done.out) == (0, "h of two\n"), done.err
@@ -181,7 +181,7 @@ def test_time_goes_on_counting_and_the_pause_between_does_not() -> None:
     clock.time += 60
     state = first.state
     clock.time += 5_000
-    for method in ("restore", "take_over"):
+    for go_on in ("restore", "take_over"):
         second = Budget(Limits(seconds=100, tool_calls=5), clock, Prices(Config()))
         getattr(second, method)(state)
         assert (second.seconds_left, second.children) == (40, 7)

@@ -258,7 +258,7 @@ def test_a_cancel_in_the_middle_of_a_tool_call_ends_what_it_started(flow: Flow, 
         assert time.monotonic() < limit
         time.sleep(0.02)
     twice = rpc.answer(1, "run", message="again")
-    assert twice["error"]["message"] == "Invalid Request: a run of the request 1 is under way already"
+    assert twice["error"]["message"] == "Invalid Request: a run of the request 1 is already active"
     assert rpc.answer(2, "cancel", request_id=1)["result"]["cancelled"] is True
     assert rpc.until(id=1)["result"]["outcome"] == "stopped"
     assert gone(marker, within=10)

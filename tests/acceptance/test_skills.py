@@ -117,7 +117,7 @@ def test_the_model_is_told_of_skills_and_loads_one(world: World) -> None:
     assert "Warmly." in piece
     assert "SECRET" not in outside
     assert "leads out of the skill's folder" in outside
-    assert "there is no skill 'great'; there are, among others: greet" in unknown
+    assert "there is no skill 'great'; similar ones: greet" in unknown
     assert [entry["is_error"] for entry in world.entries("tool_result")] == [False, False, True, True]
     assert [one["tool"] for one in world.receipts()] == ["Skill"] * 4
     told = json.loads(world.cli("tool", "list", "--output-format", "json").out)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from adderclaw.agent.session.event_wait import wait_unless
+from adderclaw.agent.session.clock import wait_unless
 from tests.rows import rows
 
 

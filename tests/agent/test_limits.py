@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from adderclaw.agent.loop.loop import run_turn
-from adderclaw.agent.loop.tokens import Count, count_tokens, estimate_tokens
+from adderclaw.agent.loop.model_call import Count, count_tokens, estimate_tokens
 from adderclaw.agent.run import Options, Run, open_run, start
 from adderclaw.agent.session.limits import TYPICAL_ANSWER, Budget, LoopDetector
 from adderclaw.agent.session.session import Session, State, TurnResult

@@ -77,7 +77,7 @@ def test_no_command_rewrites_the_program_that_runs_it(world: Den, installed: Pat
     assert "done" not in said, said
     after = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
     assert after == before
-    assert done.stderr.decode().count("adderclaw itself lies in the workspace") == 1
+    assert done.stderr.decode().count("adderclaw itself is installed in the workspace") == 1
     assert b"uv tool install" in done.stderr
     subprocess.run([installed, "--version"], env=world.cli.env, check=True, capture_output=True, timeout=60)
     assert not canary.exists()

@@ -29,7 +29,7 @@ class Fall(NamedTuple):
 
 
 async def fetch(index: str, today: date) -> Table:
-    """The table of the newest version on the index; raises AdderClawError, and then nothing has changed."""
+    """The table of the newest version on the index. Raises AdderClawError and changes nothing on failure."""
     address = urls.parse(f"{index.rstrip('/')}/pypi/{PACKAGE}/json")
     version, day, url, sha256 = _wheel_of(await _download(address, address, MOST_JSON), address.url)
     wheel = await _download(urls.parse(url), address, MOST_WHEEL)
@@ -54,7 +54,7 @@ def _wheel_of(page: bytes, index: str) -> tuple[str, str, str, str]:
                 day = date.fromisoformat(str(file["upload_time"])[:10]).isoformat()
                 return version[:40], day, urljoin(index, str(file["url"])), str(file["digests"]["sha256"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise AdderClawError(f"{index}: its answer for {PACKAGE} is not understood ({error})") from None
+        raise AdderClawError(f"{index}: the answer for {PACKAGE} cannot be read ({error})") from None
     raise AdderClawError(f"{index}: {PACKAGE} {version} has no wheel")
 
 
@@ -75,7 +75,7 @@ async def _download(address: HostFact, index: HostFact, limit: int) -> bytes:
 
 
 def merged(current: Table, fetched: Table) -> Table:
-    """What the source has, and what it does not list any more: models, and prices of models that had one."""
+    """The fetched table, with models and prices of the current table that it no longer lists."""
     models = {**current.models, **fetched.models}
     for name, row in fetched.models.items():
         if "input_per_mtok" not in row and name in current.models:
@@ -84,7 +84,7 @@ def merged(current: Table, fetched: Table) -> Table:
 
 
 def falls(current: Table, fetched: Table) -> list[Fall]:
-    """Each price that is less than half of what applies today, or will be on an announced day."""
+    """Each price that is less than half of today's price, now or on an announced day."""
     lower_prices: list[Fall] = []
     for name, row in sorted(fetched.models.items()):
         before = catalogue.row_of(name.removesuffix("*"), current.models)
@@ -102,7 +102,7 @@ def falls(current: Table, fetched: Table) -> list[Fall]:
 
 
 def without(fetched: Table, current: Table, fallen: list[Fall]) -> Table:
-    """The table with the present prices of the models whose prices would fall."""
+    """The fetched table, with the current prices of the models whose prices would fall."""
     models = dict(fetched.models)
     for name in {fall.model for fall in fallen}:
         before = catalogue.row_of(name.removesuffix("*"), current.models) or {}

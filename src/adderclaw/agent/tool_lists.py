@@ -40,17 +40,13 @@ def wrong(listed: list[str], options: Options) -> Iterator[tuple[int, str]]:
     builtin = names.builtin_names()
     for index, name in enumerate(listed):
         if "*" in name and name != ALL:
-            yield index, f'{name!r} is not the name of a tool; a list of tools has names, or "*"'
+            yield index, f'{name!r} is not the name of a tool; use tool names, or "*" for all'
         elif name not in builtin and name != ALL and not name.startswith(names.SERVER_PREFIX):
-            brought = _of_plugins(options)
-            if name not in brought:
-                yield index, f"there is no tool {name!r}{did_you_mean(name, (*builtin, *brought))}"
-
-
-def _of_plugins(options: Options) -> list[str]:
-    """The tools of every plugin that is installed, enabled or not, and of those that the command line names."""
-    names = (*installed.known(home()), *map(installed.at, options.plugin_dirs))
-    return [tool.name for plugin in names for tool in plugin.manifest.tools]
+            # installed plugins, enabled or not, and those of the command line
+            plugins = (*installed.known(home()), *map(installed.at, options.plugin_dirs))
+            plugin_tools = [tool.name for plugin in plugins for tool in plugin.manifest.tools]
+            if name not in plugin_tools:
+                yield index, f"there is no tool {name!r}{did_you_mean(name, (*builtin, *plugin_tools))}"
 
 
 def unknown_in_rules(loaded: Loaded) -> list[str]:

@@ -1,4 +1,4 @@
-"""Stdin and stdout as pipes of the event loop: lines in, of a bounded length, and a way out of our own."""
+"""Stdin and stdout as pipes of the event loop: lines of bounded length in, and a separate descriptor for output."""
 
 import asyncio
 import os
@@ -10,7 +10,10 @@ from typing import IO
 
 
 async def lines(reader: asyncio.StreamReader, room: Callable[[], Awaitable[None]]) -> AsyncGenerator[bytes | None]:
-    """Each line, up to the end of the input; None for one that is longer than the reader's limit."""
+    """Each line of the input; None for a line that is longer than the reader's limit.
+
+    `room` is awaited before each line, so that the caller can limit what is read.
+    """
     while True:
         await room()
         try:
@@ -19,12 +22,12 @@ async def lines(reader: asyncio.StreamReader, room: Callable[[], Awaitable[None]
             yield error.partial
             return
         except asyncio.LimitOverrunError as error:
-            await _skip(reader, error.consumed)
+            await skip_line(reader, error.consumed)
             yield None
 
 
-async def _skip(reader: asyncio.StreamReader, held: int) -> None:
-    """To the end of a line that is too long."""
+async def skip_line(reader: asyncio.StreamReader, held: int) -> None:
+    """Skip the rest of a line that is too long."""
     await reader.readexactly(held)
     while True:
         try:
@@ -37,36 +40,40 @@ async def _skip(reader: asyncio.StreamReader, held: int) -> None:
 
 
 def readable() -> IO[bytes]:
-    """Stdin, or a pipe that a thread fills from it where it is a file, which no event loop can wait for."""
+    """Stdin; if it is a file, which an event loop cannot wait for, a pipe that a thread fills from it."""
     mode = os.fstat(0).st_mode
     if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(0):
         return sys.stdin.buffer
     ours, theirs = os.pipe()
-    threading.Thread(target=_pumped, args=(os.dup(0), theirs), daemon=True).start()
+    threading.Thread(target=_copy, args=(os.dup(0), theirs), daemon=True).start()
     return os.fdopen(ours, "rb", buffering=0)
 
 
 async def writer(loop: asyncio.AbstractEventLoop) -> tuple[asyncio.StreamWriter, Callable[[], None]]:
-    """The client's end, on a descriptor of its own: all else goes to stderr. And what waits for the rest."""
+    """A writer to stdout on a separate descriptor, and a function that waits until everything is written.
+
+    Anything else that is printed on stdout goes to stderr from now on.
+    """
     end = os.dup(1)
     os.dup2(2, 1)
-    wait: Callable[[], None] = _nothing
+    thread: threading.Thread | None = None
     if stat.S_ISREG(os.fstat(end).st_mode):
         ours, theirs = os.pipe()
-        thread = threading.Thread(target=_pumped, args=(ours, end), daemon=True)
+        thread = threading.Thread(target=_copy, args=(ours, end), daemon=True)
         thread.start()
-        end, wait = theirs, lambda: thread.join(5)
+        end = theirs
+
+    def wait() -> None:
+        if thread is not None:
+            thread.join(5)
+
     own = os.fdopen(end, "wb", buffering=0)
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, own)
     return asyncio.StreamWriter(transport, protocol, None, loop), wait
 
 
-def _nothing() -> None:
-    return None
-
-
-def _pumped(source: int, target: int) -> None:
-    """Everything from one descriptor to another, then both are closed."""
+def _copy(source: int, target: int) -> None:
+    """Copy everything from one descriptor to another, then close both."""
     try:
         with open(source, "rb", buffering=0) as reader, open(target, "wb", buffering=0) as writer:
             while data := reader.read(65_536):

@@ -19,7 +19,7 @@ def require_profile(client: Client, options: Options, profile: str | None) -> No
     """
     if profile is None or (client.has("admin") and not client.folders):
         return
-    most = profile_for_others(queries.loaded(queries.looking(options)).config, options.profile)
+    most = profile_for_others(queries.loaded(queries.read_only(options)).config, options.profile)
     if PROFILES.index(profile) > PROFILES.index(most):
         raise Refusal(
             403, "profile", f"the operator's profile is {most}: {profile} needs the scope admin, for all folders"
@@ -49,7 +49,7 @@ def require_provider(options: Options, provider: str | None) -> None:
     """Refuse a provider that the operator has not configured, with 400: sending the request again would not help."""
     if provider is None:
         return
-    models = queries.loaded(queries.looking(options)).config.providers.models
+    models = queries.loaded(queries.read_only(options)).config.providers.models
     if provider not in models:
         known = ", ".join(sorted(models)) or "none"
         raise Refusal(400, "refused", f"no provider has the name {provider!r}; known: {known}")

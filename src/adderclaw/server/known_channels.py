@@ -35,7 +35,7 @@ class KnownChannels:
 
     def _read(self) -> tuple[float, list[tuple[str, object]], dict[str, WebhookChannel]]:
         now = self._monotonic()
-        loaded = queries.loaded(queries.looking(self._options))
+        loaded = queries.loaded(queries.read_only(self._options))
         return now, [(path, _state(path)) for path in loaded.files], loaded.config.channels.webhook
 
 

@@ -4,10 +4,10 @@ import asyncio
 from typing import Annotated
 
 from adderclaw.agent.legacy.rewind import Group
-from adderclaw.agent.queries import checkpoints, ledger, memory, usage
+from adderclaw.agent.queries import checkpoints, conversations, ledger, usage
 from adderclaw.agent.queries.checkpoints import CheckpointRow, RestoredRow
+from adderclaw.agent.queries.conversations import HitRow
 from adderclaw.agent.queries.ledger import ChainState, Head, OneReceipt, Receipts
-from adderclaw.agent.queries.memory import HitRow
 from adderclaw.agent.queries.usage import DayRow, Usage
 from adderclaw.core.decode import Between
 from adderclaw.core.errors import UsageError
@@ -218,7 +218,7 @@ async def search_memory(request: ApiRequest) -> list[HitRow]:
     folders = list(client_scope.visible_folders(request)) or None
     if asked.workspace is not None:
         folders = [asked.workspace]
-    return await asyncio.to_thread(memory.search, request.state.options, asked.q, asked.limit, folders)
+    return await asyncio.to_thread(conversations.search, request.state.options, asked.q, asked.limit, folders)
 
 
 ENDPOINTS = (

@@ -30,7 +30,7 @@ def sender_options(state: ServerState, sender: Sender) -> Options:
             503, "workspace", "the folder of this sender does not exist: the operator must fix the configuration"
         )
     here = replace(state.options, workspace=folder)
-    config = queries.loaded(queries.looking(here)).config
+    config = queries.loaded(queries.read_only(here)).config
     offered: dict[str, Any] = {"channels": {"cli": {"tools_allow": allowed_tools(sender, config)}}}
     if sender.cost_usd_per_day is not None:  # as a limit of the run, too, it refuses a model without a price
         own = state.options.overrides.get("limits", {})

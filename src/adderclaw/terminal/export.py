@@ -7,8 +7,7 @@ from typing import Literal
 
 from adderclaw.agent.view import wire
 from adderclaw.agent.view.items import Call, Change, Item, Notice, Words
-from adderclaw.agent.view.page import page
-from adderclaw.agent.view.page_text import fenced, ticks
+from adderclaw.agent.view.page import fenced, page, ticks
 from adderclaw.agent.view.rows import Clean, Rows
 from adderclaw.core.errors import UsageError
 from adderclaw.storage import Store, transcript

@@ -87,7 +87,7 @@ def test_past_a_limit_the_reason_names_the_command_that_goes_on(folder: Path) ->
     hit = TurnResult("limit", "", "10 tokens are used up (limits.tokens)", ended_by="tokens")
     with opened_in(folder) as run:
         report = asyncio.run(drive(run, ended(hit)(), resume="run --resume 1"))
-    assert report.result.reason == f"{hit.reason}; `adderclaw run --resume 1 --limit tokens=MORE` goes on"
+    assert report.result.reason == f"{hit.reason}; continue with `adderclaw run --resume 1 --limit tokens=MORE`"
 
 
 def test_a_channel_may_have_an_exit_code_of_its_own(folder: Path) -> None:

@@ -13,7 +13,8 @@ from adderclaw.agent.session.session import TurnResult
 from adderclaw.agent.tool_call.approvals import MAX_SHOWN
 from adderclaw.agent.view import calls
 from adderclaw.agent.view.items import Call, Change, Child, Item, Line, Notice, Todo, Words
-from adderclaw.clients.acp import asking, prompts, servers, updates
+from adderclaw.clients.acp import agent as servers
+from adderclaw.clients.acp import asking, prompts, updates
 from adderclaw.clients.acp.wire import MOST_AT_ONCE, Frames
 from adderclaw.core.errors import UsageError
 from adderclaw.core.questions import ApprovalRequest, Option, Question
@@ -126,7 +127,7 @@ def test_words_are_said_once_whether_they_arrive_in_parts_or_whole() -> None:
     assert said(Delta("text", "Ha"), Words("3", "assistant", "Half")) == [(message, "Ha"), (message, "lf")]
     assert said(Delta("text", "no"), Delta("reset", ""), Delta("text", "yes"), Words("4", "assistant", "yes")) == [
         (message, "no"),
-        (message, "\n\n[the answer begins anew]\n\n"),
+        (message, "\n\n[the answer starts over]\n\n"),
         (message, "yes"),
     ]
     assert said(Words("5", "user", "mine"), Delta("tool", "x")) == []
@@ -221,14 +222,14 @@ def test_a_prompt_is_words_data_pictures_and_files_that_are_only_named() -> None
 @pytest.mark.parametrize(
     ("blocks", "why"),
     [
-        ([helpers.audio_block("AA==", "audio/wav")], "sound"),
+        ([helpers.audio_block("AA==", "audio/wav")], "audio is not supported"),
         ([helpers.image_block("AA==", "image/svg+xml")], "svg"),
         ([helpers.image_block("not base64!", "image/png")], "base64"),
         ([helpers.image_block("A" * (12 << 20), "image/png")], "at most"),
-        ([helpers.resource_block(helpers.embedded_blob_resource("file:///x", "AA=="))], "cannot be used"),
+        ([helpers.resource_block(helpers.embedded_blob_resource("file:///x", "AA=="))], "is not supported"),
         ([helpers.text_block("x")] * 201, "200 parts"),
         ([helpers.text_block("x" * (1 << 20)), helpers.text_block("x")], "characters"),
-        ([helpers.image_block("AA==", "image/png")] * 21, "20 pictures"),
+        ([helpers.image_block("AA==", "image/png")] * 21, "20 images"),
     ],
 )
 def test_a_prompt_that_cannot_be_used_says_why(blocks: list[prompts.Block], why: str) -> None:
@@ -361,13 +362,13 @@ def test_servers_of_an_editor_are_entries_and_the_operators_own_stay() -> None:
     web = schema.HttpMcpServer(
         type="http", name="web", url="https://x/mcp", headers=[schema.HttpHeader(name="H", value="v")]
     )
-    assert servers.configured([local, web, web], ["WEB"]) == {
+    assert servers.server_entries([local, web, web], ["WEB"]) == {
         "Git Tools": {"command": "g", "args": ["-x"], "env": {"A": "1"}}
     }
-    assert servers.configured([web], [])["web"] == {"type": "http", "url": "https://x/mcp", "headers": {"H": "v"}}
+    assert servers.server_entries([web], [])["web"] == {"type": "http", "url": "https://x/mcp", "headers": {"H": "v"}}
     for bad in (
         schema.SseMcpServer(type="sse", name="s", url="u", headers=[]),
         local.model_copy(update={"name": "!!"}),
     ):
         with pytest.raises(UsageError, match="mcpServers"):
-            servers.configured([bad], [])
+            servers.server_entries([bad], [])

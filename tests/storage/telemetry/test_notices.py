@@ -16,7 +16,7 @@ from adderclaw.agent.notices import Notice, listener, mail, send, webhook
 from adderclaw.agent.notices.courier import Courier, Place
 from adderclaw.agent.notices.letter import Letter
 from adderclaw.agent.notices.listener import NoticeContext
-from adderclaw.agent.notices.wanted import awake, body, wants
+from adderclaw.agent.notices.subscriptions import awake, body, is_subscribed
 from adderclaw.agent.session.clock import random_ids
 from adderclaw.config.schema.channels import Notices, NoticeTarget
 from adderclaw.config.schema.settings import Config
@@ -123,7 +123,7 @@ WANTED = [
 
 @rows(("one", "notice", "is_wanted"), WANTED)
 def test_a_target_has_what_it_wants(one: NoticeTarget, notice: Notice, is_wanted: bool) -> None:
-    assert wants(one, notice) is is_wanted
+    assert is_subscribed(one, notice) is is_wanted
 
 
 def test_quiet_hours_end_when_the_clock_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def test_what_fails_is_sent_again_with_the_same_id(post: Post) -> None:
     assert (post.only().state, post.only().attempts) == ("sent", 2)
     (complaint,) = post.complaints
     assert "503" in complaint
-    assert "tried again" in complaint
+    assert "will be retried" in complaint
 
 
 FINAL = [

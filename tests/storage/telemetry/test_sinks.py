@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.agent.run.events_file import open_events_file
+from adderclaw.agent.run.opened import open_events_file
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.events import Body, Bus, EventRecord, Sink
 from adderclaw.core.redaction import Secrets

@@ -1,8 +1,9 @@
 """The operator of runs that a program watches: keeps each question, by id, until a client answers it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+from adderclaw.agent.session.session import TurnResult
 from adderclaw.agent.tool_call.approvals import (
     MAX_REPLIES,
     AlreadyAnswered,
@@ -11,7 +12,7 @@ from adderclaw.agent.tool_call.approvals import (
     questions_json,
     refuse_unaskable,
 )
-from adderclaw.core.errors import UsageError
+from adderclaw.core.errors import AdderClawError, UsageError, outcome_of
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, Replies, approval_with_registries
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import visible
@@ -126,3 +127,37 @@ def as_json(request: Request) -> Json:
         "grants": list(request.grants),
         "registries": list(request.registries),
     }
+
+
+# ------------------------------------------------------------------ cancelling
+
+
+class Cancelling:
+    """Work that can be cancelled with a reason, also before it begins."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Future[TurnResult] | None = None
+        self.why = ""
+        """Why it was cancelled; empty if it was not."""
+
+    def cancel(self, why: str) -> None:
+        """Cancel the work, for this reason; also before it begins."""
+        self.why = self.why or why
+        if self._task is not None:
+            self._task.cancel()
+
+    async def done(self, work: Awaitable[TurnResult]) -> TurnResult:
+        task = self._task = asyncio.ensure_future(work)
+        if self.why:
+            task.cancel()
+        try:
+            result = await task
+            return result._replace(reason=self.why) if self.why and result.outcome == "stopped" else result
+        except asyncio.CancelledError:
+            if not self.why:  # the waiting task was cancelled, so end the work too
+                task.cancel()
+                await asyncio.wait({task})
+                self.why = "the client is gone"
+            return TurnResult("stopped", "", self.why)
+        except AdderClawError as error:
+            return TurnResult(outcome_of(error), "", str(error))

@@ -4,14 +4,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
+from adderclaw.agent.conversation.asking import Cancelling
 from adderclaw.agent.conversation.by_name import expanded
-from adderclaw.agent.conversation.cancelling import Cancelling
-from adderclaw.agent.conversation.one_turn import one_turn
-from adderclaw.agent.conversation.updates import READ_ANEW, Updates
+from adderclaw.agent.conversation.updates import READ_AGAIN, Updates
 from adderclaw.agent.conversation.watched import BOUNDS, END, Bounds, Full, State, Unknown, Watched
 from adderclaw.agent.loop.loop import run_turn
 from adderclaw.agent.run import Options, Resume, Run, open_run, start
-from adderclaw.agent.run.drive import drive, without_secrets
+from adderclaw.agent.run.drive import drive, one_turn, without_secrets
 from adderclaw.agent.run.start import loaded_by
 from adderclaw.agent.session.clock import random_ids
 from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, TurnResult
@@ -73,7 +72,7 @@ class Conversation(Watched):
         self._work = Cancelling()
         self._results: dict[str, asyncio.Future[TurnResult]] = {}
         self._leaves = False
-        """Whether it is about to sleep or end, and takes no further message."""
+        """Whether it is about to sleep or end, and accepts no further messages."""
         self._closed = False
         self._alone = asyncio.Lock()
         """Held by the current turn, or by an operation in place of one."""
@@ -124,9 +123,9 @@ class Conversation(Watched):
     async def _queue(self, text: str | None, attached: Attached, client: str, *, by_name: bool = True) -> str:
         run = await self.awake()
         if len(self._messages) >= self._most:  # other messages may have come while it woke
-            raise Full(f"{self._most} messages wait in {self.id} already; wait until they are answered")
+            raise Full(f"{self._most} messages are already waiting in {self.id}; wait until they are answered")
         if attached.media and not run.session.provider.capabilities().images:
-            raise UsageError(f"the model {run.session.model} sees no pictures: leave them out, or choose another model")
+            raise UsageError(f"the model {run.session.model} does not support images; omit them, or use another model")
         message = Message(random_ids("turn"), text, attached, client, by_name)
         self._results[message.turn] = asyncio.get_running_loop().create_future()
         while len(self._results) > MOST_RESULTS + self._most:
@@ -159,10 +158,10 @@ class Conversation(Watched):
         """Run an operation, such as a rewind, in place of a turn; messages wait. Followers are told to read again."""
         self.require(client, granted=granted)
         if self.state != "idle":
-            raise SessionInUse(f"{self.id} is at work; interrupt it first, or wait until it is done")
+            raise SessionInUse(f"{self.id} is working; interrupt it first, or wait until it is idle")
         async with self._alone:
             result = await work(await self.awake())
-        self.updates.publish("dropped", {"missed": 0, "fix": READ_ANEW})
+        self.updates.publish("dropped", {"missed": 0, "fix": READ_AGAIN})
         return result
 
     def interrupt(self, client: str, *, turn: str | None = None, granted: bool = False, why: str = "") -> bool:
@@ -187,7 +186,7 @@ class Conversation(Watched):
         return self._life is not None and not self._life.done()
 
     async def begin(self, again: Resume | None) -> None:
-        """Open its run: a new conversation, or one that goes on."""
+        """Open its run: a new conversation, or a resumed one."""
         loop = asyncio.get_running_loop()
         opened: asyncio.Future[None] = loop.create_future()
         if self.before is not None:
@@ -198,7 +197,7 @@ class Conversation(Watched):
         task.add_done_callback(self._slept)
         await asyncio.wait({task, opened}, return_when=asyncio.FIRST_COMPLETED)
         if not opened.done():
-            task.result()  # raises why it did not begin
+            task.result()  # raises the error that prevented the start
 
     async def awake(self, again: Resume | None = None) -> Run:
         """Its run. If it sleeps, the run is opened again."""
@@ -213,7 +212,7 @@ class Conversation(Watched):
                 if not self._closed:
                     await self.begin(again or Resume(self.id, go_on=False))
             if self.run is None or self._closed:
-                raise UsageError(f"{self.id} was closed meanwhile; open it again by its id")
+                raise UsageError(f"{self.id} was closed in the meantime; open it again by its id")
             return self.run
 
     async def close(self, why: str = "the conversation was closed") -> None:

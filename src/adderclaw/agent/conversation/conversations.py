@@ -1,4 +1,4 @@
-"""All conversations that live in this process: opened, gone on with, found, put to sleep, closed."""
+"""The conversations of this process: opens, resumes and finds them, puts idle ones to sleep, and closes them."""
 
 import asyncio
 from dataclasses import replace
@@ -7,20 +7,20 @@ from weakref import WeakSet, WeakValueDictionary
 
 from adderclaw.agent.conversation import questions
 from adderclaw.agent.conversation.conversation import Conversation
-from adderclaw.agent.conversation.watched import BOUNDS, Bounds, Full, NotYours, Unknown
+from adderclaw.agent.conversation.watched import BOUNDS, Bounds, Full, Unknown
 from adderclaw.agent.run import Options, Resume, Run
 from adderclaw.core.errors import SessionInUse, UsageError
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, transcript
 
 REST = 60.0
-"""Seconds after which an idle one releases the processes and descriptors of its sandbox."""
+"""Seconds after which an idle conversation releases the processes and descriptors of its sandbox."""
 PATIENCE = 540.0
 """Further seconds after which it sleeps."""
 
 
 class Conversations:
-    """`channel` is what rows, receipts and events call the way in: `http`, `acp`."""
+    """The conversations of one channel, such as `http` or `acp`, by which rows, receipts and events name it."""
 
     def __init__(
         self,
@@ -34,21 +34,21 @@ class Conversations:
         self.options, self.channel, self._bounds = options, channel, bounds
         self._rest, self._patience = rest, patience
         self._all: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
-        """Also those that were let go of and that somebody still has in hand: there are never two of one id."""
-        self._kept: dict[str, Conversation] = {}
-        """Those that are awake, or followed; the one that woke last is the last."""
+        """All that still exist, also forgotten ones that a caller uses, so that no id has two objects."""
+        self._active: dict[str, Conversation] = {}
+        """Conversations that are awake or followed, in the order in which they woke."""
         self._each: WeakSet[Conversation] = WeakSet()
-        """Also those that begin, and have no id yet."""
+        """All that still exist, also those that are beginning and have no id yet."""
         self._opening = asyncio.Lock()
         self._closed = False
 
     def get(self, id: str) -> Conversation | None:
-        """The one with this id, if it is here; one that is not may be in the store: `open` goes on with it."""
+        """The conversation with this id if it is in this process. `open` and `find` also search the store."""
         conversation = self._all.get(id)
         return conversation if conversation is not None and conversation.state != "ended" else None
 
     def all(self) -> list[Conversation]:
-        return [conversation for conversation in self._kept.values() if conversation.state != "ended"]
+        return [conversation for conversation in self._active.values() if conversation.state != "ended"]
 
     async def open(
         self,
@@ -68,10 +68,10 @@ class Conversations:
         channel: str | None = None,
         **more: Any,
     ) -> Conversation:
-        """A new conversation of this client's, or one that goes on, or a copy of one (`fork`).
+        """Open a new conversation, resume one, or copy one (`fork`).
 
-        `granted`: the client may go on with what others opened. `options` stand in place of the server's own; what is
-        named beside them, and `more` of their fields, goes before. `channel`: what this one's way in is called.
+        `granted`: the client may resume what others opened. `options` replace the server's own; the other parameters,
+        and `more` of the options' fields, override them. `channel`: the name of this conversation's channel.
         """
         choices = {"profile": profile, "provider": provider, "model": model}
         choices = {name: value for name, value in choices.items() if value is not None}
@@ -86,44 +86,41 @@ class Conversations:
         )
 
         if resume is None:
-            conversation = self._made(chosen_options, client, asks=asks, channel=channel)
+            conversation = self._new(chosen_options, client, asks=asks, channel=channel)
             conversation.chosen = choices
-            return await self._begun(conversation, None)
-        async with self._opening:  # two clients may want the same at once
+            return await self._begin(conversation, None)
+        async with self._opening:  # two clients may resume the same conversation at once
             existing = self.find(resume)
-            if not granted and existing.client != client:
-                raise NotYours(
-                    f"{existing.id} was opened by another client: its token must have the scope for those, too"
-                )
+            existing.require(client, granted=granted)
             if fork:
-                conversation = self._made(chosen_options, client, asks=asks)
-                _as_chosen(conversation, existing, choices, is_given=options is not None)
-                return await self._begun(conversation, Resume(existing.id, go_on=go_on, fork=True))
+                conversation = self._new(chosen_options, client, asks=asks)
+                _apply_choices(conversation, existing, choices, has_options=options is not None)
+                return await self._begin(conversation, Resume(existing.id, go_on=go_on, fork=True))
             if existing.run is not None:
                 _require_same(existing, existing.run, choices)
                 return existing
             existing.options, existing.asks, existing.client = chosen_options, asks, existing.client or client
             existing.channel = channel or existing.channel
-            _as_chosen(existing, existing, choices, is_given=options is not None)
+            _apply_choices(existing, existing, choices, has_options=options is not None)
             await existing.awake(Resume(existing.id, go_on=go_on))
             return existing
 
     def find(self, name: str) -> Conversation:
-        """The one with this id, wherever it is: one of the store that nobody uses here is asleep."""
+        """The conversation with this id, or this prefix of one; one that is only in the store is returned asleep."""
         if (here := self.get(name)) is not None:
             return here
         id, owner, folder, chosen = self._in_store(name)
         if (here := self.get(id)) is not None:
             return here
         plain = replace(self.options, workspace=folder, asks="must")
-        conversation = self._made(replace(plain, **chosen), owner)
+        conversation = self._new(replace(plain, **chosen), owner)
         conversation.chosen, conversation.otherwise = chosen, replace(plain, **{**chosen, "profile": plain.profile})
         conversation.id, conversation.before = id, self._all.get(id)
         self._forget()
-        self._keep(conversation)
+        self._add(conversation)
         return conversation
 
-    def _made(self, options: Options, client: str, *, asks: bool = True, channel: str | None = None) -> Conversation:
+    def _new(self, options: Options, client: str, *, asks: bool = True, channel: str | None = None) -> Conversation:
         conversation = Conversation(
             options,
             client,
@@ -131,47 +128,47 @@ class Conversations:
             asks=asks,
             patience=self._patience,
             rest=self._rest,
-            woke=self._keep,
+            woke=self._add,
             room=self._make_room,
             bounds=self._bounds,
         )
         self._each.add(conversation)
         return conversation
 
-    async def _begun(self, conversation: Conversation, again: Resume | None) -> Conversation:
+    async def _begin(self, conversation: Conversation, again: Resume | None) -> Conversation:
         await self._make_room()
         await conversation.begin(again)
         return conversation
 
     async def _make_room(self) -> None:
-        """Before one more is open, the one that was idle longest goes to sleep."""
+        """Before another conversation is opened, put the one that was idle longest to sleep if needed."""
         if self._closed:
-            raise UsageError("the server ends: it opens no conversation any more")
+            raise UsageError("the server is shutting down and opens no conversations")
         self._forget()
         while sum(conversation.is_open for conversation in self._each) >= self._bounds.awake:
             idle = [
                 conversation
-                for conversation in self._kept.values()
+                for conversation in self._active.values()
                 if conversation.run is not None and conversation.is_idle
             ]
             if not idle or not await idle[0].sleep():
                 most = self._bounds.awake
-                raise Full(f"{most} conversations are at work in this server; wait until one of them is done")
+                raise Full(f"{most} conversations are working in this server; wait until one of them is idle")
 
     def _forget(self) -> None:
-        """Let go of those that nobody uses: they are in the store."""
-        for id, conversation in list(self._kept.items()):
+        """Remove conversations that nobody uses; they are in the store."""
+        for id, conversation in list(self._active.items()):
             if conversation.state == "ended" or (
                 conversation.run is None and not conversation.updates.followers and not conversation.queued
             ):
-                del self._kept[id]
+                del self._active[id]
 
-    def _keep(self, conversation: Conversation) -> None:
-        self._kept.pop(conversation.id, None)
-        self._kept[conversation.id] = self._all[conversation.id] = conversation
+    def _add(self, conversation: Conversation) -> None:
+        self._active.pop(conversation.id, None)
+        self._active[conversation.id] = self._all[conversation.id] = conversation
 
     def _in_store(self, name: str) -> tuple[str, str, str, dict[str, str]]:
-        """The conversation that is meant, the client that opened it, its folder, and what was chosen for it."""
+        """A stored conversation's id, the client that opened it, its folder, and the choices stored for it."""
         path = questions.store_path(self.options.config_file, self.options.workspace, self.options.overrides)
         if not Store.exists(path):
             raise Unknown(f"there is no conversation {name!r}")
@@ -186,32 +183,34 @@ class Conversations:
             store.close()
 
     async def close(self, why: str = "the server ends") -> None:
-        """End all at a safe point: each can be gone on with."""
+        """End all conversations at a safe point; each can be resumed."""
         self._closed = True
-        await asyncio.gather(*(conversation.close(why) for conversation in list(self._kept.values())))
-        self._kept.clear()
+        await asyncio.gather(*(conversation.close(why) for conversation in list(self._active.values())))
+        self._active.clear()
 
 
-def _as_chosen(conversation: Conversation, existing: Conversation, choices: dict[str, str], *, is_given: bool) -> None:
-    """It goes on as clients chose before, but for what is chosen now; `is_given`: no client chooses its options."""
-    if is_given:
+def _apply_choices(
+    conversation: Conversation, existing: Conversation, choices: dict[str, str], *, has_options: bool
+) -> None:
+    """Apply the choices of clients, earlier ones and these. `has_options`: no client chooses the options."""
+    if has_options:
         conversation.otherwise = None
         return
     own = conversation.options.profile
     before = dict(existing.chosen)
     if "provider" in choices:
-        before.pop("model", None)  # it was one of another provider
+        before.pop("model", None)  # the model of another provider
     conversation.chosen = before | choices
     conversation.options = replace(conversation.options, **conversation.chosen)
     conversation.otherwise = replace(conversation.options, profile=own) if "profile" not in choices else None
 
 
 def _require_same(conversation: Conversation, run: Run, choices: dict[str, str]) -> None:
-    """A choice that comes while it is awake would not count."""
+    """Raise if a choice differs from an open conversation, where it would have no effect."""
     session = run.session
     profile = conversation.options.profile or session.config.security.autonomy
     now = {"profile": profile, "provider": session.provider.name, "model": session.model}
     for name, choice in choices.items():
         if choice not in (now[name], getattr(conversation.options, name)):
-            fix = "close it, then go on with it"
-            raise SessionInUse(f"{conversation.id} is awake with the {name} {now[name]!r}, not {choice!r}: {fix}")
+            fix = "close it, then resume it"
+            raise SessionInUse(f"{conversation.id} is open with the {name} {now[name]!r}, not {choice!r}; {fix}")

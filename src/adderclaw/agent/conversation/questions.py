@@ -1,4 +1,4 @@
-"""The open questions of the store, for every channel: listed as they are shown, and answered by their operator."""
+"""The questions in the store, for every channel: lists them as they are shown, and answers them."""
 
 import os
 import time
@@ -23,7 +23,7 @@ from adderclaw.storage.ledger.log_files import read_or_create_key
 
 
 def listed(path: str, *, everything: bool = False, limit: int = 20) -> list[Approval]:
-    """Those that wait for an answer, or all; the oldest first."""
+    """The open questions, or all; the oldest first."""
     if not Store.exists(path):
         return []
     store = Store.open(path, read_only=True)
@@ -34,7 +34,7 @@ def listed(path: str, *, everything: bool = False, limit: int = 20) -> list[Appr
 
 
 def as_json(asked: Approval) -> Json:
-    """For a program: what a person is shown of it is escaped, and the questions are written out."""
+    """A question as JSON, with the escaped texts that a person is shown."""
     row: Json = {name: value for name, value in asked._asdict().items() if name not in ("mac", "terminal")}
     seen = displayed_request(asked)
     row |= {"tool": seen.tool, "reason": seen.reason, "shown": seen.text, "lookalikes": seen.lookalikes}
@@ -60,7 +60,7 @@ def answered(
     plan: str = "",
     at_terminal: bool = False,
 ) -> Approval:
-    """Answer a question of the store, whatever process asked it; NotCounted where the answer does not count."""
+    """Answer a question of any process; raises AnswerRejected if the answer does not count."""
     require_operator("Answering a question", path)
     if not Store.exists(path):
         raise UsageError(f"no approval {id!r}: there is no database at {path}")

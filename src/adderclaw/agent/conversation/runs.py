@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from adderclaw.agent.conversation.cancelling import Cancelling
+from adderclaw.agent.conversation.asking import Cancelling
 from adderclaw.agent.conversation.watched import END, Full, State, Watched
 from adderclaw.agent.run import Runtime, open_run, run_again, start
 from adderclaw.agent.run.drive import drive
@@ -31,14 +31,14 @@ class HostedRun(Watched):
         operator: "Callable[[Runtime], Operator] | None" = None,
         rows: Sequence[Rows] = (),
     ) -> None:
-        """`operator`: who is asked; by default whoever answers here. `rows` are written with the run's own row."""
+        """`operator`: the operator, by default the clients that follow. `rows` are written with the run's own row."""
         super().__init__("", client, channel)
-        self._made, self._work, self._operator, self._more = driver, Cancelling(), operator, rows
+        self._driver, self._work, self._operator, self._more = driver, Cancelling(), operator, rows
         self.kind = driver.opening.kind
         self.conversation_id = ""
         self.workspace = ""
         self.report: Json | None = None
-        """How it ended, once it has."""
+        """The report, once the run has ended."""
         self._life: asyncio.Task[None] | None = None
 
     @property
@@ -55,7 +55,7 @@ class HostedRun(Watched):
         task.add_done_callback(self._ended)
         await asyncio.wait({task, opened}, return_when=asyncio.FIRST_COMPLETED)
         if not opened.done():
-            task.result()  # raises why it did not begin
+            task.result()  # raises the error that prevented the start
 
     def cancel(self, client: str, reason: str, *, granted: bool = False) -> bool:
         """Cancel the run; False if it has ended."""
@@ -75,7 +75,7 @@ class HostedRun(Watched):
         await self.ended()
 
     async def _lived(self, opened: "asyncio.Future[None]") -> None:
-        opening = self._made.opening
+        opening = self._driver.opening
         runtime = start(opening.options)
         again = run_again(runtime, opening.again) if opening.again is not None else None
         kind, channel = opening.kind, self.channel
@@ -91,7 +91,7 @@ class HostedRun(Watched):
             self._attach(run)
             self._changed()
             opened.set_result(None)
-            work = self._work.done(self._made.run(session))
+            work = self._work.done(self._driver.run(session))
             report = await drive(run, work, mode=opening.mode, resume=opening.resume(run.run_id))
             self._say(END)
             self.report = {**report.as_json(), "exit_code": report.exit_code}
@@ -114,7 +114,7 @@ class Runs:
     """The runs of this process."""
 
     def __init__(self, channel: str, operator: "Callable[[Runtime], Operator] | None" = None) -> None:
-        """`operator`: who is asked in all of them; by default whoever answers here."""
+        """`operator`: the operator of all runs, by default the clients that follow."""
         self.channel, self._operator = channel, operator
         self._kept: dict[str, HostedRun] = {}
         self._opening = 0
@@ -132,14 +132,14 @@ class Runs:
         return list(self._kept.values())
 
     async def start(self, client: str, driver: Driver, channel: str = "", rows: Sequence[Rows] = ()) -> HostedRun:
-        """`channel`: what rows and receipts call the way by which it was begun, where that is another.
+        """Start a run. `channel`: the channel's name in rows and receipts, if it is another one.
 
         `rows` are written with the run's own row.
         """
         if self._closed:
             raise Full("the server is shutting down and begins no new runs")
         if len(self.all()) + self._opening >= MOST_RUNS:
-            raise Full(f"{MOST_RUNS} runs are under way in this server; wait for one of them")
+            raise Full(f"{MOST_RUNS} runs are active in this server; wait for one of them")
         run = HostedRun(driver, client, channel or self.channel, self._operator, rows)
         self._opening += 1
         try:
@@ -156,6 +156,6 @@ class Runs:
             del self._kept[id]
 
     async def close(self, why: str = "the server ends") -> None:
-        """End all at a safe point, each with its outcome."""
+        """End all runs at a safe point, each with its outcome."""
         self._closed = True
         await asyncio.gather(*(run.close(why) for run in self.all()))

@@ -1,4 +1,4 @@
-"""What happens, numbered, the latest of it kept: a follower has a place in it and nothing of its own in memory."""
+"""A stream of numbered updates with a bounded buffer. A follower is only a position in it."""
 
 import asyncio
 import time
@@ -14,35 +14,35 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 
 type Kind = Literal["item", "delta", "state", "question", "answered", "ended", "event", "dropped"]
-"""An item of the view, new or changed (its key stays); a part of the answer that arrives, which the item then stands
-for; what it does now; a question; its answer; a turn or a run that ended; an event of a run; updates that were lost."""
+"""item: a new or changed item, whose key stays; delta: a part of the current answer, which an item later contains;
+state: what it is doing; question and answered; ended: a turn or a run; event: of a run; dropped: updates were lost."""
 
 MOST = 2_000
-"""Updates that are kept for who comes back, or is slow."""
+"""Updates that are kept for slow or returning followers."""
 MOST_BYTES = 1 << 20
-"""The same in characters, about."""
+"""The same in characters, approximately."""
 PAUSE = 0.03
-"""Seconds for which parts of an answer are gathered: a model may send hundreds in one."""
+"""Seconds for which parts of an answer are joined, because a model may send hundreds per second."""
 LONGEST_PART = 4_096
-READ_ANEW = "read the items anew: all that counts is in them; then go on after this id"
+READ_AGAIN = "read the items again, which contain everything; then continue after this id"
 
 
 class Update(NamedTuple):
     id: int
-    """Higher than all before it, also of a server that ran here earlier."""
+    """Higher than all earlier ids, also those of an earlier process."""
     kind: Kind
     data: Any
-    """Of an item the Item, of a question the request; else JSON."""
+    """An Item, the request of a question, or JSON."""
 
     def as_json(self) -> Json:
-        """Its data for a program."""
+        """Its data as JSON."""
         if self.kind == "item":
             return wire.to_json(self.data)
         return asking.as_json(self.data) if self.kind == "question" else self.data
 
 
 class Updates:
-    """One stream of updates. Whoever does not read slows nobody: what is no longer kept, such a follower has lost."""
+    """One stream of updates. A follower that does not read delays nobody, but may lose updates."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -65,7 +65,7 @@ class Updates:
         self._put(kind, data)
 
     def delta(self, kind: str, text: str) -> None:
-        """A part of the answer; those that come close together are one."""
+        """Publish a part of the answer; parts that arrive close together are joined."""
         if kind != self._part[0] or kind == "reset":
             self.flush()
             self._part = (kind, [])
@@ -77,7 +77,7 @@ class Updates:
             self._timer = asyncio.get_running_loop().call_later(PAUSE, self.flush)
 
     def flush(self) -> None:
-        """Pass on what was gathered of the answer."""
+        """Publish the joined parts of the answer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -87,7 +87,7 @@ class Updates:
             self._put("delta", {"kind": kind, "text": "".join(texts)})
 
     def end(self) -> None:
-        """Nothing comes any more: followers that have read all of it are done."""
+        """End the stream; followers end after they have read everything."""
         self.flush()
         self._ended = True
         self._wake()
@@ -109,9 +109,9 @@ class Updates:
     # -------------------------------------------------------------- out
 
     async def follow(self, after: int | None = None) -> AsyncGenerator[Update]:
-        """Updates as they come: from now on, or those after an id that was seen; 0: all that are kept.
+        """Yield updates from now on, or those after an id; 0: all in the buffer.
 
-        Where some are kept no more, one `dropped` comes in their place.
+        One `dropped` update replaces those that are no longer in the buffer.
         """
         at = self.last if after is None else after
         if after == 0 and not self._lost:
@@ -136,17 +136,17 @@ class Updates:
 
     @property
     def _before(self) -> int:
-        """The id before the oldest update that is kept."""
+        """The id before the oldest update in the buffer."""
         return self._kept[0][0].id - 1 if self._kept else self.last
 
 
 def _lost(at: int, before: int) -> Json:
     missed = before - at if 0 < at < before else None
-    return {"missed": missed, "fix": READ_ANEW}
+    return {"missed": missed, "fix": READ_AGAIN}
 
 
 def _size(data: object) -> int:
-    """About how many characters it holds."""
+    """The approximate number of characters of an update's data."""
     if isinstance(data, dict):
         return 200 + sum(len(value) if isinstance(value, str) else 50 for value in data.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(data, ApprovalRequest):

@@ -51,13 +51,13 @@ BOUNDS = Bounds()
 
 
 class Watched(ABC):
-    """One line of work that clients follow. `client` opened it: it is its operator, and so is who is granted that."""
+    """Work that clients follow. The client that opened it is its operator; others need a grant."""
 
     def __init__(self, id: str, client: str, channel: str, bounds: Bounds = BOUNDS) -> None:
         self.id, self.client, self.channel = id, client, channel
         self.updates = Updates(bounds.updates)
         self._asking = Asking(self._ask, self._changed)
-        self._told: tuple[State, str] | None = None
+        self._published: tuple[State, str] | None = None
         self._rows: Rows | None = None
         self._live: Live | None = None
         self._session_id = ""
@@ -77,7 +77,7 @@ class Watched(ABC):
         return ""
 
     def follow(self, after: int | None = None) -> AsyncGenerator[Update]:
-        """See `Updates.follow`. A follower that goes away changes nothing."""
+        """See `Updates.follow`."""
         return self.updates.follow(after)
 
     @property
@@ -91,9 +91,10 @@ class Watched(ABC):
         return self._asking.open
 
     def answer(self, id: str, answer: Answer, client: str, *, granted: bool = False, plan: str = "") -> bool:
-        """Answer a question; False where nothing of this id was asked here.
+        """Answer a question; False if no question here had this id.
 
-        `granted`: the client's token lets it answer what others opened. The receipt names `given.who`, or the client.
+        `granted`: the client's token allows it to answer what others opened. The receipt names `answer.who`, or the
+        client.
         """
         self.require(client, granted=granted)
         who = answer.who or person_answering(f"{self.channel}: {client}")
@@ -101,14 +102,14 @@ class Watched(ABC):
 
     @property
     def running(self) -> dict[str, Call]:
-        """Calls that have not come back, as far as they have come: their rows do not say so yet."""
+        """Calls in progress in their current state, which their rows do not have yet."""
         return {call.key: call for call in self._live.running} if self._live is not None else {}
 
     def require(self, client: str, *, granted: bool = False) -> None:
         if not granted and client != self.client:
-            raise NotYours(f"{self.id} was opened by another client: its token must have the scope for those, too")
+            raise NotYours(f"{self.id} was opened by another client; your token needs the scope for those")
 
-    # -------------------------------------------------------------- what happens in it
+    # -------------------------------------------------------------- events
 
     def _attach(self, run: Run) -> None:
         """Follow the events of a run from now on."""
@@ -124,7 +125,7 @@ class Watched(ABC):
         self._rows, self._live, self._held = None, None, []
 
     def _hear(self, record: EventRecord) -> None:
-        """A sink of the bus. It may hear late, when more is written already: words come in their place all the same."""
+        """An event sink. Events may arrive late, after further rows were written; messages are still in order."""
         if self._live is None:
             return
         if record.event_type != "tool_requested":
@@ -141,7 +142,7 @@ class Watched(ABC):
 
     def _show(self, item: Item) -> None:
         if isinstance(item, Call) and item.state == "waiting" and self._place(item) <= self._sequence:
-            self._held.append(item)  # the words before it are written together with what becomes of it
+            self._held.append(item)  # messages before it are stored together with its result
         else:
             self._publish(item)
 
@@ -156,7 +157,7 @@ class Watched(ABC):
         return self._rows.place(call.session_id, call.key) if self._rows is not None else -1
 
     def _say(self, before: int | None = None) -> None:
-        """Publish what was said up to the next call, or up to this place."""
+        """Publish new messages up to the next call, or up to this sequence number."""
         if self._rows is None:
             return
         items, self._sequence = self._rows.since(self._session_id, self._sequence, before)
@@ -170,6 +171,6 @@ class Watched(ABC):
     def _changed(self) -> None:
         """Publish the state if it changed."""
         now = (self.state, self.turn)
-        if now != self._told:
-            self._told = now
+        if now != self._published:
+            self._published = now
             self.updates.publish("state", {"state": now[0], "turn": now[1]})

@@ -7,7 +7,7 @@ history from the last boundary on.
 import os
 from typing import Literal
 
-from adderclaw.agent.loop import lifecycle, resume, side_question
+from adderclaw.agent.loop import lifecycle, model_call, resume
 from adderclaw.agent.session.session import Session, is_hook_text
 from adderclaw.core.errors import LimitError, ProviderError
 from adderclaw.core.framing import framed, is_attached, tagged
@@ -30,7 +30,6 @@ RESULT_BYTES = 2_000
 """Size of the part of a tool result that the summary is based on."""
 SKILL_BYTES, SKILLS_BYTES = 20_000, 100_000
 """Size that is kept word for word of one called skill, and of all called skills, the newest first."""
-BYTES_PER_TOKEN = 4
 
 
 class Cut(NamedTuple):
@@ -51,7 +50,7 @@ def _window(session: Session) -> int | None:
     tokens = session.budget.prices.before(session.provider.name, session.model).facts.context_tokens
     if tokens is None:
         return None
-    return max(tokens - session.config.runtime.response_headroom_tokens, tokens // 2) * BYTES_PER_TOKEN
+    return max(tokens - session.config.runtime.response_headroom_tokens, tokens // 2) * model_call.BYTES_PER_TOKEN
 
 
 async def compact(session: Session, trigger: Trigger, instructions: str = "", *, overflowed: bool = False) -> bool:
@@ -245,14 +244,14 @@ async def _summarize(session: Session, older: list[Entry], earlier: Carried, ins
     room, mark = (_window(session) or 400_000) // 2, session.ids("record").rpartition("-")[2]
     try:
         try:
-            response = await side_question.ask_and_record(
+            response = await model_call.ask_and_record(
                 session, asked, _summary_request(older, earlier, room, mark), "compaction"
             )
         except ProviderError as error:
             if error.kind != "context_overflow":
                 raise
             # a route for small questions may lead to a model with a smaller window
-            response = await side_question.ask_and_record(
+            response = await model_call.ask_and_record(
                 session, asked, _summary_request(older, earlier, room // 8, mark), "compaction"
             )
     except (ProviderError, LimitError) as error:

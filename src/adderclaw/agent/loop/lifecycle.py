@@ -1,9 +1,10 @@
 """Runs the hooks for the events of a session other than its tool calls."""
 
 import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
-from adderclaw.agent.session import file_watch
 from adderclaw.agent.session.session import Session, hook_text
 from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.types import Block, Json, TextBlock, ToolCall, ToolResultBlock
@@ -57,8 +58,8 @@ def planning_notice(session: Session, *, opens: bool = False) -> str:
         return ""
     if opens and session.environment.policy.mode != "plan":
         session.state.last_work_mode = session.environment.policy.mode
-    stands = session.environment.planning()
-    in_phase = stands.phase == "planning" and not stands.plan_approved
+    workflow = session.environment.planning()
+    in_phase = workflow.phase == "planning" and not workflow.plan_approved
     now = "phase" if in_phase else "mode" if session.environment.policy.mode == "plan" else ""
     before, session.state.planning = session.state.planning, now
     silent = now == before or (not opens and "phase" in (now, before))
@@ -75,18 +76,18 @@ async def run_start_hooks(session: Session) -> None:
         _apply_hook_output(session, "Setup", await session.fire("Setup", {"trigger": trigger}))
     merged = await session.fire("SessionStart", {"source": source, "model": session.model})
     _apply_hook_output(session, "SessionStart", merged)
-    file_watch.watch_from_hook(session, merged)
+    watch_from_hook(session, merged)
     if first := merged.specific.get("initialUserMessage"):
         session.state.due_texts.insert(0, str(first))
 
 
 async def stop_background_hooks(session: Session) -> None:
     """Cancel the hooks that still run in the background, before anything that they use is closed."""
-    beside = set(session.state.background_hooks)
-    for task in beside:
+    hooks = set(session.state.background_hooks)
+    for task in hooks:
         task.cancel()
-    if beside:
-        await asyncio.wait(beside)
+    if hooks:
+        await asyncio.wait(hooks)
 
 
 async def run_end_hooks(session: Session) -> None:
@@ -127,7 +128,7 @@ async def run_stop_hooks(session: Session, text: str, blocks: int) -> str | None
     if not merged.blocked or merged.stop is not None:
         return None
     if blocks >= STOP_BLOCKS:
-        message = f"a Stop hook blocked {STOP_BLOCKS} times in a row: the turn ends all the same"
+        message = f"a Stop hook blocked {STOP_BLOCKS} times in a row; the turn ends anyway"
         session.bus.publish({"event_type": "warning", "message": message})
         return None
     return hook_text("Stop", [merged.reason])
@@ -240,3 +241,48 @@ def file_stamp(path: str) -> tuple[int, int] | None:
     """A file's modification time and size; None if it does not exist."""
     status = workspace.stat_target(path)
     return None if status is None else (status.st_mtime_ns, status.st_size)
+
+
+# ------------------------------------------------------------------ watched files
+
+MAX_PATHS = 1000
+"""The maximum number of watched paths."""
+
+
+def watch_paths(session: Session, paths: Iterable[str]) -> None:
+    """Watch these paths from now on; relative ones start at the shell's directory."""
+    cwd = session.environment.context.workspace.cwd
+    for relative in paths:
+        path = os.path.normpath(os.path.join(cwd, os.path.expanduser(relative)))
+        if len(session.state.watched_paths) < MAX_PATHS and "\0" not in path:
+            session.state.watched_paths.setdefault(path, path_stamp(path))
+
+
+def watch_from_hook(session: Session, merged: HookOutcome) -> None:
+    """Watch the paths that a hook's answer names."""
+    hook_paths = merged.specific.get("watchPaths")
+    if isinstance(hook_paths, list):
+        watch_paths(session, [path for path in cast(list[Any], hook_paths) if isinstance(path, str)])
+
+
+async def check_watched_files(session: Session) -> None:
+    """Run the hooks for files and directories that changed since the last check."""
+    if not session.hooks:
+        return
+    cwd = session.environment.context.workspace.cwd
+    old, session.state.watched_from = session.state.watched_from or session.environment.context.workspace.root, cwd
+    if old != cwd:
+        watch_from_hook(session, await session.fire("CwdChanged", {"old_cwd": old, "new_cwd": cwd}))
+    for path, before in list(session.state.watched_paths.items()):
+        now = path_stamp(path)
+        if now == before:
+            continue
+        session.state.watched_paths[path] = now
+        event = "add" if before is None else "unlink" if now is None else "change"
+        watch_from_hook(session, await session.fire("FileChanged", {"file_path": path, "event": event}))
+
+
+def path_stamp(path: str) -> tuple[int, int, int] | None:
+    """A file's inode, modification time and size; None if it does not exist."""
+    status = workspace.stat_target(path)
+    return None if status is None else (status.st_ino, status.st_mtime_ns, status.st_size)

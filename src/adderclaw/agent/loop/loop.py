@@ -8,7 +8,7 @@ from sqlite3 import Cursor
 from typing import TYPE_CHECKING
 
 from adderclaw.agent.loop import compaction, lifecycle, model_call, resume
-from adderclaw.agent.session import file_watch, instructions
+from adderclaw.agent.session import instructions
 from adderclaw.agent.session.prompt import Prompt
 from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, Session, TurnResult
 from adderclaw.agent.tool_call.batch import Batch
@@ -143,7 +143,7 @@ async def _turn(
             session.state.history.append(Message("user", blocks))
         if message is None and not session.state.history.messages:
             raise UsageError("this conversation has no message yet: start with one, such as -m TEXT")
-        await file_watch.check_watched_files(session)
+        await lifecycle.check_watched_files(session)
         await _announce_instructions(session)
         return await _run_steps(session, turn, prompt, on_delta)
     except LimitError as error:
@@ -239,7 +239,11 @@ async def _call_model(session: Session, turn: _Turn, prompt: Prompt, on_delta: O
 
     def rows(cursor: Cursor) -> None:
         sequence = store_message(session, cursor, message) if blocks else None  # after a cut the rest may be empty
-        response_json = _response_json(text, response.tool_calls, response.stop_reason)
+        calls = [
+            {"id": call.id, "name": call.name, "arguments": call.arguments, "raw": call.raw}
+            for call in response.tool_calls
+        ]
+        response_json = {"text": text, "tool_calls": calls, "stop_reason": response.stop_reason}
         model_call.store_reply(session, cursor, reply, step, response_json, sequence)
 
     session.state.rounds += bool(response.tool_calls)
@@ -300,11 +304,6 @@ async def _ask_model(session: Session, prompt: Prompt, on_delta: OnDelta, *, goe
     return await model_call.ask(session, prompt, on_delta, goes_on=goes_on)
 
 
-def _response_json(text: str, tool_calls: tuple[ToolCall, ...], stop_reason: str) -> Json:
-    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments, "raw": call.raw} for call in tool_calls]
-    return {"text": text, "tool_calls": calls, "stop_reason": stop_reason}
-
-
 def store_message(session: Session, cursor: Cursor, message: Message) -> int:
     """Store the message: content blocks in the transcript entry, all others in the table for opaque blocks."""
     blocks: list[Json] = message_json(message)["blocks"]
@@ -347,7 +346,7 @@ async def run_tool_calls(
         results.append(_result_block(call, done.result))
     stop = await lifecycle.run_batch_hooks(session, pending, results)
     turn.halted = stop if turn.halted is None else turn.halted
-    await file_watch.check_watched_files(session)
+    await lifecycle.check_watched_files(session)
     await lifecycle.check_settings_files(session)
     if notice_text := session.tape.record_notice(lifecycle.planning_notice(session)):
         session.state.due_texts.append(notice(notice_text))

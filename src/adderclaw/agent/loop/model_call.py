@@ -1,14 +1,14 @@
-"""Makes one model call: reserves budget, retries with backoff, publishes events, and stores the reply."""
+"""Calls the model: reserves budget, retries, publishes events, stores the reply; also side questions and counts."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from sqlite3 import Cursor
+from typing import TYPE_CHECKING
 
-from adderclaw.agent.loop.tokens import estimate_tokens
-from adderclaw.agent.session.event_wait import wait_unless
+from adderclaw.agent.session.clock import wait_unless
 from adderclaw.agent.session.limits import Reservation
-from adderclaw.agent.session.prompt import Prompt
+from adderclaw.agent.session.prompt import Prompt, make_prompt
 from adderclaw.agent.session.session import Session
 from adderclaw.config.model_facts.catalogue import Quote, Served, cost
 from adderclaw.core.deltas import DeltaRelay, WholeWords
@@ -19,8 +19,22 @@ from adderclaw.core.overseer import BudgetReserved
 from adderclaw.core.provider_kinds import MOCK
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import settled_length
-from adderclaw.core.types import ChatRequest, ChatResponse, Json, OnDelta, Thinking, Usage
+from adderclaw.core.types import (
+    ChatRequest,
+    ChatResponse,
+    Delta,
+    Json,
+    Message,
+    OnDelta,
+    Provider,
+    TextBlock,
+    Thinking,
+    Usage,
+)
 from adderclaw.storage import model_calls
+
+if TYPE_CHECKING:
+    from adderclaw.agent.session.session import Session
 
 SHORT_WAIT = 60.0
 """Seconds. Waiting counts against the time limit, unless the operator allows waits longer than this."""
@@ -364,3 +378,100 @@ def _announce_failure(session: Session, error: ProviderError, attempt: int) -> N
             "reason": str(error),
         }
     )
+
+
+# ------------------------------------------------------------------ counting tokens
+
+BYTES_PER_TOKEN = 4
+SAFETY = 1.2
+"""Factor by which an estimate is raised before anything is cut to fit, since it may be too low."""
+
+
+class Count(NamedTuple):
+    tokens: int
+    exact: bool
+    """Whether the provider counted them; else `tokens` is a high estimate."""
+
+
+def estimate_tokens(size: int) -> int:
+    """The estimated number of tokens of so many bytes, rounded up."""
+    return -(-size // BYTES_PER_TOKEN)
+
+
+async def count_tokens(provider: Provider, request: ChatRequest, head: int = 0) -> Count:
+    """Count the tokens of a request. `head`: the size of the prompt before the messages, for the estimate."""
+    try:
+        tokens = await provider.count(request)
+    except ProviderError:
+        tokens = None  # estimate instead
+    if tokens is not None:
+        return Count(tokens, exact=True)
+    return Count(int(estimate_tokens(request.messages.size + head) * SAFETY), exact=False)
+
+
+def context_parts(session: "Session") -> dict[str, int]:
+    """Part of the next request → its estimated tokens."""
+    import json
+
+    tools = sum(len(json.dumps(tool.parameters)) + len(tool.description) for tool in session.prompt.tools)
+    files = len(session.instructions.text) if session.instructions is not None else 0
+    sizes = {
+        "system prompt": len(session.prompt.system.encode()) - files,
+        "instruction files": files,
+        f"{len(session.prompt.tools)} tools": tools,
+        "conversation": session.state.history.size,
+    }
+    return {name: estimate_tokens(size) for name, size in sizes.items()}
+
+
+# ------------------------------------------------------------------ side questions
+
+
+async def ask_aside(
+    session: Session,
+    instructions: str,
+    text: str,
+    *,
+    purpose: str,
+    provider: Provider | None = None,
+    named: str = "",
+    max_tokens: int | None = None,
+) -> str:
+    """Ask a question; returns the answer without secrets. `provider` and its model `named` replace the session's own.
+
+    Raises ProviderError or LimitError.
+    """
+    # The budget is shared, so that the cost counts against the session.
+    asking = session if provider is None else replace(session, provider=provider, model=named)
+    response = await ask_and_record(
+        asking, instructions, History([Message("user", (TextBlock(text),))]), purpose, max_tokens
+    )
+    if not response.final_text.strip():
+        raise ProviderError("malformed", "the small model answered without a word", provider=asking.provider.name)
+    return response.final_text
+
+
+async def ask_and_record(
+    session: Session, instructions: str, messages: History, purpose: str, max_tokens: int | None = None
+) -> ChatResponse:
+    """Ask with these messages in place of the conversation's; the answer has no secrets and is stored before use."""
+    session = replace(session, thinking=Thinking(mode="disabled"))  # thoughts would use up a short answer's limit
+    # Several questions may run at once: each reserves its part of the budget, and is settled without an await.
+    reply = await ask(session, make_prompt(instructions, ()), _ignore_delta, messages, max_tokens=max_tokens)
+    response = replace(reply.response, final_text=session.secrets.scrub(reply.response.final_text))
+    extra: Json = {"stop_reason": response.stop_reason} if response.stop_reason != "end" else {}
+    if response.tool_calls:  # which are not run
+        extra["calls"] = len(response.tool_calls)
+    with session.store.write() as cursor:
+        store_reply(
+            session,
+            cursor,
+            reply,
+            session.budget.steps,
+            {"text": response.final_text, "purpose": purpose, **extra},
+        )
+    return response
+
+
+def _ignore_delta(_delta: Delta) -> None:
+    """The answer is not for the user, so its parts are not shown."""

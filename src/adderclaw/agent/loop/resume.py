@@ -187,7 +187,17 @@ def restore_session(session: Session, *, go_on: bool) -> None:
     Calls that had not begun wait in `unfinished` if the turn continues, and are closed if a new message comes.
     """
     if not session.agent_id:
-        _restore_directory(session)
+        # Continue in the shell's last directory if it is still in the workspace.
+        workspace = session.environment.context.workspace
+        cwd = transcript.state(session.store, session.conversation_id, "cwd")
+        directory = followed(cwd) if cwd else ""
+        roots = (workspace.root, *workspace.extra)
+        if (
+            directory
+            and is_directory(directory)
+            and any(directory == root or directory.startswith(f"{root}/") for root in roots)
+        ):
+            workspace.cwd = session.state.stored_cwd = directory
     session.state.goal = goal_of(session.store, session.session_id)
     session.state.lost_tasks = _end_lost_tasks(session)
     if session.instructions is not None:
@@ -230,20 +240,6 @@ def _end_lost_tasks(session: Session) -> tuple[TaskEnd, ...]:
 
 def _task_end_text(row: tasks.Row, folder: str) -> str:
     return TASK_ENDED.format(**row._asdict()) if row.result else TASK_LOST.format(**row._asdict(), kept=folder)
-
-
-def _restore_directory(session: Session) -> None:
-    """Continue in the shell's last directory if it is still in the workspace."""
-    workspace = session.environment.context.workspace
-    cwd = transcript.state(session.store, session.conversation_id, "cwd")
-    directory = followed(cwd) if cwd else ""
-    roots = (workspace.root, *workspace.extra)
-    if (
-        directory
-        and is_directory(directory)
-        and any(directory == root or directory.startswith(f"{root}/") for root in roots)
-    ):
-        workspace.cwd = session.state.stored_cwd = directory
 
 
 def _close_begun_call(session: Session, call: ToolCall) -> ToolResultBlock:

@@ -1,7 +1,7 @@
-"""Notices to the operator: written down with what they report, then delivered beside the work, at least once.
+"""Notices to the operator: stored with the event that they report, then delivered in the background at least once.
 
-`send` writes one down for each target that wants it. A courier delivers: the server's, that of a run, or `flush` where
-a command ends right after. Nothing of this is imported where no target is configured.
+`send` stores one for each target that subscribes to it. A courier delivers them: the server's, a run's, or that of
+`flush` for a command that is about to end. None of this is imported if no target is configured.
 """
 
 from collections.abc import Callable, Collection
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
     from adderclaw.storage import Store
 
 type Clean = Callable[[Any], Any]
-"""Takes secrets and control characters out of a text."""
+"""Removes secrets and control characters from a text."""
 
 
 class Notice(NamedTuple):
-    """What the operator is to know. Only a question is about something that may be settled before it is sent."""
+    """A message to the operator. Only the notice of a question can become moot before it is sent."""
 
     kind: "NoticeKind | Literal['test']"
     title: str
     """One line: what happened, and where."""
     text: str
-    """A few lines: what a person would want to know, and the command that goes on from here."""
+    """A few lines: the details, and the command to use next."""
     about: str = ""
-    """The question's id, or what else it is about: the same is sent once."""
+    """The id of the question or whatever else it is about; notices with the same id are sent once."""
     workspace: str = ""
-    """The folder; only its name leaves."""
+    """The folder; only its name is sent."""
     run_id: str = ""
     conversation_id: str = ""
-    facts: Json = {}  # noqa: RUF012 - of a named tuple: never changed
-    """For programs that read it: outcome, reason, cost_usd, seconds, tool, risk, approval_id, schedule …"""
+    facts: Json = {}  # noqa: RUF012 - never changed
+    """Fields for programs: outcome, reason, cost_usd, seconds, tool, risk, approval_id, schedule …"""
     full: str = ""
-    """What is added where a target's `detail` is `full`: a call's input, an answer."""
+    """A call's input or an answer, added for targets whose `detail` is `full`."""
     page: str = ""
     """The path of the dashboard's page."""
     again: bool = False
-    """The same was said before, and is said again all the same."""
+    """Whether to send it again although a notice with the same `about` was sent."""
 
 
 def send(
@@ -53,9 +53,9 @@ def send(
     due_in: float = 0.0,
     only: Collection[str] | None = None,
 ) -> int:
-    """Write it down for each target that wants it, in a transaction of its own; how many those are.
+    """Store a notice for each target that subscribes to it, in its own transaction; returns their number.
 
-    `only`: no other target.
+    `only`: these targets instead.
     """
     rows = prepared(settings, notice, now=now, due_in=due_in, only=only)
     if not rows:
@@ -75,10 +75,10 @@ def prepared(
     due_in: float = 0.0,
     only: Collection[str] | None = None,
 ) -> "list[Callable[[Cursor], None]]":
-    """The rows of a notice, to be written with whatever it reports; one that is there already stays as it is.
+    """The rows of a notice, to be written in the transaction of what it reports. Existing rows are not replaced.
 
-    `clean` knows the secrets of a session; those with the shape of one go anyway.
+    `clean` removes the secrets that a session knows; text with the shape of a secret is removed anyway.
     """
-    from adderclaw.agent.notices.wanted import letters
+    from adderclaw.agent.notices.subscriptions import letters
 
     return letters(settings, notice, now=now, clean=clean, due_in=due_in, only=only)

@@ -1,6 +1,6 @@
-"""Delivers what waits in the outbox: a thread beside the work, a task for each target, so that none waits for another.
+"""Delivers stored notices in a background thread, with a task for each target so that none delays another.
 
-It has a connection of its own to the store. What it has not delivered when the process ends waits there for the next.
+It has its own connection to the store. What is not delivered when the process ends is left for the next process.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any
 from adderclaw.agent.notices import Notice, send
 from adderclaw.agent.notices import letter as letters
 from adderclaw.agent.notices.letter import Letter, Undelivered
-from adderclaw.agent.notices.wanted import FULL, cut
+from adderclaw.agent.notices.subscriptions import FULL, cut
 from adderclaw.config.schema.channels import NoticeTarget
 from adderclaw.config.schema.settings import Auth, Config
 from adderclaw.core.errors import AdderClawError
@@ -26,35 +26,35 @@ from adderclaw.storage import Store, runs, transcript
 from adderclaw.storage import notices as rows
 
 BACK_OFF = (1.0, 5.0, 30.0, 120.0, 600.0, 1_800.0, 3_600.0, 3_600.0)
-"""Seconds between one attempt and the next; after as many it is given up."""
+"""Seconds between attempts; after the last one, delivery has failed."""
 LEASE = 75.0
-"""Seconds that one attempt can take at most, with all around it."""
+"""The maximum number of seconds for one attempt, including its overhead."""
 POLL = 5.0
-"""Seconds after which we look for what other processes have written."""
+"""Seconds between checks for notices that other processes stored."""
 GRACE = 1.0
-"""Seconds that a question waits before it is sent: one to which nobody is there gets its no at once."""
+"""Seconds before a question is sent, because one that nobody can answer is denied at once."""
 INTERRUPTED_EVERY = 60.0
-"""Seconds between two looks for runs whose process was killed."""
+"""Seconds between checks for runs whose process was killed."""
 LAST_WORDS = 5.0
-"""Seconds that the end of a run waits for what is left."""
+"""Seconds that a run's end waits for pending deliveries."""
 
 
 class Place(NamedTuple):
-    """Where a courier works."""
+    """What a courier works with."""
 
     path: str
     """The store's file."""
     home: str
     settings: Callable[[], Config]
-    """The operator's configuration, as it is now."""
+    """Returns the operator's current configuration."""
     complain: Callable[[str], None]
-    """Called from the courier's thread, once for each notice that did not arrive, and once more if it is given up."""
+    """Called from the courier's thread when a notice's first attempt fails, and when its delivery has failed."""
     store: Store | None = None
-    """Where no second connection can be had: this one, until the courier is closed."""
+    """The store to use if a second connection is impossible; None: open one."""
 
 
 class _Daemons(ThreadPoolExecutor):
-    """Threads that the end of the process does not wait for: a name that is never resolved, a server that hangs."""
+    """Runs functions in daemon threads, so that a hanging name lookup or server does not delay the process's end."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         future: Future[Any] = Future()
@@ -64,7 +64,7 @@ class _Daemons(ThreadPoolExecutor):
                 return
             try:
                 future.set_result(fn(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+            except BaseException as error:  # noqa: BLE001 - passed on through the future
                 future.set_exception(error)
 
         threading.Thread(target=work, daemon=True).start()
@@ -72,21 +72,21 @@ class _Daemons(ThreadPoolExecutor):
 
 
 class Courier:
-    """`poke` it when there is something new; `close` waits a little for what is left."""
+    """Call `poke` when a notice was stored; `close` waits briefly for pending deliveries."""
 
     def __init__(self, context: Place) -> None:
         self._place = context
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = asyncio.Event()
         self._ends: float | None = None
-        """The monotonic time until which it goes on; None: it goes on."""
+        """The monotonic time at which it ends; None if no end was requested."""
         self._looked = -INTERRUPTED_EVERY
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._thread = threading.Thread(target=self._run, name="notices", daemon=True)
         self._thread.start()
 
     def poke(self) -> None:
-        """What was written before this is seen, also by a thread that has only begun."""
+        """Tell the thread that notices were stored."""
         if self._loop is not None:
             try:
                 self._loop.call_soon_threadsafe(self._news.set)
@@ -94,12 +94,12 @@ class Courier:
                 pass
 
     def end(self, seconds: float = LAST_WORDS) -> None:
-        """Go on for at most so long, and take nothing new after that; nobody waits for it here."""
+        """End within this time, without waiting for the end here."""
         self._ends = time.monotonic() + seconds
         self.poke()
 
     def close(self, seconds: float = LAST_WORDS) -> bool:
-        """Wait for what is left; whether it ended in time."""
+        """End and wait for pending deliveries; returns whether they ended in time."""
         if self._ends is None:
             self.end(seconds)
         assert self._ends is not None
@@ -114,10 +114,10 @@ class Courier:
         self._loop.set_default_executor(_Daemons())
         try:
             runner.run(self._work())
-        except AdderClawError as error:  # the store is gone, or was never there
+        except AdderClawError as error:  # the store does not exist
             self._place.complain(f"notices are not sent: {error}")
         finally:
-            with contextlib.suppress(RuntimeError):  # the process ends: it can start no thread, and closing wants one
+            with contextlib.suppress(RuntimeError):  # closing starts a thread, which fails while the process ends
                 runner.close()
 
     async def _work(self) -> None:
@@ -128,7 +128,7 @@ class Courier:
             while not self._over():
                 self._report_interrupted(store)
                 self._news.clear()
-                self._look(store)
+                self._start_deliveries(store)
                 await self._rest(store)
             if self._tasks:
                 await asyncio.wait([*self._tasks.values()], timeout=self._left())
@@ -143,18 +143,18 @@ class Courier:
         return max(0.0, self._ends - time.monotonic()) if self._ends is not None else POLL
 
     def _over(self) -> bool:
-        """Whether nothing is left to be done before the end."""
-        return self._ends is not None and (self._left() <= 0 or not self._tasks_running())
+        """Whether the end was requested and nothing is left to do before it."""
+        if self._ends is None:
+            return False
+        pending = self._unchecked or any(not task.done() for task in self._tasks.values())
+        return self._left() <= 0 or not pending
 
-    def _tasks_running(self) -> bool:
-        return self._fresh or any(not task.done() for task in self._tasks.values())
+    _unchecked = True
+    """Whether it has not looked for due notices since its end was requested."""
 
-    _fresh = True
-    """It has not looked yet since it was told to end."""
-
-    def _look(self, store: Store) -> None:
-        """Let a task empty each target that has something due."""
-        self._fresh = self._ends is None
+    def _start_deliveries(self, store: Store) -> None:
+        """Start a task for each target that has a notice due."""
+        self._unchecked = self._ends is None
         waiting = rows.targets_waiting(store, time.time() + (self._left() if self._ends is not None else 0.0))
         if not waiting:
             return
@@ -166,7 +166,7 @@ class Courier:
                 self._tasks[name] = asyncio.ensure_future(self._empty(store, name, target, settings.auth))
 
     def _report_interrupted(self, store: Store) -> None:
-        """A process that was killed cannot say so: who comes after it does."""
+        """Send a notice for each run whose process was killed."""
         if self._looked + INTERRUPTED_EVERY > time.monotonic():
             return
         self._looked = time.monotonic()
@@ -176,7 +176,7 @@ class Courier:
             notice = Notice(
                 "done",
                 f"A run in {name} was interrupted",
-                f"Its process ended before it was done.\nadderclaw runs show {run.run_id}",
+                f"Its process ended before it was finished.\nadderclaw runs show {run.run_id}",
                 about=f"interrupted-{run.run_id}",
                 workspace=folder,
                 run_id=run.run_id,
@@ -187,14 +187,14 @@ class Courier:
             send(self._place.settings().notices, store, notice, now=time.time())
 
     async def _rest(self, store: Store) -> None:
-        """Until there is news, or the next one is due, or another process may have written something."""
+        """Wait for a new notice, the next due one, or the next check for other processes' notices."""
         if self._ends is not None:
             running = [task for task in self._tasks.values() if not task.done()]
             if running:
                 await asyncio.wait(running, timeout=self._left(), return_when=asyncio.FIRST_COMPLETED)
             return
         wait = (rows.next_due(store) or 0.0) - time.time()
-        seconds = min(wait, POLL) if wait > 0 else POLL  # what is due is in a task's hands, or cannot be sent now
+        seconds = min(wait, POLL) if wait > 0 else POLL  # a task handles what is due, or it cannot be sent now
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
@@ -204,7 +204,7 @@ class Courier:
     # ------------------------------------------------------------------ one target
 
     async def _empty(self, store: Store, name: str, target: NoticeTarget, auth: Auth) -> None:
-        """One after the other, the oldest first."""
+        """Deliver the due notices of one target, oldest first."""
         while True:
             early = GRACE if self._ends is not None else 0.0
             row = rows.claim_due(store, name, time.time(), LEASE, early=early)
@@ -215,7 +215,7 @@ class Courier:
             await self._try(store, row, target, auth)
 
     async def _soon(self, store: Store, name: str) -> bool:
-        """While we end: wait for an attempt that still fits into the time that is left."""
+        """While ending, wait for a retry that fits into the remaining time; False if there is none."""
         due = rows.next_due(store, name) if self._ends is not None else None
         if due is None or (wait := due - time.time()) > self._left():
             return False
@@ -240,7 +240,7 @@ class Courier:
             wait = max(BACK_OFF[row.attempts - 1], error.after)
             rows.reschedule(store, row, time.time() + wait, why)
             if row.attempts == 1:
-                self._place.complain(f"a notice was not delivered to {row.target!r} and is tried again: {why}")
+                self._place.complain(f"a notice was not delivered to {row.target!r} and will be retried: {why}")
         else:
             rows.mark_failed(store, row, time.time(), why)
             self._gave_up(row, why)
@@ -250,14 +250,14 @@ class Courier:
 
 
 def reason(error: Undelivered) -> str:
-    """In one line, as it may be shown."""
+    """The error in one line, without secrets."""
     return visible(Secrets().redact(str(error)), keep_newlines=False)[:400]
 
 
 async def attempt(context: Place, store: Store, row: rows.Row, target: NoticeTarget, auth: Auth) -> None:
-    """Deliver one, once; raises Undelivered, whatever went wrong."""
+    """Try once to deliver a notice; every failure raises Undelivered."""
     try:
-        letter = await _made(context, store, row, target, auth)
+        letter = await _letter(context, store, row, target, auth)
         async with asyncio.timeout(target.timeout_seconds + 5):
             await letters.deliverer(target.kind)(letter)
     except Undelivered:
@@ -268,7 +268,7 @@ async def attempt(context: Place, store: Store, row: rows.Row, target: NoticeTar
         raise Undelivered(f"{type(error).__name__}: {error}") from error
 
 
-async def _made(context: Place, store: Store, row: rows.Row, target: NoticeTarget, auth: Auth) -> Letter:
+async def _letter(context: Place, store: Store, row: rows.Row, target: NoticeTarget, auth: Auth) -> Letter:
     parts = await asyncio.to_thread(secrets_of, row.target, target, auth, context.home)
     body = dict(row.body)
     if target.detail == "full" and row.kind == "done" and row.run_id and (run := runs.get(store, row.run_id)):
@@ -280,7 +280,7 @@ async def _made(context: Place, store: Store, row: rows.Row, target: NoticeTarge
 
 
 def secrets_of(name: str, target: NoticeTarget, auth: Auth, home: str) -> Mapping[str, str]:
-    """The target's secrets, from variables and from where `notices secret` keeps them. Nobody is asked for a word."""
+    """The target's secrets, from variables and from the vault that `notices secret` writes, without prompting."""
     if variable := letters.missing(target):
         raise Undelivered(f"the variable {variable} is not set", again=False)
     parts = letters.in_environment(target)
@@ -302,7 +302,7 @@ def secrets_of(name: str, target: NoticeTarget, auth: Auth, home: str) -> Mappin
 
 
 def _server() -> str:
-    """The address of the server of this home, where one runs."""
+    """The address of this home's server; empty if none is running."""
     running = own_server.found()
     if running is None:
         return ""
@@ -313,14 +313,14 @@ def _server() -> str:
     return running.address
 
 
-# ------------------------------------------------------------------ one for the whole process
+# ------------------------------------------------------------------ the courier of a long-running process
 
 _here: dict[str, Courier] = {}
-"""The courier of a process that lives on, such as a server: by its store's file."""
+"""Store file → the courier of a long-running process, such as a server."""
 
 
 def keep(path: str, courier: Courier | None) -> None:
-    """From now on runs of this process leave their notices to this one; None: no longer."""
+    """Set the courier that delivers the notices of all runs in this process; None removes it."""
     if courier is None:
         _here.pop(path, None)
     else:
@@ -332,7 +332,7 @@ def of_process(path: str) -> Courier | None:
 
 
 def flush(context: Place) -> None:
-    """Deliver what waits, for a command that ends right after it. In a loop nobody waits for that."""
+    """Deliver waiting notices before a command ends. In an event loop, do not wait for the result."""
     courier = Courier(context)
     try:
         asyncio.get_running_loop()

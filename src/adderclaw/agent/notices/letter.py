@@ -1,4 +1,4 @@
-"""One notice on its way to one target, how it may fail, and what of it a reader sees."""
+"""A letter: one notice for one target with its secrets; how its delivery may fail."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,17 +10,17 @@ from adderclaw.core.types import Json
 
 
 class Letter(NamedTuple):
-    """What is delivered, and with what."""
+    """One notice for one target."""
 
     id: str
-    """The same whenever it is sent again."""
+    """The same in each attempt."""
     body: Json
-    """For programs; without secrets, escaped and bounded."""
+    """The fields, without secrets, escaped and with bounded lengths."""
     target: NoticeTarget
     parts: Mapping[str, str]
-    """The target's own secrets: url, secret, token, password."""
+    """The target's secrets: url, secret, token, password."""
     link: str = ""
-    """The dashboard's page of it, where a server runs."""
+    """The URL of its page on the dashboard, if a server is running."""
     now: float = 0.0
 
     @property
@@ -29,7 +29,7 @@ class Letter(NamedTuple):
 
     @property
     def text(self) -> str:
-        """All that a person reads below the title."""
+        """Everything below the title."""
         text = str(self.body.get("text", ""))
         return f"{text}\n{self.link}" if self.link else text
 
@@ -38,21 +38,21 @@ class Letter(NamedTuple):
         return self.body.get("kind") in ("needs_you", "held", "estop")
 
     def as_json(self) -> Json:
-        """As a program reads it."""
+        """The JSON that a webhook sends."""
         return {**{name: value for name, value in self.body.items() if name != "page"}, "link": self.link}
 
 
 class Undelivered(Exception):
-    """It did not arrive, and why. The words name no secret and no address."""
+    """A notice did not arrive. The message names no secret and no URL."""
 
     def __init__(self, why: str, *, again: bool = True, after: float = 0.0) -> None:
-        """`again`: it may arrive later, not before so many seconds."""
+        """`again`: it may be retried, after at least this many seconds."""
         super().__init__(why)
         self.again, self.after = again, after
 
 
 type Deliver = Callable[[Letter], Awaitable[None]]
-"""Sends one; returns once it has arrived, else raises Undelivered."""
+"""Sends a letter; returns once it has arrived, else raises Undelivered."""
 
 _MODULES = {"webhook": "webhook", "email": "mail"}
 """Kind of target → the module with its `deliver`."""
@@ -68,23 +68,23 @@ VARIABLES = {"url": "url_env", "secret": "secret_env", "token": "token_env", "pa
 
 
 def stored_name(target: str, part: str) -> str:
-    """What a target's stored secret is called in the vault: no login and no key has such a name."""
+    """The name of a target's secret in the vault, which no login or key can have."""
     return f"notice:{target}:{part}"
 
 
 def in_environment(target: NoticeTarget) -> dict[str, str]:
-    """The secrets that variables hold now."""
+    """The secrets that are currently set in variables."""
     named = {part: getattr(target, field) for part, field in VARIABLES.items()}
     return {part: os.environ[name].strip() for part, name in named.items() if name and os.environ.get(name, "").strip()}
 
 
 def secret_address(target: NoticeTarget) -> str:
-    """The address of a webhook, where whoever knows it can write there; empty where it is no secret."""
+    """The URL of a webhook, if everyone who knows it can post there; else empty."""
     return target.url or "" if target.format in ("slack", "discord", "ntfy") else ""
 
 
 def missing(target: NoticeTarget) -> str:
-    """The variable that is named and not set; empty where none is."""
+    """The first configured variable that is not set; empty if all are."""
     there = in_environment(target)
     named = {part: getattr(target, field) for part, field in VARIABLES.items()}
     return next((name for part, name in named.items() if name and part not in there), "")

@@ -1,4 +1,4 @@
-"""The sink that makes notices of events: a question waits, a run or a long turn is over."""
+"""The event sink that sends notices: about an open question, a login, a finished run or a long turn."""
 
 import asyncio
 import atexit
@@ -20,7 +20,7 @@ from adderclaw.storage import Store, approvals
 from adderclaw.storage import notices as rows
 
 TALKS = frozenset({"repl", "http", "acp", "attach"})
-"""Channels in which somebody talks with an agent: there a long turn is what is done, not the end of the talk."""
+"""Channels of conversations, where the end of a long turn is reported instead of the end of the run."""
 MOST_COMPLAINTS = 100
 ENDED = {
     "completed": "is done",
@@ -30,13 +30,13 @@ ENDED = {
     "stopped": "was stopped",
     "needs_input": "waits for an answer",
 }
-"""Outcome → how a person says it."""
+"""Outcome → its wording in a title."""
 SOON = 0.2
-"""Seconds after which what is written with the end of a run is there."""
+"""Seconds after which the rows of a run's end are stored."""
 
 
 class NoticeContext(NamedTuple):
-    """Of one run: what its notices need to know."""
+    """What the notices of one run need to know."""
 
     config: Config
     store: Store
@@ -49,7 +49,7 @@ class NoticeContext(NamedTuple):
 
 
 def sink(context: NoticeContext, bus: Bus) -> tuple[Sink, Callable[[], None]]:
-    """The sink, and what closes it: a moment is spent there on what was not delivered yet."""
+    """The sink, and a function that closes it and waits briefly for pending deliveries."""
     listener = Listener(context, bus)
     return listener.hear, listener.close
 
@@ -67,7 +67,7 @@ class Listener:
         self._began = self._turn_began = 0.0
         self._cost = self._turn_cost = 0.0
         if self._ours and rows.is_waiting(context.store, [*self._settings.targets]):
-            self._poke()  # what an earlier process left
+            self._poke()  # deliver what an earlier process left
 
     # ------------------------------------------------------------------ events
 
@@ -103,9 +103,9 @@ class Listener:
         with_options = row is not None and bool(row.questions)
         is_step = row is not None and row.kind == "step"
         call = tool if is_step else f"{tool} ({risk} risk)"
-        what = f"{tool} asks you something" if with_options else f"{call} waits for a yes"
+        what = f"{tool} has a question" if with_options else f"{call} needs your approval"
         command = f"adderclaw approvals answer {id} " + ("REPLY" if with_options else "yes")
-        look = "\nadderclaw approvals list shows it whole." if with_options or row is not None else ""
+        look = "\nadderclaw approvals list shows all of it." if with_options or row is not None else ""
         self._send(
             record,
             Notice(
@@ -122,7 +122,7 @@ class Listener:
     def _login(self, record: EventRecord) -> None:
         server = str(record.payload.get("server", ""))
         command = f"adderclaw mcp login {server}"
-        title = f"The MCP server {server} wants a login in {self._name}"
+        title = f"The MCP server {server} needs a login in {self._name}"
         facts: Json = {"server": server, "answer": command}
         about = f"login-{record.run_id}-{server}"
         self._send(record, Notice("needs_you", title, f"Log in with: {command}", about=about, facts=facts))
@@ -166,8 +166,11 @@ class Listener:
     def _send(
         self, record: EventRecord, notice: Notice, *, due_in: float = 0.0, soon: bool = False, unasked: bool = False
     ) -> None:
-        """`soon`: in the transaction that comes next, which is the one with what is reported. `unasked`: only to who
-        was not sent the question that the run waits for."""
+        """Store a notice and wake the courier.
+
+        `soon`: store it in the next transaction, which has the rows of what is reported. `unasked`: only for targets
+        that were not sent the question that the run waits for.
+        """
         context, settings = self._scene, self._settings
         if unasked:
             others = {name: target for name, target in settings.targets.items() if "needs_you" not in target.on}
@@ -191,7 +194,7 @@ class Listener:
         self._poke()
 
     def _flush(self) -> None:
-        with suppress(StoreError):  # told in the middle of a transaction: the next one has it
+        with suppress(StoreError):  # in a transaction already, so the next one writes it
             self._scene.store.flush()
 
     def _poke(self) -> None:
@@ -206,22 +209,22 @@ class Listener:
                     context.store.path,
                     context.home,
                     lambda: context.config,
-                    self._heard_of,
+                    self._add_complaint,
                     store=context.store if context.store.image is not None else None,
                 )
             )
         else:
             self._courier.poke()
 
-    # ------------------------------------------------------------------ what did not arrive
+    # ------------------------------------------------------------------ failed deliveries
 
-    def _heard_of(self, message: str) -> None:
-        """From the courier's thread."""
+    def _add_complaint(self, message: str) -> None:
+        """Called from the courier's thread."""
         self._complaints.append(message)
         if self._loop is not None:
             try:
                 self._loop.call_soon_threadsafe(self._complain)
-            except RuntimeError:  # it is over: `close` reports it
+            except RuntimeError:  # the loop has ended; `close` reports it
                 pass
 
     def _complain(self) -> None:
@@ -234,7 +237,7 @@ class Listener:
             self._bus.publish({"event_type": "warning", "message": self._complaints.popleft()})
 
     def close(self) -> None:
-        """In a loop that lives on nobody waits here; the end of the process does, a little."""
+        """End the courier. In a running event loop, only the end of the process waits for it, briefly."""
         courier, self._courier = self._courier, None
         if courier is None:
             return
@@ -253,7 +256,7 @@ class Listener:
 
 
 def duration(seconds: float) -> str:
-    """As a person says it."""
+    """A duration in words."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

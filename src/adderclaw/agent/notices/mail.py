@@ -1,4 +1,4 @@
-"""An e-mail by SMTP: plain text, over TLS unless the server is on this machine, in headers that hold one line each."""
+"""Sends a notice by SMTP: plain text, over TLS unless configured otherwise, with single-line headers."""
 
 import asyncio
 import smtplib
@@ -16,11 +16,11 @@ SUBJECT = 120
 
 
 def message(letter: Letter) -> EmailMessage:
-    """The message; nothing that a model wrote becomes a header of its own."""
+    """The message. Text written by a model cannot add a header."""
     mail = EmailMessage()
     target = letter.target
-    mail["From"] = _address(target.sender)
-    mail["To"] = [_address(address) for address in target.to]
+    mail["From"] = Address(addr_spec=target.sender)
+    mail["To"] = [Address(addr_spec=address) for address in target.to]
     mail["Subject"] = " ".join(letter.title.split())[:SUBJECT]
     mail["Date"] = formatdate(letter.now)
     mail["Message-ID"] = f"<{letter.id}@{target.sender.rpartition('@')[2]}>"
@@ -30,12 +30,8 @@ def message(letter: Letter) -> EmailMessage:
     return mail
 
 
-def _address(text: str) -> Address:
-    return Address(addr_spec=text)
-
-
 async def deliver(letter: Letter) -> None:
-    """Within the target's time in all, whatever the server does meanwhile."""
+    """Send the message within the target's time limit."""
     sending = _Sending(letter)
     try:
         async with asyncio.timeout(letter.target.timeout_seconds):
@@ -47,7 +43,7 @@ async def deliver(letter: Letter) -> None:
 
 
 class _Sending:
-    """One conversation with a server, which another thread may cut off."""
+    """One connection to a server, which another thread may close."""
 
     def __init__(self, letter: Letter) -> None:
         self._letter = letter
@@ -66,7 +62,9 @@ class _Sending:
             codes = sorted({code for code, _ in error.recipients.values()})
             raise Undelivered(f"{target.host} refuses every recipient ({codes})", again=codes[:1] < [500]) from None
         except smtplib.SMTPResponseException as error:
-            why = f"{target.host} answered {error.smtp_code} {_words(error.smtp_error)}"
+            text = error.smtp_error
+            text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+            why = f"{target.host} answered {error.smtp_code} {' '.join(text.split())[:200]}"
             raise Undelivered(why, again=error.smtp_code < 500) from None
         except smtplib.SMTPNotSupportedError as error:
             raise Undelivered(f"{target.host}: {error}", again=False) from None
@@ -87,19 +85,14 @@ class _Sending:
             return self._client
         self._client = client = smtplib.SMTP(target.host, port, timeout=seconds)
         if target.security == "starttls":
-            client.starttls(context=trust)  # a server without it is an error: nothing is sent in the clear
+            client.starttls(context=trust)  # fails without STARTTLS, so that nothing is sent unencrypted
         return client
 
     def drop(self) -> None:
-        """End the connection: a server that sends a byte now and then would hold its thread for hours."""
+        """Close the connection, because a server that sends a byte now and then could block its thread for hours."""
         held = getattr(self._client, "sock", None)
         if isinstance(held, socket.socket):
             try:
                 held.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
-
-
-def _words(words: bytes | str) -> str:
-    text = words.decode("utf-8", "replace") if isinstance(words, bytes) else words
-    return " ".join(text.split())[:200]

@@ -1,4 +1,4 @@
-"""A request to an address of the operator's: signed where there is a secret, in the form that its receiver reads."""
+"""Sends a notice to a URL: signed if a secret is configured, in the format that the receiver expects."""
 
 from base64 import b64encode
 from email.utils import parsedate_to_datetime
@@ -12,11 +12,11 @@ from adderclaw.core.redaction import Secrets
 from adderclaw.storage.text import compact
 
 ANSWER_BYTES = 65_536
-"""What is read of an answer; nothing of it is used but its status."""
+"""The maximum number of bytes read of an answer; only its status is used."""
 LATER = frozenset({408, 409, 425, 429})
-"""Answers that mean: not now."""
+"""Status codes that mean: try again later."""
 MOST_WAIT = 3_600.0
-"""Seconds that a receiver may ask us to wait."""
+"""The maximum number of seconds that a receiver may delay the next attempt."""
 DISCORD = 1_900
 SLACK = 3_000
 TAGS = {"needs_you": "raised_hand", "done": "white_check_mark", "estop": "octagonal_sign"}
@@ -28,7 +28,7 @@ class Content(NamedTuple):
 
 
 def content(letter: Letter) -> Content:
-    """What is sent, in the receiver's form."""
+    """The request's body and headers, in the receiver's format."""
     match letter.target.format:
         case "json":
             kind = str(letter.body.get("kind", ""))
@@ -51,12 +51,12 @@ def _json(value: object) -> Content:
 
 
 def _slack(text: str) -> str:
-    """Without what Slack reads as a mention or a link."""
+    """The text escaped, so that Slack finds no mentions or links in it."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _ntfy(letter: Letter) -> Content:
-    """Its headers hold ASCII: a title with other letters goes as mail headers have it, which ntfy reads."""
+    """The headers must be ASCII; ntfy decodes a title that is encoded like a mail header."""
     title = " ".join(letter.title.split())
     if not title.isascii():
         title = f"=?UTF-8?B?{b64encode(title.encode()).decode()}?="
@@ -72,7 +72,7 @@ def _ntfy(letter: Letter) -> Content:
 
 
 async def deliver(letter: Letter) -> None:
-    """Any answer of 2xx means that it arrived. No redirect is followed."""
+    """Post the notice; an answer 2xx means that it arrived. Redirects are not followed."""
     import ssl
 
     from adderclaw.models.http import signing
@@ -103,12 +103,12 @@ async def deliver(letter: Letter) -> None:
             host_fact, headers=headers, hosts=hosts, seconds=seconds, limit=ANSWER_BYTES, content=body.body, trust=trust
         )
     except NotListed as error:
-        why = f"{secrets.redact(error.why)}; set private = true for this target if that is wanted"
+        why = f"{secrets.redact(error.why)}; set private = true for this target to allow it"
         raise Undelivered(why, again=False) from None
     except PathRefused as error:
         raise Undelivered(secrets.redact(str(error)), again=False) from None
     except (Failed, OSError) as error:
-        raise Undelivered(f"{host} was not reached: {secrets.redact(str(error))}") from None
+        raise Undelivered(f"{host} could not be reached: {secrets.redact(str(error))}") from None
     except AdderClawError as error:
         raise Undelivered(secrets.redact(str(error)), again=False) from None
     _judge(host, answer.status, answer.headers.get("retry-after", ""), letter.now)
@@ -118,13 +118,13 @@ def _judge(host: str, status: int, wait: str, now: float) -> None:
     if 200 <= status < 300:
         return
     if 300 <= status < 400:
-        raise Undelivered(f"{host} redirects ({status}), which is not followed: give the final address", again=False)
+        raise Undelivered(f"{host} redirects ({status}), which is not followed; set the final address", again=False)
     later = status in LATER or status >= 500
     raise Undelivered(f"{host} answered {status}", again=later, after=_seconds(wait, now) if later else 0.0)
 
 
 def _seconds(text: str, now: float) -> float:
-    """Of Retry-After: seconds, or a date."""
+    """The wait that a Retry-After header asks for, given as seconds or a date."""
     try:
         seconds = float(text) if text.replace(".", "", 1).isdigit() else parsedate_to_datetime(text).timestamp() - now
     except (ValueError, TypeError, OverflowError):

@@ -1,12 +1,13 @@
-"""What there is to know beside the conversations, one function for each: commands print it, the API gives it as JSON.
+"""Queries outside of a conversation: commands print their results, the HTTP API returns them as JSON.
 
-All of them wait for files and the database: a server calls them in a thread. What they give can be shown as it is: no
-secret, and no character that steers a terminal, is in it.
+They block on files and the database, so a server calls them in a thread. Their results contain no secrets and no
+control characters, and can be shown unchanged.
 """
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from adderclaw.config import Loaded
 from adderclaw.config.legacy.options import Options
@@ -17,22 +18,31 @@ clean = Secrets().clean
 
 
 def loaded(options: Options) -> Loaded:
-    """The configuration that counts there."""
+    """The effective configuration for these options."""
     from adderclaw.agent.run.start import loaded_by
 
     return loaded_by(options, options.workspace, options.overrides, here=options.here)
 
 
-def looking(options: Options) -> Options:
-    """Of one who only looks: nothing runs, and nothing is said of the start."""
+def read_only(options: Options) -> Options:
+    """Options for a query: nothing runs, and only warnings are logged."""
     return replace(options, log_level=options.log_level or "warning", here=True, looks=True)
 
 
 @contextmanager
 def reading(options: Options) -> Generator[Store]:
-    """The database, to be read; StoreError where there is none."""
+    """Open the database read-only; raises StoreError if there is none."""
     store = Store.open(loaded(options).config.memory.path, read_only=True)
     try:
         yield store
     finally:
         store.close()
+
+
+class Check(NamedTuple):
+    """One result of `doctor`."""
+
+    name: str
+    state: Literal["ok", "warning", "broken"]
+    detail: str
+    fix: str = ""

@@ -1,4 +1,4 @@
-"""What tools changed on disk, call by call with its lines, and the way back."""
+"""Checkpoints: what tools changed on disk, call by call with its lines, and how to restore it."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -12,17 +12,18 @@ from adderclaw.config import home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import to_json
 from adderclaw.core.questions import Ask
 from adderclaw.core.redaction import Secrets
 from adderclaw.sandbox.legacy.checkpoints import difference
-from adderclaw.sandbox.legacy.checkpoints.restore import Fate, Step
+from adderclaw.sandbox.legacy.checkpoints.restore import Fate
 from adderclaw.storage import Store, transcript
 from adderclaw.storage import checkpoints as rows
-from adderclaw.storage.checkpoints import Change, Checkpoint, State
+from adderclaw.storage.checkpoints import Change
 
 
 class StateRow(TypedDict):
-    """What is at a path. Of a file without a digest the content is not kept."""
+    """What is at a path. The content of a file without a digest is not stored."""
 
     kind: str
     mode: int
@@ -39,7 +40,7 @@ class ChangeRow(TypedDict):
     sure: bool
     """False: it changed while the call ran, by it or by others."""
     diff: list[str]
-    """The lines of a text that went (-) and came (+), the first 400; else what became of what."""
+    """Removed (-) and added (+) lines of a text file, at most 400; for anything else, what changed."""
 
 
 class CheckpointRow(TypedDict):
@@ -64,28 +65,28 @@ class StepRow(TypedDict):
     root: str
     path: str
     fate: Fate
-    why: str
     now: StateRow | None
     then: StateRow | None
+    why: str
 
 
 class RestoredRow(TypedDict):
     dry_run: bool
     refused: bool
-    """Others changed something since, and nothing was done; `force` restores over it."""
+    """Something else changed the files since, so nothing was restored; `force` restores anyway."""
     steps: list[StepRow]
     failed: dict[str, str]
-    """Path → why it is not back."""
+    """Path → why it was not restored."""
     undo: list[int]
     """The checkpoints that undo this restore."""
     finished: list[int]
-    """Restores that had been cut off, and were finished first."""
+    """Interrupted restores that were finished first."""
 
 
 def listing(
     options: Options, conversation: str | None = None, limit: int = 20, places: Sequence[str] | None = None
 ) -> list[Group]:
-    """By the message that tools worked for, oldest first; the last so many. `places`: of these workspaces alone."""
+    """The last `limit` groups of checkpoints, one for each message, oldest first. `places`: only these workspaces."""
     with reading(options) as store:
         conversation_id = None
         if conversation is not None:
@@ -100,7 +101,7 @@ def listing(
 
 
 def shown(options: Options, checkpoint: str) -> list[CheckpointRow]:
-    """All calls of the message that a checkpoint is of, from it on."""
+    """The checkpoints of a message, starting with this one."""
     now = loaded(options).config
     with reading(options) as store:
         first = rows.get(store, rewind.target_of(store, checkpoint))
@@ -112,26 +113,19 @@ def shown(options: Options, checkpoint: str) -> list[CheckpointRow]:
                 clean(
                     {**point._asdict(), "changes": [_change(shop, change) for change in rows.changes(store, point.id)]}
                 )
-                for point in _same(store, first)
+                for point in rows.listing(store, conversation_id=first.conversation_id)
+                if point.id >= first.id and (point.turn_session, point.turn) == (first.turn_session, first.turn)
             ]
         finally:
             shop.blobs.close()
-
-
-def _same(store: Store, first: Checkpoint) -> list[Checkpoint]:
-    return [
-        point
-        for point in rows.listing(store, conversation_id=first.conversation_id)
-        if point.id >= first.id and (point.turn_session, point.turn) == (first.turn_session, first.turn)
-    ]
 
 
 def _change(shop: rewind.Workshop, change: Change) -> ChangeRow:
     return {
         "path": change.path,
         "what": verb(change),
-        "before": _state(change.before),
-        "after": _state(change.after),
+        "before": to_json(change.before),
+        "after": to_json(change.after),
         "sure": change.sure,
         "diff": difference.changed(shop.blobs, change.before, change.after)[:400],
     }
@@ -141,12 +135,6 @@ def verb(change: Change) -> str:
     if change.before is None:
         return "made"
     return "deleted" if change.after is None else "changed"
-
-
-def _state(state: State | None) -> StateRow | None:
-    if state is None:
-        return None
-    return {"kind": state.kind, "mode": state.mode, "size": state.size, "digest": state.digest}
 
 
 async def restored(
@@ -159,15 +147,15 @@ async def restored(
     ask: Ask | None = None,
     session: Session | None = None,
 ) -> Restored:
-    """Put files back as they were before a checkpoint; what may be a person's is asked about, or left.
+    """Restore files to their state before a checkpoint. For files that a person may have changed, ask or leave them.
 
-    `session`: that of the checkpoint's conversation, where it is open in this process: it is told.
+    `session`: the session of the checkpoint's conversation, if it is open in this process, which is told about it.
     """
     settings = loaded(options)
-    Store.open(settings.config.memory.path, read_only=True).close()  # nothing is created only to be restored
+    Store.open(settings.config.memory.path, read_only=True).close()  # raises StoreError if there is no database
     store = Store.open(settings.config.memory.path)
     try:
-        _is_here(store, checkpoint, settings.workspace)
+        _require_own_workspace(store, checkpoint, settings.workspace)
         shop = rewind.workshop(store, home(), settings.config)
         try:
             if dry_run:
@@ -179,14 +167,14 @@ async def restored(
         store.close()
 
 
-def _is_here(store: Store, checkpoint: str, workspace: str) -> None:
-    """A number alone restores in this project: numbers go on over all of them, and one is soon mistyped."""
+def _require_own_workspace(store: Store, checkpoint: str, workspace: str) -> None:
+    """Reject the number of another project's checkpoint: numbers count over all projects and are easily mistyped."""
     point = rows.get(store, int(checkpoint)) if checkpoint.isdecimal() else None
     if point is None or beneath(point.root, workspace):
         return
     if followed(transcript.workspace_of(store, point.conversation_id)) != followed(workspace):
         fix = f"restore it from there, or name its conversation: {point.conversation_id}"
-        raise UsageError(clean(f"checkpoint {checkpoint} is of {point.root}, not of {workspace}: {fix}"))
+        raise UsageError(clean(f"checkpoint {checkpoint} is of {point.root}, not of {workspace}; {fix}"))
 
 
 def as_json(restored: Restored, *, dry_run: bool) -> RestoredRow:
@@ -194,20 +182,9 @@ def as_json(restored: Restored, *, dry_run: bool) -> RestoredRow:
         {
             "dry_run": dry_run,
             "refused": restored.refused,
-            "steps": [_step(each.target.root, step) for each in restored.plans for step in each.steps],
+            "steps": [{"root": plan.target.root, **to_json(step)} for plan in restored.plans for step in plan.steps],
             "failed": restored.failed,
             "undo": [outcome.undo for outcome in restored.done if outcome.undo],
             "finished": [outcome.undo for outcome in restored.cut_off],
         }
     )
-
-
-def _step(root: str, step: Step) -> StepRow:
-    return {
-        "root": root,
-        "path": step.path,
-        "fate": step.fate,
-        "why": step.why,
-        "now": _state(step.now),
-        "then": _state(step.then),
-    }

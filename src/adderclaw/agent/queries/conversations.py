@@ -1,8 +1,12 @@
-"""What a list of conversations and a status line say: names, the latest entry, what a conversation used."""
+"""Conversations for lists and status lines: names, the latest step, usage, and search in their messages."""
 
-from adderclaw.agent.queries import clean
+from collections.abc import Sequence
+from typing import TypedDict
+
+from adderclaw.agent.queries import clean, reading
 from adderclaw.agent.view.items import Call
 from adderclaw.agent.view.rows import Rows
+from adderclaw.config.legacy.options import Options
 from adderclaw.core.record import NamedTuple
 from adderclaw.storage import Store, transcript
 from adderclaw.storage.queries import conversations
@@ -16,16 +20,16 @@ class Used(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a session does now."""
+    """What a session is doing now."""
 
     words: str
     call: Call | None = None
     is_asking: bool = False
-    """Whether it waits for the operator's answer."""
+    """Whether it is waiting for the operator's answer."""
 
 
 def title(store: Store, id: str) -> str:
-    """Its name, or the beginning of its first message."""
+    """A conversation's name, or the beginning of its first message."""
     if name := transcript.title(store, id):
         return name
     first = conversations.first_message(store, id)
@@ -33,7 +37,7 @@ def title(store: Store, id: str) -> str:
 
 
 def step(store: Store, session_id: str, folder: str) -> Step | None:
-    """What a session does, by its latest entry; None if it waits for the next message."""
+    """What a session is doing, according to its latest entry; None if it waits for the next message."""
     entry = conversations.latest_entry_type(store, session_id)
     if entry is None:
         return None
@@ -46,3 +50,20 @@ def step(store: Store, session_id: str, folder: str) -> Step | None:
 def used(store: Store, id: str) -> Used:
     count, tokens_in, tokens_out, model, cost = conversations.usage(store, id)
     return Used(count, int(tokens_in or 0) + int(tokens_out or 0), float(cost or 0), clean(str(model or "")))
+
+
+class HitRow(TypedDict):
+    conversation_id: str
+    session_id: str
+    entry_id: int
+    role: str
+    snippet: str
+    score: float
+    created_at: str
+    """In UTC."""
+
+
+def search(options: Options, query: str, limit: int = 10, projects: Sequence[str] | None = None) -> list[HitRow]:
+    """Search the messages of earlier conversations, best and most recent first. `projects`: only these folders."""
+    with reading(options) as store:
+        return [clean(hit._asdict()) for hit in transcript.search(store, query, limit, projects)]

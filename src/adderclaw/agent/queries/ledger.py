@@ -1,4 +1,4 @@
-"""The receipts of the chain in use, by what they are about; whether the chain holds; and its head."""
+"""Receipts: lists and filters them, verifies the chain, and reports its head."""
 
 import os
 import re
@@ -20,11 +20,11 @@ from adderclaw.storage.ledger.chain import Status
 from adderclaw.storage.ledger.verify import Verification
 
 PAUSE = 50
-"""A whole verification keeps receipts from being written: it is done for a fiftieth of the time at most."""
+"""A full verification blocks new receipts, so at most one fiftieth of the time is spent on it."""
 
 
 class ReceiptRow(TypedDict):
-    """What a receipt says. `intact` and `problem` are what we say of it: whether its hash and its mac are right."""
+    """A receipt, and whether its hash and MAC are valid: `intact` and `problem`."""
 
     seq: int
     id: str
@@ -48,7 +48,7 @@ class Receipts(TypedDict):
     receipts: list[ReceiptRow]
     """The newest first."""
     next_before: int | None
-    """What to give as `before` for those that come next; null where these are the last."""
+    """The `before` of the next page; null if this is the last page."""
 
 
 class OneReceipt(TypedDict):
@@ -60,16 +60,16 @@ class OneReceipt(TypedDict):
 class ChainState(TypedDict):
     valid: bool
     receipts: int
-    """How many are intact, counted from the first."""
+    """How many receipts are intact, counted from the first."""
     first_broken: int | None
     reason: str
     notes: list[str]
-    """What a crash left behind: no fault, and the next run repairs it."""
+    """What a crash left behind, which the next run repairs; not an error."""
     completeness: dict[str, Any]
     head: str
-    """`seq:receipt_hash` of the last intact receipt: kept elsewhere, it finds a rollback."""
+    """`seq:receipt_hash` of the last intact receipt. Stored elsewhere, it reveals a rollback."""
     complete: bool
-    """Whether a receipt is there for each call of the transcript; false where the database cannot be read."""
+    """Whether each call of the transcript has a receipt; false if the database cannot be read."""
 
 
 class Head(TypedDict):
@@ -90,7 +90,7 @@ def receipts(
     before: int | None = None,
     places: Sequence[str] = (),
 ) -> Receipts:
-    """Of the mirror in the database, each checked with the key; the log as a whole is `state`'s to verify."""
+    """Receipts from the mirror in the database, each checked with the key. `state` verifies the log as a whole."""
     filters = mirror.ReceiptFilter(tool, status, risk, conversation, session, run, answered_by, before)
     now = loaded(options).config
     store = opened(now.memory.path)
@@ -106,7 +106,7 @@ def receipts(
 
 
 def one(options: Options, seq: int, places: Sequence[str] = ()) -> OneReceipt | None:
-    """None where there is none, or it is of no call in `places` (if any are given)."""
+    """A receipt and its neighbors; None if it does not exist, or not in `places` (if given)."""
     store = opened(loaded(options).config.memory.path)
     if store is None:
         return None
@@ -130,7 +130,7 @@ def _row(mirrored: "mirror.Mirrored", key: bytes | None) -> ReceiptRow:
 
 
 def state(options: Options, against: str | None = None, *, archive: str = "") -> ChainState:
-    """Replay the whole log; where the database cannot be read, the log alone."""
+    """Verify the whole log against the database, or the log alone if the database cannot be read."""
     verification = verified(options, against, archive=archive)
     complete = "unread" not in verification.completeness and bool(verification.completeness.get("complete", True))
     return clean(verification.as_json() | {"complete": complete})
@@ -155,7 +155,7 @@ def is_head(text: str) -> bool:
 
 
 def head(options: Options) -> str:
-    """ "seq:receipt_hash" by the end of the log and of its mirror alone; LedgerError where they disagree."""
+    """ "seq:receipt_hash" from the end of the log and of its mirror; raises LedgerError if they disagree."""
     log, path, key = _places(options)
     store = opened(path)
     try:
@@ -166,9 +166,9 @@ def head(options: Options) -> str:
 
 
 class Watch:
-    """Whether the chain holds, at a cost that is bounded however often it is asked.
+    """Whether the chain is valid, at a bounded cost however often it is asked.
 
-    The end of the log is looked at each time, the whole of it when it changed and the last look is long enough ago.
+    The end of the log is checked each time, the whole log only if it changed and the last full check is long ago.
     """
 
     def __init__(self, options: Options) -> None:
@@ -178,37 +178,32 @@ class Watch:
         self._valid = False
         self._next = 0.0
         self.checked_at = 0.0
-        """When the whole was verified last, in seconds since 1970."""
+        """When the whole log was last verified, in seconds since 1970."""
 
     def valid(self) -> bool:
         with self._lock:
-            seen = self._now()
-            if seen != self._seen and time.monotonic() >= self._next:
-                began = time.monotonic()
-                self._valid, self._seen, self.checked_at = self._whole(), seen, time.time()
-                self._next = time.monotonic() + PAUSE * (time.monotonic() - began)
-            return self._valid and self._ends_well()
+            log, path, key = _places(self._options)
+            seen = [_stamp(file) for file in (log, path, f"{path}-wal", key)]
+            try:
+                if seen != self._seen and time.monotonic() >= self._next:
+                    self._verify(seen)
+                head(self._options)
+            except AdderClawError:
+                return False
+            return self._valid
 
-    def _whole(self) -> bool:
+    def _verify(self, seen: object) -> None:
+        began = time.monotonic()
         try:
-            return verified(self._options).valid
+            self._valid = verified(self._options).valid
         except AdderClawError:
-            return False
-
-    def _ends_well(self) -> bool:
-        try:
-            head(self._options)
-        except AdderClawError:
-            return False
-        return True
-
-    def _now(self) -> object:
-        """What changes with the log and the database, and nobody but the kernel sets."""
-        log, path, key = _places(self._options)
-        return [_stamp(file) for file in (log, path, f"{path}-wal", key)]
+            self._valid = False
+        self._seen, self.checked_at = seen, time.time()
+        self._next = time.monotonic() + PAUSE * (time.monotonic() - began)
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:
+    """What changes with a file; only the kernel sets the last value."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Notices: where they are sent, what became of the last ones, and one that is sent to see whether it arrives."""
+"""Notices: the configured targets, the history, test notices, and delivery by commands and servers."""
 
 import asyncio
 import os
@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from adderclaw.agent.notices import Notice, letter, send
 from adderclaw.agent.notices.courier import LEASE, Courier, Place, attempt, flush, keep, reason, secrets_of
 from adderclaw.agent.notices.letter import Undelivered
-from adderclaw.agent.queries import clean, looking
-from adderclaw.agent.queries import loaded as found_in
+from adderclaw.agent.queries import clean, read_only
+from adderclaw.agent.queries import loaded as loaded_config
 from adderclaw.config import Loaded, home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.schema.channels import NoticeTarget
@@ -23,7 +23,7 @@ from adderclaw.storage import Store
 from adderclaw.storage import notices as rows
 from adderclaw.storage.text import iso
 
-NO_TARGETS = "no notice is sent anywhere: add a target under [notices.targets] in your own configuration"
+NO_TARGETS = "no target for notices is configured; add one under [notices.targets] in your own configuration"
 SHOWN = "docs/channels.md has recipes"
 
 
@@ -31,13 +31,13 @@ class TargetRow(TypedDict):
     name: str
     kind: str
     to: str
-    """The host or the addresses; never the address of a webhook, which may be a secret."""
+    """The host or the mail addresses; never the URL of a webhook, which may be a secret."""
     on: list[str]
     detail: str
     enabled: bool
     waiting: int
     problem: str
-    """Why nothing would arrive; empty where nothing is known to be wrong."""
+    """Why nothing would arrive; empty if no problem is known."""
 
 
 class NoticeRow(TypedDict):
@@ -49,7 +49,7 @@ class NoticeRow(TypedDict):
     run_id: str
     created_at: str
     state: str
-    """waiting, sent, failed, or moot: what it was about was answered before it was sent."""
+    """waiting, sent, failed, or moot: its question was answered before the notice was sent."""
     attempts: int
     ended_at: str | None
     error: str
@@ -65,7 +65,7 @@ class TriedRow(TypedDict):
 
 
 def targets(options: Options) -> list[TargetRow]:
-    settings = found_in(looking(options))
+    settings = loaded_config(read_only(options))
     counted = _waiting(settings.config.memory.path)
     return [clean(_target(name, target, counted)) for name, target in settings.config.notices.targets.items()]
 
@@ -105,7 +105,7 @@ def _to(target: NoticeTarget) -> str:
 
 
 def problem(target: NoticeTarget) -> str:
-    """What is known to be wrong with a target, without sending anything."""
+    """A problem of a target's configuration that is found without sending anything; empty if there is none."""
     if variable := letter.missing(target):
         return f"the variable {variable} is not set"
     if target.ca_file and not os.access(target.ca_file, os.R_OK):
@@ -124,8 +124,8 @@ def problem(target: NoticeTarget) -> str:
 def history(
     options: Options, *, limit: int = 50, target: str = "", state: str = "", folders: Sequence[str] = ()
 ) -> list[NoticeRow]:
-    """The last notices, the newest first."""
-    path = found_in(looking(options)).config.memory.path
+    """The latest notices, newest first."""
+    path = loaded_config(read_only(options)).config.memory.path
     if not Store.exists(path):
         return []
     store = Store.open(path, read_only=True)
@@ -153,13 +153,13 @@ def _row(row: rows.Row) -> NoticeRow:
 
 
 def tried(options: Options, name: str | None = None) -> list[TriedRow]:
-    """Send a real one to this target, or to all, once each; it is in the history like any other."""
-    settings = found_in(looking(options))
+    """Send a test notice to this target, or once to each enabled target; the history contains it."""
+    settings = loaded_config(read_only(options))
     known = settings.config.notices.targets
     if not known:
         raise UsageError(f"{NO_TARGETS}; {SHOWN}")
     if name is not None and name not in known:
-        raise UsageError(f"there is no target {name!r} under [notices.targets]{unknown_key_hint(name, list(known))}")
+        raise UsageError(f"[notices.targets] has no target {name!r}{unknown_key_hint(name, list(known))}")
     names = [name] if name is not None else [target_name for target_name, target in known.items() if target.enabled]
     store = Store.open(settings.config.memory.path, in_files=settings.config.memory.backend == "file")
     try:
@@ -173,14 +173,14 @@ async def _tested(settings: Loaded, store: Store, names: list[str]) -> list[Trie
     about = f"{os.getpid()}-{round(now * 1000)}"
     text = "This is a test: if you can read it, notices of AdderClaw arrive here."
     notice = Notice("test", "A test of your notices", text, about=about, workspace=settings.workspace)
-    # due later than we need, so that no other process sends it meanwhile
+    # due later than this takes, so that no other process sends it meanwhile
     send(settings.config.notices, store, notice, now=now, only=names, due_in=LEASE)
-    context = Place(store.path, home(), lambda: settings.config, unheard)
+    context = Place(store.path, home(), lambda: settings.config, _ignore)
     return list(await asyncio.gather(*(_one(settings, store, context, name, f"test-{about}") for name in names)))
 
 
-def unheard(_message: str) -> None:
-    """Who asked for the test is told each result."""
+def _ignore(_message: str) -> None:
+    """Ignore complaints: the caller gets each result."""
 
 
 async def _one(settings: Loaded, store: Store, context: Place, name: str, id: str) -> TriedRow:
@@ -198,7 +198,7 @@ async def _one(settings: Loaded, store: Store, context: Place, name: str, id: st
 
 
 def stored(settings: Loaded, name: str, target: NoticeTarget) -> str:
-    """What is wrong with what is stored for a target; empty where nothing is. It may open the keyring."""
+    """A problem of the secrets stored for a target; empty if there is none. It may open the keyring."""
     try:
         secrets_of(name, target, settings.config.auth, home())
     except Undelivered as error:
@@ -207,14 +207,14 @@ def stored(settings: Loaded, name: str, target: NoticeTarget) -> str:
 
 
 def stopped(options: Options | None = None, *, by: str = "", flushed: bool = True) -> None:
-    """Report that the emergency stop was set. Nothing that is wrong here matters to who stops."""
+    """Report that the emergency stop was set. Errors are ignored, so that they cannot prevent the stop."""
     options = options or Options()
     try:
-        settings = found_in(looking(options))
+        settings = loaded_config(read_only(options))
         if not any("estop" in target.on for target in settings.config.notices.targets.values()):
             return
-        who = f"{by} has set it.\n" if by else ""
-        text = f"{who}No tool runs until it is lifted: adderclaw estop --clear"
+        who = f"{by} set it.\n" if by else ""
+        text = f"{who}No tool runs until it is removed with: adderclaw estop --clear"
         store = Store.open(settings.config.memory.path, in_files=settings.config.memory.backend == "file")
         try:
             send(settings.config.notices, store, Notice("estop", "The emergency stop is set", text), now=time.time())
@@ -227,9 +227,9 @@ def stopped(options: Options | None = None, *, by: str = "", flushed: bool = Tru
 
 
 def deliver(options: Options) -> None:
-    """Deliver what waits, within a few seconds, for a command that ends right after it."""
+    """Deliver waiting notices within a few seconds, for a command that then ends."""
     try:
-        settings = found_in(looking(options))
+        settings = loaded_config(read_only(options))
     except AdderClawError:
         return
     if settings.config.notices.targets and Store.exists(settings.config.memory.path):
@@ -241,14 +241,14 @@ def _on_stderr(message: str) -> None:
 
 
 def courier_of(options: Options, complain: Callable[[str], None]) -> Courier | None:
-    """The courier of a process that lives on; None where no target is configured. It follows the configuration."""
-    last = found_in(looking(options)).config
+    """The courier of a long-running process; None if no target is configured. It follows configuration changes."""
+    last = loaded_config(read_only(options)).config
 
     def settings() -> Config:
         nonlocal last
         try:
-            last = found_in(looking(options)).config
-        except AdderClawError:  # somebody is writing it: what counted before goes on
+            last = loaded_config(read_only(options)).config
+        except AdderClawError:  # the file may be half written; use the last valid settings
             pass
         return last
 

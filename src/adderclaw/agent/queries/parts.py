@@ -1,14 +1,15 @@
-"""What is configured: MCP servers with what is approved of them, skills, hooks, and every setting with its origin."""
+"""What is configured: MCP servers with their approved tools, skills, hooks, and every setting with its origin."""
 
 from typing import Any, Literal, TypedDict
 
-from adderclaw.agent.queries import clean, loaded, looking
+from adderclaw.agent.queries import clean, loaded, read_only
 from adderclaw.agent.run import configured_hooks, start, start_reading
 from adderclaw.agent.run.servers import configured
 from adderclaw.agent.run.skills import located
 from adderclaw.agent.run.start import with_operators_own
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.servers import Entry
+from adderclaw.core.json_text import to_json
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
@@ -31,7 +32,7 @@ class PinRow(TypedDict):
 
 class PinRowNow(PinRow, total=False):
     now: dict[str, Any]
-    """What the server says of it by now; it was changed since it was approved."""
+    """The server's current definition of the tool, if it changed after it was approved."""
 
 
 class ServerRow(TypedDict):
@@ -44,8 +45,8 @@ class ServerRow(TypedDict):
 
 
 def mcp_servers(options: Options) -> list[ServerRow]:
-    """Nothing is started: what is known of their tools is what was seen last."""
-    runtime = start(looking(options))
+    """The configured servers, with their tools as they were last seen. No server is started."""
+    runtime = start(read_only(options))
     known, path = configured(runtime), runtime.config.memory.path
     if not known or not Store.exists(path):
         return [clean(server(entry, {})) for entry in known]
@@ -114,38 +115,22 @@ class Skills(TypedDict):
 
 
 def skills(options: Options) -> Skills:
-    return clean(of_catalogue(catalogue.load_skills(located(start(looking(options))))))
+    return clean(of_catalogue(catalogue.load_skills(located(start(read_only(options))))))
 
 
 def of_catalogue(skills: Catalogue) -> Skills:
     return {
         "skills": [skill(entry) for entry in skills.skills],
         "invalid": [skill(entry) for entry in skills.invalid],
-        "duplicates": [
-            {"name": entry.name, "used": entry.used, "ignored": entry.ignored} for entry in skills.duplicates
-        ],
+        "duplicates": to_json(skills.duplicates),
         "directories": list(skills.directories),
         "notes": list(skills.notes),
     }
 
 
 def skill(entry: Skill) -> SkillRow:
-    return {
-        "name": entry.name,
-        "description": entry.description,
-        "scope": entry.scope,
-        "folder": visible(entry.folder, keep_newlines=False),
-        "tags": list(entry.tags),
-        "keywords": list(entry.keywords),
-        "version": entry.version,
-        "license": entry.license,
-        "compatibility": entry.compatibility,
-        "allowed_tools": list(entry.allowed_tools),
-        "metadata": dict(entry.metadata),
-        "usable": entry.usable,
-        "diagnosis": list(entry.diagnosis),
-        "repairs": list(entry.repairs),
-    }
+    row: Any = {name: to_json(getattr(entry, name)) for name in SkillRow.__annotations__}
+    return row | {"folder": visible(entry.folder, keep_newlines=False)}
 
 
 # ------------------------------------------------------------------ hooks
@@ -171,12 +156,12 @@ HookRow = TypedDict(
 
 
 def hooks(options: Options, event: str | None = None) -> list[HookRow]:
-    """In the order in which they run, with where each comes from and whether it runs."""
+    """The configured hooks in the order in which they run, each with its source and state."""
     return [clean(hook(configured)) for configured in found_hooks(options, event)]
 
 
 def found_hooks(options: Options, event: str | None = None) -> list[Hook]:
-    return [hook for hook in configured_hooks.read(start_reading(looking(options))) if event in (None, hook.event)]
+    return [hook for hook in configured_hooks.read(start_reading(read_only(options))) if event in (None, hook.event)]
 
 
 def hook(configured: Hook) -> HookRow:
@@ -208,25 +193,25 @@ class SettingRow(TypedDict):
     value: Any
     """null: not set."""
     origin: str
-    """The file, flag or variable that it is from, or `default`."""
+    """The file, option or variable that set it, or `default`."""
 
 
 class Settings(TypedDict):
     workspace: str
     workspace_reason: str
     files: list[str]
-    """Those that were read, lowest layer first."""
+    """The files that were read, lowest layer first."""
     trusted: bool
     warnings: list[str]
     settings: list[SettingRow]
 
 
 def settings(options: Options) -> Settings:
-    """Every setting that counts there; secrets are never shown."""
+    """Every effective setting, without secrets."""
     from adderclaw.config.leaves import leaves
     from adderclaw.config.redacted import public
 
-    effective = with_operators_own(loaded(looking(options)))
+    effective = with_operators_own(loaded(read_only(options)))
     shown = [
         (leaf.key, leaf.value, effective.origins.get(leaf.key, "default")) for leaf in leaves(public(effective.config))
     ]

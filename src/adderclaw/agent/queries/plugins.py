@@ -1,4 +1,4 @@
-"""The plugins of this home: what each brings, where it is from, and whether it counts."""
+"""The installed plugins: what each contains, where it came from, and whether it is active."""
 
 from typing import Any, TypedDict
 
@@ -14,7 +14,7 @@ class Part(TypedDict):
     """Its kind: command, agent, skill, hook, MCP server, tool."""
     name: str
     value: Any
-    """What is to be known of it before it is trusted."""
+    """What a person needs to know about it before trusting the plugin."""
 
 
 class PluginRow(TypedDict):
@@ -24,9 +24,9 @@ class PluginRow(TypedDict):
     state: str
     """enabled, disabled, changed, untrusted or broken."""
     sha256: str
-    """Of all its files as they are now."""
+    """The hash of all its files as they are now."""
     trusted_sha256: str
-    """Of all its files as they were when it was trusted; empty: never."""
+    """The hash of all its files when it was trusted; empty if it never was."""
     folder: str
     source: dict[str, Any]
     """Where it was installed from."""
@@ -34,12 +34,12 @@ class PluginRow(TypedDict):
     trusted_at: str
     brings: list[Part]
     unused: list[str]
-    """What it brings that has no meaning here."""
+    """Its contents that AdderClaw does not use."""
     problems: list[str]
 
 
 def listed() -> list[PluginRow]:
-    """By name."""
+    """The installed plugins, sorted by name."""
     return [row(plugin) for plugin in installed.known(home())]
 
 

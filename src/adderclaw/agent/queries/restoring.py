@@ -1,4 +1,4 @@
-"""Going back as a person is led through it, at the command line and in a conversation: shown, asked for, reported."""
+"""Restores files for a person, on the command line or in a conversation: shows the steps, asks, and reports."""
 
 import sys
 from collections.abc import Iterator
@@ -15,22 +15,24 @@ from adderclaw.sandbox.legacy.checkpoints.difference import lines
 from adderclaw.sandbox.legacy.checkpoints.restore import Asked, Outcome, Plan, Step, Workshop
 
 QUESTIONS: dict[Asked, tuple[str, str]] = {
-    "conflict": ("others changed these since", "Restore over them?"),
-    "made": ("these were made while a command ran, and may be yours", "Delete them?"),
-    "changed": ("these were changed while a command ran, and the change may be yours", "Put them back as they were?"),
-    "deleted": ("these were deleted while a command ran, maybe by you", "Bring them back?"),
+    "conflict": ("something else changed these since", "Overwrite them?"),
+    "made": ("these were created while a command ran, and may be yours", "Delete them?"),
+    "changed": ("these were changed while a command ran, and the changes may be yours", "Undo the changes?"),
+    "deleted": ("these were deleted while a command ran, maybe by you", "Restore them?"),
 }
-NAME_THEM = "may be yours and {were} left: look at them; `--force --path {path}` restores what it names, `--path .` all"
+NAME_THEM = (
+    "may be yours and {were} not restored; check them, then use `--force --path {path}` for one, or `--path .` for all"
+)
 
 
 class Restored(NamedTuple):
-    """What became of a restore."""
+    """The result of a restore."""
 
     plans: list[Plan]
     done: list[Outcome]
     cut_off: list[Outcome]
     refused: bool
-    """Others changed something since, and nothing was done."""
+    """Something else changed the files since, so nothing was restored."""
     asked: bool
 
     @property
@@ -39,7 +41,7 @@ class Restored(NamedTuple):
 
     @property
     def left(self) -> list[Step]:
-        """What may be the user's, and nobody was asked about."""
+        """Steps that were skipped because the files may be the user's, and nobody could be asked."""
         return [] if self.asked else [step for step in self.steps if step.fate == "left"]
 
     @property
@@ -48,7 +50,7 @@ class Restored(NamedTuple):
 
     def lines(self) -> Iterator[str]:
         for outcome in self.cut_off:
-            yield f"finished restore {outcome.undo}, which had been cut off"
+            yield f"finished restore {outcome.undo}, which had been interrupted"
         shown = [step for step in self.steps if step.fate != "same"]
         for step in shown:
             why = self.failed.get(step.path) or step.why
@@ -57,7 +59,7 @@ class Restored(NamedTuple):
             if outcome.undo:
                 yield f"done; `adderclaw checkpoint restore {outcome.undo}` undoes it"
         if not shown:
-            yield "everything is as it was: nothing to restore"
+            yield "nothing to restore: no file differs from the checkpoint"
         if self.left:
             count, first = len(self.left), self.left[0].path
             were = "was" if count == 1 else "were"
@@ -74,7 +76,7 @@ async def restored(
     only: frozenset[str] = frozenset(),
     session: Session | None = None,
 ) -> Restored:
-    """Go back to before a checkpoint; each kind of what is not surely a tool's is asked about, or left."""
+    """Restore the state before a checkpoint. For changes that may not be a tool's, ask about each kind or skip it."""
     cut_off = rewind.finished(shop)
     plans = rewind.planned(shop, checkpoint, force=force, only=only)
     if ask is not None:
@@ -85,7 +87,7 @@ async def restored(
 
 
 def dry(shop: Workshop, checkpoint: str, *, force: bool, only: frozenset[str]) -> Restored:
-    """What a restore would do that asks nobody."""
+    """What a restore would do without asking."""
     plans = rewind.planned(shop, checkpoint, force=force, only=only)
     return Restored(plans, [], [], refused=False, asked=False)
 
@@ -114,7 +116,7 @@ def _answered(step: Step, yes: set[Asked]) -> Step:
 
 
 async def slash(run: Run, rest: str, ask: Ask | None) -> None:
-    """`/rewind`: the prompts of the conversation; with a number, back to before that one."""
+    """`/rewind`: list the prompts of the conversation; with a number, go back to before that prompt."""
     session, words, clean = run.session, rest.split(), run.runtime.secrets.clean
     prompts = rewind.prompts(session)
     if not words:
@@ -124,9 +126,9 @@ async def slash(run: Run, rest: str, ask: Ask | None) -> None:
         return
     options = set(words[1:])
     if unknown := options - {"files", "conversation", "both", "--force"}:
-        raise UsageError(f"{min(unknown)!r} is neither files, conversation, both nor --force")
+        raise UsageError(f"{min(unknown)!r} is not one of files, conversation, both and --force")
     if not words[0].isdecimal() or not 1 <= int(words[0]) <= len(prompts):
-        raise UsageError(f"{words[0]!r} is none of the {len(prompts)} prompts: /rewind lists them")
+        raise UsageError(f"{words[0]!r} is not one of the {len(prompts)} prompts; /rewind lists them")
     chosen = prompts[int(words[0]) - 1]
     if "conversation" not in options and not await _files_back(run, chosen.sequence, ask, force="--force" in options):
         return
@@ -138,7 +140,7 @@ async def slash(run: Run, rest: str, ask: Ask | None) -> None:
 async def files_back(
     run: Run, sequence: int, ask: Ask | None, *, force: bool, dry_run: bool = False
 ) -> Restored | None:
-    """Put files back as they were before a prompt; None where none was changed since."""
+    """Restore files to their state before a prompt; None if none was changed since."""
     session = run.session
     first = min((p.checkpoint for p in rewind.prompts(session) if p.sequence >= sequence and p.checkpoint), default=0)
     if not first:
@@ -154,7 +156,7 @@ async def files_back(
 
 
 async def _files_back(run: Run, sequence: int, ask: Ask | None, *, force: bool) -> bool:
-    """The same for a person who reads what came of it; False where something stands in the way."""
+    """Restore files and print the result; False if it was refused."""
     restored = await files_back(run, sequence, ask, force=force)
     if restored is None:
         print("no file was changed since")
@@ -162,5 +164,5 @@ async def _files_back(run: Run, sequence: int, ask: Ask | None, *, force: bool) 
     for line in restored.lines():
         print(run.runtime.secrets.clean(line))
     if restored.refused:
-        print("nothing was changed: others changed these since; --force restores over them", file=sys.stderr)
+        print("nothing was restored: something else changed these since; --force overwrites them", file=sys.stderr)
     return not restored.refused

@@ -1,4 +1,4 @@
-"""What model calls took: tokens, cost, cache hits and time, by what they are put together by."""
+"""Usage of model calls: tokens, cost, cache hits and time, grouped by day, model and others."""
 
 import re
 import time
@@ -19,7 +19,7 @@ class Usage(TypedDict):
     since: str | None
     """In UTC."""
     rows: list[UsageSum]
-    """The latest first."""
+    """Latest first."""
     total: UsageSum
 
 
@@ -28,7 +28,7 @@ class DayRow(UsageSum):
 
 
 def usage(options: Options, by: By = "day", since: str | None = None, places: Sequence[str] = ()) -> Usage:
-    """`since`: a date, a moment in UTC, or how long ago (12h, 7d, 4w). `places`: of these workspaces alone."""
+    """`since`: a date, a time in UTC, or how long ago (12h, 7d, 4w). `places`: only these workspaces."""
     start = moment(since, time.time()) if since else None
     with reading(options) as store:
         rows = model_calls.usage_sums(store, by, start, workspaces=places)
@@ -39,7 +39,7 @@ def usage(options: Options, by: By = "day", since: str | None = None, places: Se
 def series(
     options: Options, by: By | None = None, since: str | None = None, places: Sequence[str] = ()
 ) -> list[DayRow]:
-    """Day by day, the first day first; with `by` apart for each key of a day."""
+    """Usage per day, earliest first; with `by`, per day and key."""
     start = moment(since, time.time()) if since else None
     with reading(options) as store:
         rows = model_calls.usage_sums(store, by, start, daily=True, workspaces=places)
@@ -49,7 +49,7 @@ def series(
 
 
 def moment(text: str, now: float) -> str:
-    """A point in time as the database writes it."""
+    """A point in time in the database's format."""
     if ago := re.fullmatch(r"([0-9]{1,5})([hdw])", text):
         return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(max(0.0, now - int(ago[1]) * UNITS[ago[2]])))
     for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"):
@@ -57,7 +57,7 @@ def moment(text: str, now: float) -> str:
             return time.strftime("%Y-%m-%d %H:%M:%S", time.strptime(text.removesuffix("Z"), form))
         except ValueError:
             continue
-    raise UsageError(f"--since {text!r} is no time; give a date such as 2026-05-01, or how long ago: 12h, 7d, 4w")
+    raise UsageError(f"--since {text!r} is not a time; use a date such as 2026-05-01, or how long ago: 12h, 7d, 4w")
 
 
 def _row(row: UsageSum) -> UsageSum:

@@ -1,19 +1,18 @@
-"""The webhook channels of the operator's configuration: their secrets, and what is wrong with each."""
+"""The webhook channels of the operator's configuration: their secrets and problems."""
 
 import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import TypedDict
 
-from adderclaw.agent.queries import loaded, looking
-from adderclaw.agent.queries.check import Check
+from adderclaw.agent.queries import Check, loaded, read_only
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.schema.channels import WebhookChannel
 from adderclaw.core.record import NamedTuple
 from adderclaw.models.credentials import webhook_secrets
 
 NAMES = r"[A-Za-z0-9_-]{1,64}"
-"""What a channel may be called: its name is a part of a path and of ids."""
+"""The pattern of a channel's name, which is part of a URL path and of ids."""
 
 
 class Problem(NamedTuple):
@@ -33,19 +32,19 @@ class SenderRow(TypedDict):
 class ChannelRow(TypedDict):
     name: str
     path: str
-    """Where messages are sent to, of the server's address."""
+    """The URL path that receives messages."""
     enabled: bool
     reply: str
     reply_url: str | None
     secrets: int
-    """How many count now; one more while one is replaced."""
+    """The number of valid secrets; one more while a secret is being replaced."""
     senders: list[SenderRow]
     problems: list[str]
 
 
 def channels(options: Options) -> dict[str, WebhookChannel]:
-    """As the operator's configuration is now; a project's file sets none."""
-    return loaded(looking(options)).config.channels.webhook
+    """The channels in the operator's current configuration; a project's file cannot set any."""
+    return loaded(read_only(options)).config.channels.webhook
 
 
 def door_of(name: str) -> str:
@@ -53,8 +52,8 @@ def door_of(name: str) -> str:
 
 
 def secrets(home: str, name: str, channel: WebhookChannel | None, now: float) -> list[str]:
-    """The secrets that count for a channel, the latest first."""
-    stored = webhook_secrets.known(home, door_of(name), now)  # for one that is not there, too: it takes as long
+    """The valid secrets of a channel, latest first."""
+    stored = webhook_secrets.known(home, door_of(name), now)  # also if the channel does not exist: constant time
     if channel is None:
         return []
     from_environment = os.environ.get(channel.secret_env, "") if channel.secret_env else ""
@@ -62,14 +61,14 @@ def secrets(home: str, name: str, channel: WebhookChannel | None, now: float) ->
 
 
 def problems(home: str, channels: Mapping[str, WebhookChannel], now: float) -> list[Problem]:
-    """What keeps messages from being taken, for the operator."""
+    """What prevents messages from being accepted, for the operator."""
     return [problem for name, channel in channels.items() for problem in _problems(home, name, channel, now)]
 
 
 def _problems(home: str, name: str, channel: WebhookChannel, now: float) -> list[Problem]:
     key, problems = f"channels.webhook.{name}", list[Problem]()
     if not re.fullmatch(NAMES, name):
-        return [Problem(name, f"{name!r} is no name of a channel", "use letters, digits, - and _")]
+        return [Problem(name, f"{name!r} is not a valid channel name", "use letters, digits, - and _")]
     if not channel.enabled:
         return []
     if not secrets(home, name, channel, now):
@@ -77,21 +76,19 @@ def _problems(home: str, name: str, channel: WebhookChannel, now: float) -> list
         where = f"set {channel.secret_env} where the server runs, or " if channel.secret_env else ""
         problems.append(Problem(name, "it has no secret: every message is refused", f"{where}`{make}`"))
     if channel.reply == "post" and channel.reply_url is None:
-        problems.append(
-            Problem(name, "answers are to be posted, and there is no place for them", f"set {key}.reply_url")
-        )
+        problems.append(Problem(name, "answers should be posted, but reply_url is not set", f"set {key}.reply_url"))
     if not channel.senders:
         problems.append(Problem(name, "it has no senders: every message is refused", f'add [{key}.senders."NAME"]'))
     for sender, entry in channel.senders.items():
         if not os.path.isdir(entry.workspace):
             problems.append(
-                Problem(name, f"the workspace {entry.workspace} of {sender} is no folder", "make or change it")
+                Problem(name, f"the workspace {entry.workspace} of {sender} is not a folder", "create or change it")
             )
     return problems
 
 
 def checks(home: str, channels: Mapping[str, WebhookChannel], now: float) -> Iterator[Check]:
-    """For `doctor`; nothing where no chat system is bridged."""
+    """The checks of `doctor`; none if no channel is configured."""
     wrong = problems(home, channels, now)
     for problem in wrong:
         yield Check(f"channel {problem.channel}", "warning", problem.what, problem.fix)

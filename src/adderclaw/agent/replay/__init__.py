@@ -1,1 +1,1 @@
-"""Recording and proving: what reached a run is noted, and with it the run is played, compared and judged again."""
+"""Records what reaches a run from outside, so that the run can be replayed, compared and judged again."""

@@ -1,4 +1,4 @@
-"""The edges of a replayed session: everything that reached it from outside comes from its tape and its rows."""
+"""The edges of a replayed session: everything that reached it from outside is read from its tape and rows."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -42,39 +42,40 @@ from adderclaw.storage.transcript import Entry
 WORDS = {
     "turn": "the next message",
     "end": "the end of the turn",
-    "chat": "a reply of the model",
+    "chat": "a reply from the model",
     "touch": "what a call touches",
     "run": "the result of a tool",
     "together": "an interruption of calls that run at the same time",
     "hook": "the answer of hooks",
     "answer": "the operator's answer",
-    "arrive": "whether a late tool comes",
+    "arrive": "whether a late tool is available",
     "news": "the end of a background task",
     "waited": "the wait for a background task",
     "nested": "an instruction file",
     "stop": "a change of the emergency stop",
-    "head": "a new beginning of the session",
-    "compact": "a compaction by hand",
+    "head": "a new start of the session",
+    "compact": "a manual compaction",
     "rewind": "a rewind",
     "goal": "a change of the goal",
     "drive": "a driver",
-    "fact": "what a driver looked up",
-    "lost": "what the model is told beside the messages",
+    "fact": "external state that a driver read",
+    "lost": "a notice for the model outside of the messages",
 }
+"""Kind of a tape's item → its name in messages."""
 OUTSIDE = frozenset({"FileChanged", "ConfigChange"})
-"""Hooks of what happens on the disk: nothing in the session asks for them."""
+"""Hooks that changes on disk trigger, not the session."""
 UNASKED = frozenset({"stop", "tools", "permissions", "lent"})
-"""What happens to a session without its asking."""
+"""Items that the session does not ask for."""
 SETTLED = UNASKED - {"stop"}
-"""Those of them that are looked for by name: they count from what came before on."""
+"""Items of these that apply as soon as the item before them was taken."""
 METADATA = {"exit": "exit_code", **{name: name for name in ("ran", "changed_later", "answered")}}
-"""What a tape says of a result, and what a driver knows it by."""
-ASIDE = frozenset({None, "compaction"})
+"""Key of a result on the tape → its key in the result's metadata."""
+LOOP_PURPOSES = frozenset({None, "compaction"})
 """Purposes of model calls that the loop itself makes; others belong to a tool or a hook."""
 
 
 class Diverged(BaseException):
-    """The loop wants something else than what is recorded. No `except Exception` of a turn may swallow it."""
+    """The loop asks for something other than what is recorded. Not an Exception, so that no turn catches it."""
 
 
 class RanOut(BaseException):
@@ -82,18 +83,18 @@ class RanOut(BaseException):
 
 
 class Recorded:
-    """The rows of one session that a replay is fed with."""
+    """The rows of one session that a replay reads."""
 
     def __init__(self, calls: list[Call], entries: list[Entry], opaque: dict[int, list[Json]]) -> None:
-        self._replies = [call for call in calls if call.status == "ok" and _purpose(call) in ASIDE]
+        self._replies = [call for call in calls if call.status == "ok" and _purpose(call) in LOOP_PURPOSES]
         self._assistant = [entry for entry in entries if entry.entry_type == "assistant"]
         self._results = [entry for entry in entries if entry.entry_type == "tool_result"]
         self._opaque = opaque
 
     def reply(self) -> ChatResponse:
-        """The next answer of the model, as its row and its entry have it."""
+        """The model's next reply, from its row and its entry."""
         if not self._replies:
-            raise Diverged("the recording says that the model replied, and model_calls has no such row")
+            raise Diverged("the recording has a reply from the model, but model_calls has no row for it")
         row = self._replies.pop(0)
         response = row.response or {}
         blocks: list[Json] = []
@@ -116,7 +117,7 @@ class Recorded:
         )
 
     def content(self, tool_use_id: str) -> str:
-        """What the model was answered to a call that is still to come."""
+        """The content of the result of a call that was not replayed yet."""
         contents = (str(entry.payload["content"]) for entry in self._results if entry.tool_use_id == tool_use_id)
         return next(contents, "")
 
@@ -139,7 +140,7 @@ class Recorded:
                     own="frame" not in entry.payload,
                     diff=str(entry.payload.get("diff", "")),
                 )
-        raise Diverged(f"the call {tool_use_id} ran, and the transcript has no tool_result of it")
+        raise Diverged(f"the call {tool_use_id} ran, but the transcript has no tool_result for it")
 
 
 def _purpose(call: Call) -> str | None:
@@ -147,28 +148,28 @@ def _purpose(call: Call) -> str | None:
 
 
 class Reel:
-    """Plays a tape: hands out each item where the loop asks for it, and says where the two part."""
+    """Plays a tape: returns each item when the loop asks for it, and raises an error where the two diverge."""
 
     def __init__(self, items: list[Item], recorded: Recorded, stored_text: Callable[[str], Any]) -> None:
-        self._items, self._recorded, self._kept = items, recorded, stored_text
+        self._items, self._recorded, self._stored_text = items, recorded, stored_text
         self._place = self._looks = 0
         self.case: Json = {}
-        """What the last call was judged on."""
+        """The recorded facts that the last call was judged by."""
         self.at = 0.0
         self.over = False
-        """The recording has ended, or goes another way."""
+        """Whether the recording has ended or diverged."""
         self.stopped = False
         self.session: Session | None = None
         self.own_tools: dict[str, Tool[Any]] = {}
 
     @property
     def left(self) -> str:
-        """What comes next; empty at the end."""
+        """The kind of the next item; empty at the end."""
         self._absorb("")
         return self._items[self._place][0] if self._place < len(self._items) else ""
 
     def comes(self, kind: str) -> bool:
-        """Whether this is the next that somebody asks for; what happens before it is left to happen in its time."""
+        """Whether this is the kind of the next item that the session asks for. Nothing is taken or applied."""
         index = self._place
         while index < len(self._items) and self._items[index][0] in UNASKED:
             index += 1
@@ -178,34 +179,28 @@ class Reel:
         self._absorb(kind)
         if self._place >= len(self._items):
             self.over = True
-            raise RanOut(f"the recording ends where {WORDS[kind]} is due")
+            raise RanOut(f"the recording ends where {WORDS[kind]} should follow")
         next_kind, body = self._items[self._place]
         if next_kind != kind:
             self.over = True
-            raise Diverged(f"the loop asks for {WORDS[kind]}, and the recording has {WORDS.get(next_kind, next_kind)}")
+            raise Diverged(f"the loop asks for {WORDS[kind]}, but the recording has {WORDS.get(next_kind, next_kind)}")
         self._place += 1
         self._looks = 0
-        self._apply(body)
-        self._foresee()
+        self._restore_state(body)
+        # new tools and changed rules apply before the next item is taken
+        while self._place < len(self._items) and self._items[self._place][0] in SETTLED:
+            self._place += 1
+            self._apply(*self._items[self._place - 1])
         return body
 
-    def _foresee(self) -> None:
-        """Tools that came and rules that changed by now: they are looked for before the next item is taken."""
-        while self._place < len(self._items):
-            kind, body = self._items[self._place]
-            if kind not in SETTLED:
-                return
-            self._place += 1
-            self._happen(kind, body)
-
     def sending(self) -> None:
-        """A request goes out: children may have taken steps of the run meanwhile."""
+        """A request is sent: restore the run's step count, because children may have taken steps meanwhile."""
         kind, body = self._items[self._place] if self._place < len(self._items) else ("", {})
         if kind == "chat" and "sent" in body and self.session is not None:
             self.session.budget.steps = body["sent"]
 
     def looked(self) -> bool:
-        """The emergency stop, as it was at this look."""
+        """Whether the emergency stop was set at this check."""
         self._looks += 1
         if self._place < len(self._items):
             kind, body = self._items[self._place]
@@ -214,16 +209,16 @@ class Reel:
         return self.stopped
 
     def _absorb(self, awaited: str) -> None:
-        """What nobody asks for: it happens to the session."""
+        """Apply the items that the session does not ask for, up to the next one that it does."""
         while self._place < len(self._items):
             kind, body = self._items[self._place]
             outside = kind == "hook" and body["event"] in OUTSIDE
             if not outside and (kind == awaited or kind not in UNASKED):
                 return
             self._place += 1
-            self._happen(kind, body)
+            self._apply(kind, body)
 
-    def _happen(self, kind: str, body: Json) -> None:
+    def _apply(self, kind: str, body: Json) -> None:
         session = self.session
         if kind == "stop":
             self.stopped, self._looks = body["set"], 0
@@ -238,7 +233,7 @@ class Reel:
                 {tool.name: tool for tool in (external(self, described) for described in body["new"])}
             )
 
-    def _apply(self, body: Json) -> None:
+    def _restore_state(self, body: Json) -> None:
         self.at = max(self.at, body.get("at", 0.0))
         if self.session is None:
             return
@@ -276,10 +271,10 @@ class Reel:
         body = self.take("fact")
         if (body["of"], body["given"]) != (of, query):
             here, there = f"{of} {canonical(query)}", f"{body['of']} {canonical(body['given'])}"
-            raise Diverged(f"the driver looks up {here}, and the recording has {there}")
+            raise Diverged(f"the driver reads {here}, but the recording has {there}")
         if "cut" in body:
             raise asyncio.CancelledError
-        return self._kept(body["kept"]) if "kept" in body else body["found"]
+        return self._stored_text(body["kept"]) if "kept" in body else body["found"]
 
     # -------------------------------------------------------------- tools
 
@@ -287,19 +282,19 @@ class Reel:
         body = self.case = self.take("touch")
         if (body["id"], body["tool"]) != (ctx.tool_use_id, name):
             here, there = f"{ctx.tool_use_id} ({name})", f"{body['id']} ({body['tool']})"
-            raise Diverged(f"the call {here} is judged, and the recording goes on with {there}")
+            raise Diverged(f"the call {here} is judged, but the recording continues with {there}")
         if "refused" in body:
             raise Disabled(body["by"], body["refused"])
         if "facts" not in body:
-            raise Diverged(f"the call {ctx.tool_use_id} fits its tool, and in the recording it did not")
-        self._looks = -1  # the look that the call is judged by, which is next, had come before it was noted
+            raise Diverged(f"the arguments of call {ctx.tool_use_id} are valid, but in the recording they were not")
+        self._looks = -1  # the check that belongs to this call comes next, but was counted before the call was recorded
         try:
             return facts.touch_from_json(body["facts"])
         except facts.InvalidFact as error:
             raise Diverged(f"the facts of call {ctx.tool_use_id} cannot be read: {error}") from error
 
     def fits(self, parameters: Json) -> None:
-        """Raises what the tool's own decoder said of the arguments."""
+        """Raise the error that the tool's own decoder reported about the arguments, if any."""
         self._absorb("touch")
         if self._place >= len(self._items) or "unfit" not in self._items[self._place][1]:
             return
@@ -318,14 +313,14 @@ class Reel:
         return self._recorded.result(tool_use_id, body)
 
     def prepared(self, name: str, ctx: ToolContext) -> Prepared:
-        """A call as it was judged, with the result that it had."""
+        """A call with its recorded facts and result."""
         touch = self.touched(name, ctx)
         overlaps, fails = self.case.get("overlaps", False), self.case.get("fails", "")
         return Prepared(touch, lambda: self.ran(ctx.tool_use_id), overlaps, lambda: fails)
 
 
-class Told(Bus):
-    """The bus: it hears that a request goes out."""
+class ReplayBus(Bus):
+    """The bus, which tells the reel when a request is sent."""
 
     reel: Reel
 
@@ -334,8 +329,8 @@ class Told(Bus):
         super().begin_span()
 
 
-class Script:
-    """The provider: every reply is the recorded one."""
+class RecordedProvider:
+    """A provider whose replies are the recorded ones."""
 
     def __init__(self, reel: Reel, name: str) -> None:
         self._reel, self.name = reel, name
@@ -356,8 +351,8 @@ class Script:
         return None
 
 
-class Answers:
-    """The operator: every answer is the recorded one."""
+class RecordedOperator:
+    """An operator whose answers are the recorded ones."""
 
     def __init__(self, reel: Reel) -> None:
         self._reel = reel
@@ -376,8 +371,8 @@ class Answers:
         return answer_with(None)
 
 
-class Moments:
-    """The clock: it stands still between the recorded moments."""
+class RecordedClock:
+    """A clock that shows the time of the last item taken."""
 
     def __init__(self, reel: Reel, began: float) -> None:
         self._reel, self._began = reel, began
@@ -392,8 +387,8 @@ class Moments:
         self._reel.at += seconds
 
 
-class Ends:
-    """Background tasks: only their ends are heard."""
+class RecordedTasks:
+    """Background tasks, of which only the recorded ends are known."""
 
     def __init__(self, reel: Reel) -> None:
         self._reel = reel
@@ -409,10 +404,10 @@ class Ends:
         return True
 
 
-class Files(Instructions):
-    """Instruction files as they were told."""
+class RecordedInstructions(Instructions):
+    """Instruction files as they were recorded. None is read, because the recorded prompt has their text."""
 
-    def __init__(self, reel: Reel, announced: int) -> None:  # nothing is read: the prompt has what they say
+    def __init__(self, reel: Reel, announced: int) -> None:
         self._reel = reel
         self.files = []
         self.unannounced = [File("", "User", "session_start", "")] * announced
@@ -425,14 +420,14 @@ class Files(Instructions):
         return files
 
     def forget(self, paths: Iterable[str]) -> None:
-        """What is told again is on the reel."""
+        """Files that are loaded again are on the tape."""
 
     def mark_told(self, paths: Iterable[str]) -> None:
-        """So is what was told before."""
+        """Files that were loaded before are on the tape."""
 
 
-class Paced(Pace):
-    """How often tools ran of late, as the recorded calls had it."""
+class RecordedPace(Pace):
+    """The recorded counts of recent tool calls."""
 
     def __init__(self, reel: Reel) -> None:
         self._reel = reel
@@ -444,7 +439,7 @@ class Paced(Pace):
         return int(self._reel.case.get("recent", 0))
 
 
-# ------------------------------------------------------------------ made of these
+# ------------------------------------------------------------------ parts of the session
 
 
 def planning(reel: Reel) -> Planning:
@@ -463,7 +458,7 @@ def _chain(reel: Reel, event: str) -> Chain:
     async def fire(session: Session, fields: Json, rows: Rows | None) -> HookOutcome:  # noqa: ARG001
         body = reel.take("hook")
         if body["event"] != event:
-            raise Diverged(f"hooks of {event} are due, and the recording has those of {body['event']}")
+            raise Diverged(f"hooks of {event} run, but the recording has those of {body['event']}")
         if "cut" in body:
             raise asyncio.CancelledError
         merged: Json = {
@@ -475,7 +470,7 @@ def _chain(reel: Reel, event: str) -> Chain:
 
 
 def replayed(reel: Reel, tool: Tool[Any]) -> Tool[Any]:
-    """A built-in tool that is judged again, and whose result is the recorded one."""
+    """A built-in tool whose calls are judged again and have the recorded results."""
     parameters = dict(tool.parameters)
     own = tool.decode
 
@@ -492,7 +487,7 @@ def replayed(reel: Reel, tool: Tool[Any]) -> Tool[Any]:
 
 
 def driven(reel: Reel, tool: Tool[Any]) -> Tool[Any]:
-    """A tool of a driver that is replayed, too: what it does there is done again, and only there."""
+    """A tool of a driver that is replayed: it runs again, inside the replayed driver."""
 
     def prepare(arguments: Any, ctx: ToolContext) -> Prepared:
         prepared = tool.prepare(arguments, ctx)
@@ -508,7 +503,7 @@ def driven(reel: Reel, tool: Tool[Any]) -> Tool[Any]:
 
 
 def external(reel: Reel, known: Json) -> Tool[Any]:
-    """A tool that is not built in: of an MCP server, of a driver. Its arguments fitted if they were recorded to."""
+    """A tool of an MCP server or a driver. Its arguments are valid if they were when recorded."""
     parameters: Json = {}
     name: str = known["name"]
 

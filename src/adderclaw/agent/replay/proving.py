@@ -1,18 +1,19 @@
-"""Proves a recorded run: replays its sessions, and compares rows, receipts and events with what was recorded."""
+"""Verifies a recorded run: replays its sessions, and compares rows, receipts and events with the recording."""
 
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
+from typing import Any, cast
 
 from adderclaw.agent.replay import playing
-from adderclaw.agent.replay.edges import ASIDE
-from adderclaw.agent.replay.event_text import as_object, kernel_events, until_the_next_process
+from adderclaw.agent.replay.edges import LOOP_PURPOSES
 from adderclaw.agent.replay.playing import MALFORMED, Difference, Played, ReplayedFlows
 from adderclaw.agent.replay.trace_file import Trace
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import ConfigError, StoreError, UsageError
+from adderclaw.core.json_text import to_json
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.storage import Store, model_calls, runs, subagents, tape, transcript, workflows
@@ -25,18 +26,18 @@ from adderclaw.storage.workflows import GoalResult, WorkflowStart
 
 ENTRIES = frozenset({"user", "assistant", "system", "tool_use", "tool_result", "attachment"})
 SOON = 0.01
-"""Seconds by which the time of an event may be rounded; no process takes over from another as fast."""
+"""Seconds by which the time of an event may be rounded; no process resumes another's run that fast."""
 NOTHING: tuple[str, Json] = ("nothing", {})
 MOST = 200
 """Characters of a value that a difference shows."""
 
 type Named = tuple[str, Json]
-"""A row, and how a difference calls it."""
+"""A row's name in a difference, and the row."""
 
 
 @record
 class Proof:
-    """What a verification found."""
+    """The result of a verification."""
 
     run_id: str
     differences: tuple[Difference, ...]
@@ -50,13 +51,13 @@ class Proof:
         return not self.differences
 
     def as_json(self) -> Json:
-        shown = [difference.as_json() for difference in self.differences]
-        counts = {"sessions": self.sessions, "model_calls": self.steps, "tool_calls": self.calls}
         return {
             "run_id": self.run_id,
             "verified": self.verified,
-            **counts,
-            "differences": shown,
+            "sessions": self.sessions,
+            "model_calls": self.steps,
+            "tool_calls": self.calls,
+            "differences": to_json(self.differences),
             "notes": list(self.notes),
         }
 
@@ -70,8 +71,8 @@ def prove(
     trace: Trace | None,
     flows: ReplayedFlows,
 ) -> Proof:
-    """Replay a run and compare. `lines` are its stored JSONL events, if they are still there, and `trace` says what
-    they are worth. `flows` runs the recorded flows again."""
+    """Replay a run and compare. `lines`: the events of its events.jsonl, if the file exists; `trace`: whether that file
+    was changed. `flows` runs the recorded flows again."""
     recorded = _recorded(store, run)
     differences: list[Difference] = []
     notes: list[str] = []
@@ -90,16 +91,16 @@ def prove(
         ]
         notes += [f"events.jsonl: {note}" for note in trace.notes if lines is not None]
     if lines is None:
-        notes.append("the run's events.jsonl is not there: the events were compared with the table only")
+        notes.append("the run's events.jsonl does not exist; the events were compared with the table only")
     if run.outcome is None:
-        notes.append("the run was interrupted: what is recorded until then was replayed")
+        notes.append("the run was interrupted; everything recorded until then was replayed")
     return Proof(run.run_id, tuple(map(_short, differences)), len(recorded), steps, used, tuple(notes))
 
 
 def _recorded(store: Store, run: Run) -> list[str]:
-    """The sessions of the run that have a tape; refuses what cannot be replayed, and says why."""
+    """The sessions of the run that have a tape; raises UsageError if the run cannot be replayed."""
     if run.status == "running":
-        raise UsageError(f"run {run.run_id} is still running (process {run.pid}): verify it when it has ended")
+        raise UsageError(f"run {run.run_id} is still running (process {run.pid}); verify it when it has ended")
     session_ids = tape.sessions(store, run.run_id)
     if session_ids:
         return session_ids
@@ -129,10 +130,9 @@ class _Session:
         except DamagedTape as error:
             self._differ(str(error), "sealed", "changed")
         except StoreError as error:
-            self._differ("course of the run", "as the tape has it", f"the replay cannot begin: {error}")
+            self._differ("course of the run", "as recorded", f"the replay cannot begin: {error}")
         except MALFORMED as error:
-            reason = f"a row is not as it was written ({type(error).__name__}: {error})"
-            self._differ("course of the run", "as the tape has it", reason)
+            self._differ("course of the run", "as recorded", f"a row was changed ({type(error).__name__}: {error})")
 
     def _check(self, lines: list[Json] | None) -> None:
         from tempfile import TemporaryDirectory
@@ -167,7 +167,7 @@ class _Session:
         for difference in played.differences:
             self._differ(difference.where, difference.recorded, difference.replayed, difference.note)
         if played.ended and not (played.killed and (not last or self._run.outcome is None or self._cut())):
-            self._differ("course of the run", "as the tape has it", played.ended)
+            self._differ("course of the run", "as recorded", played.ended)
         whole, home = not played.ended, str(played.segment.head["home"])
         for kind, (table, read) in _READ.items():
             first, until = _range(played, table)
@@ -176,7 +176,7 @@ class _Session:
             self.calls += len(recorded) if kind == "receipt" else 0
             if played.killed and not last:
                 recorded = _without_closings(recorded)
-            # what was said before the segment began stands in the replay's store, too
+            # the replay's store also has the entries from before the segment
             replayed = read(played.store, self._id, first if table == "entries" else 0, None)
             self._rows(kind, recorded, _at_home(replayed, os.path.realpath(folder), home), whole)
         if self._run.outcome is not None and not self._who and whole and last:
@@ -185,7 +185,7 @@ class _Session:
     def _rows(
         self, kind: str, recorded: Sequence[tuple[str, Json]], replayed: Sequence[tuple[str, Json]], whole: bool
     ) -> None:
-        """Field by field; of a replay that ended early only what it came to."""
+        """Compare rows field by field; if the replay ended early, only the rows that it reached."""
         pairs = zip_longest(recorded, replayed) if whole else zip(recorded, replayed, strict=False)
         for before, now in pairs:
             if before is None or now is None:
@@ -208,7 +208,7 @@ class _Session:
             self._differ("answer of the run", run.answer, last.answer)
 
     def _settings(self, head: Json) -> None:
-        """The settings that the session ran on; a later run of the same session has written its own."""
+        """Compare the stored settings with those of the run, unless a later run of the session replaced them."""
         later = recordings.has_later_run(self._store, self._run.run_id, self._id)
         if later or head["settings"] is None:
             return
@@ -218,24 +218,26 @@ class _Session:
             self._differ(f"settings_snapshot row effective:{self._id}", head["settings"], now, "it was changed since")
 
     def _cut(self) -> bool:
-        """Whether it is a child session that ended with a process which was killed."""
+        """Whether this is a child session whose process was killed."""
         row = recordings.end_of_subagent(self._store, self._id)
         return bool(self._who) and row is not None and (row[0] is None or row[1] == subagents.INTERRUPTED)
 
     def _transitions(self, begun: WorkflowStart | None, now: dict[tuple[str, str], GoalResult], *, whole: bool) -> None:
-        """What a driver's run kept of each decision and step, for whoever resumes it."""
+        """Compare the stored results of a driver's decisions and steps."""
         before = workflows.get(self._store, self._run.run_id)
         if before is not None and (moved := _moved(self._store, self._run, first=True)) is not None:
             before = before._replace(file=str(path_before_move(before.file, *moved)))
         if before != begun:
-            self._differ(f"{self._run.kind} that the run was given", before and before.inputs, begun and begun.inputs)
+            self._differ(
+                f"{self._run.kind} that the run started with", before and before.inputs, begun and begun.inputs
+            )
         recorded = workflows.goal_results(self._store, self._run.run_id)
         for position, kind in {**recorded, **now}:
             then, again = (
                 rows[position, kind].result if (position, kind) in rows else None for rows in (recorded, now)
             )
             if then != again and (whole or (then is not None and again is not None)):
-                self._differ(f"what was kept of {kind.strip('()')} {position}".strip(), then, again)
+                self._differ(f"stored result of {kind.strip('()')} {position}".strip(), then, again)
 
     # -------------------------------------------------------------- events
 
@@ -246,7 +248,7 @@ class _Session:
         first, until = _range(played, "events")
         sources = {"events": until_the_next_process(self._table(first, None if last else until))}
         if lines is not None:
-            # it is the run's own session that says when a process begins
+            # the events of the run's own session show when a process begins
             mine = _of_process(lines, played.segment.head["time"])
             mine = [line for line in mine if line.get("session_id") == self._id]
             sources["events.jsonl"] = [(str(line.get("event_type")), as_object(line.get("payload"))) for line in mine]
@@ -263,16 +265,16 @@ class _Session:
                 continue
             if before[0] != after[0]:
                 self._differ(f"{name}, event {number + 1}", before[0], after[0])
-                return  # from here on everything is out of step
+                return  # all further events would differ
             for key in sorted({*before[1], *after[1]}):
                 values = before[1].get(key), after[1].get(key)
                 if values[0] != values[1]:
                     self._differ(f"{name}, event {number + 1} ({before[0]}), {key}", *values)
 
     def _asides(self) -> frozenset[str]:
-        """Requests that a tool or a hook made beside the conversation."""
+        """Hashes of requests that a tool or a hook made outside of the conversation."""
         rows = recordings.requests(self._store, self._run.run_id, self._id)
-        return frozenset(row[0] for row in rows if row[1] not in ASIDE)
+        return frozenset(row[0] for row in rows if row[1] not in LOOP_PURPOSES)
 
     def _table(self, first: int, until: int | None) -> list[tuple[str, Json]]:
         rows = recordings.events_of_run(self._store, self._run.run_id, self._id, first, until)
@@ -280,7 +282,7 @@ class _Session:
 
 
 def _plugins_since(head: Json) -> Iterator[str]:
-    """Plugins that the run used and that are not there as they were: what they did is proved from the recording."""
+    """A note for each plugin of the run that was changed or removed since: its work is replayed from the recording."""
     for name, version, sha256, folder in head.get("plugins", ()):
         from adderclaw.config.plugins.tree import survey
 
@@ -288,14 +290,14 @@ def _plugins_since(head: Json) -> Iterator[str]:
         try:
             now = survey(folder).sha256
         except ConfigError:
-            yield f"{called} is gone or cannot be read any more: what it did was replayed from the recording"
+            yield f"{called} is missing or cannot be read; its work was replayed from the recording"
             continue
         if now != sha256:
-            yield f"{called} has changed since ({now[:12]} now): what it did was replayed from the recording"
+            yield f"{called} has changed since (now {now[:12]}); its work was replayed from the recording"
 
 
 def _of_process(lines: list[Json], began: float) -> list[Json]:
-    """The events of the process whose tape begins at that time: each process that goes on with a run says so first."""
+    """The events of the process whose tape begins at that time; each process begins with `run_started`."""
     stamp = datetime.fromtimestamp(began + SOON, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
     own_lines: list[Json] = []
     for line in lines:
@@ -307,19 +309,19 @@ def _of_process(lines: list[Json], began: float) -> list[Json]:
     return own_lines
 
 
-# ------------------------------------------------------------------ rows, each with its name
+# ------------------------------------------------------------------ named rows
 
 
 def _calls(store: Store, session_id: str, first: int, until: int | None) -> list[Named]:
     compared = ("run_id", "step", "request_hash", "provider", "model", "response", "usage", "attempts", "status")
     compared += ("error", "cost")
     rows = (row for row in model_calls.of_session(store, session_id) if first < row.id <= (until or row.id))
-    calls = [row for row in rows if (row.response or {}).get("purpose") in ASIDE]
+    calls = [row for row in rows if (row.response or {}).get("purpose") in LOOP_PURPOSES]
     return [(f"of step {row.step}", {name: getattr(row, name) for name in compared}) for row in calls]
 
 
 def _entries(store: Store, session_id: str, first: int, until: int | None) -> list[Named]:
-    """The very bytes: a changed space is a change."""
+    """The entries as stored bytes, so that even a changed space is a difference."""
     rows = recordings.entries(store, session_id, first, until)
     named: list[Named] = []
     for _, sequence, kind, payload, used, blocks in rows:
@@ -354,11 +356,11 @@ _READ: dict[str, tuple[str, Callable[[Store, str, int, int | None], list[Named]]
     "permission": ("permissions", _permissions),
     "receipt": ("receipts", _receipts),
 }
-"""What is compared row by row: how a difference calls it, what a segment's beginning calls its table, who reads it."""
+"""Name of a row in a difference → its table in a segment's head, and the function that reads it."""
 
 
 def _without_closings(rows: list[Named]) -> list[Named]:
-    """Of a process that was killed: without the last rows, by which the next one closed the calls that it left open."""
+    """The rows of a killed process, without the last ones, by which the next process closed interrupted calls."""
     closed: set[object] = set()
     while rows:
         row = rows[-1][1]
@@ -373,7 +375,7 @@ def _without_closings(rows: list[Named]) -> list[Named]:
 
 
 def _at_home(rows: list[Named], folder: str, home: str) -> list[Named]:
-    """The rows as they would be, had the replay's folder been the home of the run."""
+    """The rows with the replay's folder replaced by the home of the run."""
     return [(name, json.loads(json.dumps(row).replace(folder, home))) for name, row in rows]
 
 
@@ -382,11 +384,11 @@ def _range(played: Played, table: str) -> tuple[int, int | None]:
     return played.segment.head["from"][table], until[table] if until is not None else None
 
 
-# ------------------------------------------------------------------ what the run left
+# ------------------------------------------------------------------ changes since the run ended
 
 
 def _imprint(store: Store, run: Run) -> Iterator[Difference]:
-    """Whether each row is still what it was when the run ended, times and all."""
+    """The rows that were changed, removed or added since the run ended."""
     from adderclaw.storage.ledger import imprints
 
     marks = tape.first_head(store, run.run_id).get("marks")
@@ -394,14 +396,14 @@ def _imprint(store: Store, run: Run) -> Iterator[Difference]:
     moved = _moved(store, run)
     for where, now in imprints.changed_rows(store, run.run_id, ended=ended, since=marks, moved=moved):
         if now == imprints.ADDED:
-            yield Difference(where, "no such row", "a row", f"it is {now}: it was added, or the imprint was cut")
+            yield Difference(where, "no such row", "a row", f"it is {now}: it was added, or the imprint was shortened")
         else:
-            yield Difference(where, "as the run left it", now)
+            yield Difference(where, "as at the end of the run", now)
 
 
 def _moved(store: Store, run: Run, *, first: bool = False) -> tuple[str, str] | None:
-    """Where the workspace of a fleet's run is now, and where it was in its last process, or its first: the tape says
-    so. On one machine a workspace stays where it is."""
+    """The path of a fleet run's workspace now, and its path in the run's last process, or its first. None if the
+    workspace cannot have moved."""
     if not tape.first_head(store, run.run_id).get("moves"):
         return None
     try:
@@ -409,13 +411,13 @@ def _moved(store: Store, run: Run, *, first: bool = False) -> tuple[str, str] | 
         heads = sorted((body for kind, body in items if kind == "head"), key=lambda head: head["time"])
         then = str(heads[0 if first else -1]["place"][0])
     except (DamagedTape, *MALFORMED):
-        return None  # which is a difference of its own
+        return None  # reported as another difference
     now = transcript.workspace_of(store, run.conversation_id)
     return (now, then) if now else None
 
 
 def _chain(store: Store, sessions: list[str], log_path: str, key_path: str) -> Iterator[Difference]:
-    """Whether the log that the run's receipts stand in is intact."""
+    """Verify the logs that contain the run's receipts."""
     for archive in recordings.archives(store, sessions):
         verification = verify.verify(log_path, store, key_path, archive=archive)
         if not verification.valid:
@@ -424,7 +426,7 @@ def _chain(store: Store, sessions: list[str], log_path: str, key_path: str) -> I
 
 
 def _short(difference: Difference) -> Difference:
-    """Where two long values part, and a little around it."""
+    """Shorten long values to the part around their first difference."""
     texts = [
         value if isinstance(value, str) else json.dumps(value) for value in (difference.recorded, difference.replayed)
     ]
@@ -434,3 +436,91 @@ def _short(difference: Difference) -> Difference:
     start = max(0, same - MOST // 4)
     recorded, replayed = (("…" if start else "") + text[start : start + MOST] for text in texts)
     return Difference(difference.where, recorded, replayed, difference.note)
+
+
+# ------------------------------------------------------------------ comparable events
+
+COMPARED = frozenset(
+    {
+        "turn_started",
+        "turn_finished",
+        "llm_request_sent",
+        "llm_response_received",
+        "llm_request_failed",
+        "llm_retry_scheduled",
+        "tool_requested",
+        "tool_approved",
+        "tool_denied",
+        "tool_completed",
+        "tool_failed",
+        "receipt_written",
+        "approval_requested",
+        "approval_answered",
+        "approval_expired",
+        "loop_warning",
+        "changed_later",
+        "limit_reached",
+        "estop_triggered",
+        "context_compacted",
+        "memory_persisted",
+        "skill_catalog_loaded",
+        "skill_prefilter_completed",
+        "skill_disclosure_loaded",
+        "prompt_budget_computed",
+        "prompt_composed",
+        "llm_decision_decoded",
+        "skill_invocation_started",
+        "skill_step_executed",
+        "step_retry_scheduled",
+        "skill_invocation_finished",
+        "sop_step_started",
+        "sop_step_retried",
+        "sop_step_finished",
+    }
+)
+"""Events of the loop, the policy, tool calls and drivers; others come from the edges, which are not replayed."""
+TIMING = frozenset({"latency_ms", "duration_ms", "expires_at", "seconds"})
+ASKED = "approval_requested"
+NAMES = frozenset({"approval_id", "receipt_id", "seq", "text", "called"})
+"""Fields that are not compared: numbers shared by several sessions, and texts that are compared as entries."""
+ENDED = frozenset({"tool_completed", "tool_failed", "tool_denied"})
+"""The last event of a call."""
+IN_TOOL = ENDED | {"loop_warning", "changed_later", "tool_approved", "receipt_written"}
+"""Events of the loop while tools run; any others come from within the tools."""
+BEGINS = frozenset({"run_started", "subagent_started"})
+"""The first event of a session in each process."""
+
+
+def until_the_next_process(events: list[tuple[str, Json]]) -> list[tuple[str, Json]]:
+    """The events without those of a process that resumed the run and closed open calls before its own tape began.
+
+    Such a process begins with `run_started`, or `subagent_started` in a child session. An event of that kind belongs to
+    this process only if no turn or driver of it has published anything before.
+    """
+    own = next((number for number, (kind, _) in enumerate(events) if kind in COMPARED), len(events))
+    ends = (number for number, (kind, _) in enumerate(events) if number > own and kind in BEGINS)
+    return events[: next(ends, None)]
+
+
+def as_object(value: Any) -> Json:
+    return cast(Json, value) if isinstance(value, dict) else {}
+
+
+def kernel_events(
+    events: Sequence[tuple[str, Json]], asides: frozenset[str], hashed: bool
+) -> Iterator[tuple[str, Json]]:
+    """The events of the loop without timing; events from within a tool or a hook are left out."""
+    in_turn, running, aside = False, 0, False
+    for kind, payload in events:
+        in_turn = in_turn or kind == "turn_started"
+        if kind not in COMPARED or (kind == "receipt_written" and not in_turn and not running):
+            continue  # before a turn, interrupted calls are closed
+        in_turn = kind != "turn_finished" and in_turn
+        if kind == "llm_request_sent":
+            aside = payload.get("request_hash") in asides
+        left_out = (running and kind not in IN_TOOL) or (aside and kind.startswith("llm_"))
+        running = max(0, running + (kind == "tool_approved") - (kind in ENDED))
+        if not left_out:
+            unlike = TIMING | NAMES | {"run_id", "span_id", *(["plan_hash"] if kind == ASKED and not hashed else [])}
+            body = {key: value for key, value in payload.items() if key not in unlike}
+            yield kind, json.loads(json.dumps(body))

@@ -1,27 +1,32 @@
-"""What reaches a session's turns from outside, noted as it comes: with it and the rows, the turns can be replayed.
+"""Records on a session's tape what reaches its turns from outside, so that they can be replayed.
 
-Replies, results and texts stand in the store already and are not noted twice. An item waits in memory and is written
-with the next transaction, so that a step costs a row or two more, however many steps there were before.
+Replies, results and texts are in the store already and are not recorded twice. Items wait in memory and are written
+with the next transaction, so that a step costs one or two more rows, however many steps there were before.
 """
 
 import hashlib
 import os
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from itertools import islice
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
 
+from adderclaw import __version__
+from adderclaw.agent.session.session import Session
 from adderclaw.agent.session.tape import Tape
-from adderclaw.core.errors import AnswerPending, LimitError, ProviderError, Stopped
+from adderclaw.agent.tool_call.approvals import PersistentApprovals
+from adderclaw.core.errors import AnswerPending, LimitError, ProviderError, Stopped, StoreError
+from adderclaw.core.events import Bus
 from adderclaw.core.history import media_json
 from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, HookOutcome
+from adderclaw.core.overseer import NO_SUPERVISOR
 from adderclaw.core.questions import Answer
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import ChatResponse, Clock, Json, TaskEnd, Tool, ToolResult
-from adderclaw.storage import Store, tape
+from adderclaw.storage import Store, runs, settings, tape
 from adderclaw.storage.text import compact
 
 if TYPE_CHECKING:
@@ -30,23 +35,23 @@ if TYPE_CHECKING:
     from adderclaw.agent.tool_call.permission_check import PreparedCall
 
 type Head = Callable[["Session"], Callable[[Cursor], Json]]
-"""Takes what a session begins with, and later writes it down."""
+"""Captures the state that a session begins with; the returned function writes it later."""
 
 LONG = 1_000
-"""Characters of a fact from which on it is kept apart."""
+"""Facts with at least this many characters are stored separately."""
 _INSIDE: ContextVar["Recorder | None"] = ContextVar("inside", default=None)
-"""The tape inside whose edge we are: what a tool or a hook does there comes back as its result."""
+"""The tape of the session whose tool or hook is running; only its result is recorded."""
 
 
 class SeededIds:
-    """Ids that come out the same for the same seed; each kind has its own row of them."""
+    """Ids that are the same for the same seed, numbered by kind."""
 
     def __init__(self, seed: str) -> None:
         self.seed = seed
-        self._given: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
 
     def __call__(self, kind: str) -> str:
-        number = self._given[kind] = self._given.get(kind, 0) + 1
+        number = self._counts[kind] = self._counts.get(kind, 0) + 1
         return f"{kind}-{hashlib.blake2b(f'{self.seed}:{kind}:{number}'.encode(), digest_size=8).hexdigest()}"
 
 
@@ -79,7 +84,7 @@ class Recorder(Tape):
     # -------------------------------------------------------------- the turns
 
     def begin_turn(self, session: "Session", message: str | None, *, single: bool, attached: "Attached") -> None:
-        """A turn begins. Before the model was asked for the first time nothing is written."""
+        """A turn begins. Nothing is written before the first model call."""
         self._begin(session)
         clean_message = session.secrets.scrub(message) if message is not None else None
         body: Json = {"message": clean_message, "provider": session.provider.name, "model": session.model}
@@ -89,18 +94,16 @@ class Recorder(Tape):
             texts = [session.secrets.scrub(text) for text in attached.texts]
             body["attached"] = {"texts": texts, "media": media_json(attached.media)}
         self._lent = 0
-        self._opens("turn", session, body)
+        self._add_with_head("turn", {**body, "budget": session.budget.state, "at": self._at()})
 
     def begin_driver(self, session: "Session", driver: str, inputs: Json) -> None:
-        """A driver begins: its turns and calls follow from what it is given here, and from what it looks up."""
+        """A driver begins. Its inputs and what it reads outside determine its turns and calls."""
         self._begin(session)
-        self._opens("drive", session, {"driver": driver, **session.secrets.scrub_all(inputs)})
+        body = session.secrets.scrub_all(inputs)
+        self._add_with_head("drive", {"driver": driver, **body, "budget": session.budget.state, "at": self._at()})
 
-    def _opens(self, kind: str, session: "Session", body: Json) -> None:
-        """Waits with the head; without one it is written no later than anything that the turn leaves in the store."""
-        self._notes(kind, {**body, "budget": session.budget.state, "at": self._at()})
-
-    def _notes(self, kind: str, body: Json) -> None:
+    def _add_with_head(self, kind: str, body: Json) -> None:
+        """Add an item; if the head is not written yet, the item waits for it."""
         if self._waiting:
             self._looks = 0
             self._waiting.append((kind, body))
@@ -116,18 +119,18 @@ class Recorder(Tape):
         self._next = tape.next_position(self._store, self._run_id, self._session_id)
 
     def end_turn(self, outcome: str) -> None:
-        """A turn ended; a message that a hook refused never reached the model."""
+        """A turn ended."""
         self._add("end", {"outcome": outcome})
 
     def begin_operation(self, kind: str, body: Json) -> None:
-        """Something else than a turn, which a person asked for: a compaction, a rewind, a goal."""
+        """A person asked for an operation other than a turn: a compaction, a rewind, a goal."""
         if self._next[0]:
             self._add(kind, body)
 
     # -------------------------------------------------------------- a driver
 
     def read_outside(self, session: "Session", of: str, query: Json, look: Callable[[], Json]) -> Json:
-        """What a driver found outside; it is told without secrets, as it is noted."""
+        """Read external state for a driver. The driver gets it without secrets, as it is recorded."""
         answer: Json = session.secrets.scrub_all(look())
         self._fact(of, query, answer)
         return answer
@@ -143,7 +146,7 @@ class Recorder(Tape):
 
     def _fact(self, of: str, query: Json, answer: Json, used: Json | None = None) -> None:
         def written(cursor: Cursor) -> Json:
-            """Long texts stand apart, once for all runs that were told the same."""
+            """Long texts are stored separately, once for all runs that read the same."""
             text = compact(answer)
             known = {"found": answer} if len(text) < LONG else {"kept": tape.store_text(cursor, text)}
             return {"of": of, "given": query, **known, **(used or {})}
@@ -151,17 +154,17 @@ class Recorder(Tape):
         self._add("fact", written)
 
     def offer_tools(self, tools: Mapping[str, Tool[Any]]) -> Mapping[str, Tool[Any]]:
-        """The tools that a driver lets the model have from here on."""
+        """The tools that a driver offers the model from now on."""
         self._tools = set(tools)
         return tools
 
     # -------------------------------------------------------------- the model
 
     async def ask_model(self, session: "Session", asking: Awaitable[ChatResponse]) -> ChatResponse:
-        """Passes the model's reply on, and notes what no row says of it."""
+        """Return the model's reply, and record what its row does not contain."""
         if _INSIDE.get() is self:
             return await asking
-        # steps are numbered through the whole run: children may have taken some since the last edge
+        # steps are numbered through the whole run, and children may have taken some since the last item
         sent: Json = {"sent": session.budget.steps} if session.budget.children else {}
         try:
             response = await asking
@@ -179,7 +182,7 @@ class Recorder(Tape):
     # -------------------------------------------------------------- calls
 
     def record_judgement(self, session: "Session", prepared_call: "PreparedCall") -> "PreparedCall":
-        """A call as it was judged: the facts, and the verdict."""
+        """Record the facts that a call was judged by, and the verdict."""
         from adderclaw.policy import facts
 
         self._changed(session)
@@ -193,7 +196,7 @@ class Recorder(Tape):
             if prepared_call.tool is None or prepared_call.call.arguments is None:
                 return prepared_call
             if prepared_call.tool.decode is None and prepared_call.tool.name in NAMES:
-                return prepared_call  # its type says it again
+                return prepared_call  # a replay's decoding gives the same error
             body |= {
                 "unfit": prepared_call.argument_error,
                 "parameters": prepared_call.tool.parameters if prepared_call.tool.deferred else {},
@@ -255,12 +258,12 @@ class Recorder(Tape):
         self._edge("run", session, body | {name: value for name, value in flags.items() if value})
 
     def record_interruption(self, kind: str, session: "Session") -> None:
-        """A tool or a question that was interrupted."""
+        """Record that a tool or a question was interrupted."""
         self._edge(kind, session, {"cut": "interrupted"})
 
     @contextmanager
     def inside_tool(self) -> Generator[None]:
-        """What begins in here belongs to a tool or a hook: its result is noted, and not its steps."""
+        """Everything inside belongs to a tool or a hook: its result is recorded, not its steps."""
         token = _INSIDE.set(self)
         try:
             yield
@@ -268,7 +271,7 @@ class Recorder(Tape):
             _INSIDE.reset(token)
 
     async def hooked(self, event: str, run: Callable[[], Awaitable[HookOutcome]], session: "Session") -> HookOutcome:
-        """What hooks say of an event, noted; `recorded_hooks` are wrapped in it."""
+        """Run the hooks of an event and record their outcome."""
         if _INSIDE.get() is self or event in ASKED_BY_SERVERS:
             return await run()
         try:
@@ -285,13 +288,13 @@ class Recorder(Tape):
         self._edge("hook", session, {"event": event, "said": session.secrets.scrub_all(merged_json)})
         return merged
 
-    # -------------------------------------------------------------- beside the turns
+    # -------------------------------------------------------------- outside of the turns
 
     def record_task_ends(self, ended: list[TaskEnd]) -> None:
         self._add("news", {"ended": [list(end) for end in ended]})
 
     def record_wait(self, how: str) -> None:
-        """The answer waited for a background task: `ended`, or `timeout`."""
+        """Record that the turn waited for a background task: `ended` or `timeout`."""
         self._add("waited", {"how": how})
 
     def record_instructions(self, files: "list[File]") -> None:
@@ -299,11 +302,11 @@ class Recorder(Tape):
 
     def record_notice(self, text: str) -> str:
         if text:
-            self._notes("lost", {"told": text})
+            self._add_with_head("lost", {"told": text})
         return text
 
     def watching(self, stopped: Callable[[], bool]) -> Callable[[], bool]:
-        """The emergency stop, of which each change is noted."""
+        """Wrap the check of the emergency stop, to record each change."""
 
         def look() -> bool:
             now = stopped()
@@ -319,7 +322,7 @@ class Recorder(Tape):
     # -------------------------------------------------------------- writing
 
     def _changed(self, session: "Session") -> None:
-        """Permissions that were changed and tools that came since the last call."""
+        """Record permissions that changed and tools that were added since the last call."""
         if session.config.permissions is not self._permissions:
             from adderclaw.core.decode import freeze
 
@@ -336,7 +339,7 @@ class Recorder(Tape):
             self._add("tools", {"new": [described(tool) for tool in new]})
 
     def _edge(self, kind: str, session: "Session", body: Json) -> None:
-        """What took time, cost something, or moved the shell."""
+        """Record an item that may have taken time, cost something or changed the shell's directory."""
         cwd = session.environment.context.workspace.cwd
         if cwd != self._cwd:
             body["cwd"] = self._cwd = cwd
@@ -345,7 +348,7 @@ class Recorder(Tape):
         self._add(kind, {**body, "budget": session.budget.state, "at": self._at()})
 
     def _new_files(self, files: dict[str, str]) -> list[str]:
-        """Files that the model has seen since the last look."""
+        """Files that the model has seen since the last call of this."""
         known = self._files if len(files) >= self._files else 0
         self._files = len(files)
         return list(islice(files, known, None))
@@ -356,7 +359,7 @@ class Recorder(Tape):
     def _add(self, kind: str, body: Json | Callable[[Cursor], Json]) -> None:
         self._looks = 0
         if not self._next[0]:
-            return  # before the first turn there is nothing to replay
+            return  # there is nothing to replay before the first turn
         if self._batch is None:
             batch = self._batch = _Batch()
             self._store.write_next(lambda cursor: self._write(cursor, batch))
@@ -364,7 +367,7 @@ class Recorder(Tape):
         self._batch.items += [*waiting, (kind, body)]
 
     def _write(self, cursor: Cursor, batch: _Batch) -> None:
-        """May be called again with the same batch, when its transaction was rolled back."""
+        """Write a batch; called again with the same batch if its transaction was rolled back."""
         if self._batch is batch:
             self._batch = None
         items = [(kind, body(cursor) if callable(body) else body) for kind, body in batch.items]
@@ -377,7 +380,7 @@ class Recorder(Tape):
 
 
 def recorded_hooks(table: "Mapping[str, Chain]") -> "dict[str, Chain]":
-    """A session's hooks, wrapped: what they answer is noted on the tape of the session that fires them."""
+    """Wrap a session's hooks, so that their outcomes are recorded on the tape of the session that fires them."""
     return {event: _recorded(event, chain) for event, chain in table.items()}
 
 
@@ -392,7 +395,7 @@ def _recorded(event: str, chain: "Chain") -> "Chain":
 
 
 def described(tool: Tool[Any]) -> Json:
-    """As much of a tool that is not built in as judging a call of it takes."""
+    """What judging a call of a tool that is not built in needs to know about the tool."""
     return {"name": tool.name, "deferred": tool.deferred, "usable": tool.usable, "own": tool.decode is not None}
 
 
@@ -410,3 +413,123 @@ def _cut(error: BaseException) -> Json:
     if isinstance(error, LimitError):
         return {"cut": "limit", "by": error.by}
     return {"cut": "stop" if isinstance(error, Stopped) else "interrupted"}
+
+
+FORMAT = 1
+"""The format of a tape; this version cannot replay any other."""
+UNRECORDED = frozenset({"tool", "mcp"})
+"""Kinds of runs that call tools without turns."""
+GROWING = (
+    "events",
+    "transcript_entries",
+    "opaque_blocks",
+    "model_calls",
+    "tool_permission_log",
+    "hook_invocations",
+)
+
+
+class Recording:
+    """The recording of a run: the tapes of its sessions, and the imprint of its rows when it ends."""
+
+    def __init__(self, store: Store, bus: Bus, clock: Clock, stopped: Callable[[], bool], home: str) -> None:
+        self._store, self._bus, self._clock = store, bus, clock
+        self._stopped, self.home = stopped, home
+        self.marks = _marks(store)
+        """The last row of each growing table when the run began."""
+        self._imprinted: dict[str, int] | None = None
+
+    def attach(self, session: Session, channel: str) -> None:
+        """Record what reaches this session from now on."""
+
+        def head(of: Session) -> Callable[[Cursor], Json]:
+            return _head(self, of, recorder.ids, channel)
+
+        recorder = Recorder(session.store, self._bus.run_id, session.session_id, self._clock, head)
+        session.tape, session.ids = recorder, recorder.ids
+        session.environment.stopped = recorder.watching(self._stopped)
+
+    def now(self) -> float:
+        return self._clock.now()
+
+    def imprint(self, cursor: Cursor) -> None:
+        """Store a digest of the run's rows at its end, so that later changes are detected."""
+        from adderclaw.storage.ledger import imprints
+
+        run_id = self._bus.run_id
+        imprints.store_imprint(cursor, run_id, tape.first_head(self._store, run_id).get("marks") or self.marks)
+        self._imprinted = _marks(self._store)
+
+    def imprint_late(self) -> None:
+        """Store the digest again if rows were added since, such as by SessionEnd hooks."""
+        if self._imprinted is None:
+            return
+        with suppress(StoreError), self._store.write() as cursor:  # a failure here must not change the run's outcome
+            if _marks(self._store) != self._imprinted:
+                self.imprint(cursor)
+
+
+def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Callable[[Cursor], Json]:
+    """Capture the session's state now; it is written with the first reply, so that the first request does not wait."""
+    environment, prompt, config = session.environment, session.prompt, session.config
+    policy, workspace = environment.policy, environment.context.workspace
+    body: Json = {
+        "format": FORMAT,
+        "version": __version__,
+        "seed": ids.seed,
+        "time": run.now(),
+        "policy": [policy.autonomy, policy.autonomy_set, policy.mode],
+        "tools": list(environment.tools),
+        "late": [name for name, tool in environment.tools.items() if tool.deferred],
+        "external": [described(tool) for name, tool in environment.tools.items() if name not in NAMES],
+        "hooks": list(session.hooks),
+        "announce": len(session.instructions.unannounced) if session.instructions is not None else None,
+        "place": [workspace.root, list(workspace.extra), workspace.cwd],
+        "free_reads": environment.context.free_reads,
+        "confinement": environment.confinement,
+        "at_terminal": environment.at_terminal,
+        "stopped": environment.stopped(),
+        "arrives": environment.wait_for_tool is not None,
+        "channel": channel,
+        "asks": isinstance(session.operator, PersistentApprovals),
+        "receipts": session.ledger is not None,
+        "agent": [session.agent_id, session.agent_type, session.depth],
+        "began": session.start_source,
+        "setup": session.setup_trigger,
+        "due": list(session.state.due_texts),
+        "cached": session.state.cached_tokens,
+        "rounds": session.state.rounds,
+        "plugins": [
+            [plugin.name, plugin.plugin.version, plugin.plugin.sha256, plugin.root]
+            for plugin in environment.kit.plugins
+        ],
+        "marks": run.marks,
+        "home": run.home,
+        "user_home": os.path.expanduser("~"),
+        "history": session.state.history.digest(b""),
+        "from": runs.table_positions(session.store.read, session.session_id),
+    }
+    if session.budget.cost_set_in:
+        body["cost_set_in"] = session.budget.cost_set_in
+    if session.supervisor is not NO_SUPERVISOR:
+        body |= {"moves": True, "stays": session.state.stays}
+
+    def write(cursor: Cursor) -> Json:
+        from adderclaw.core.decode import freeze
+        from adderclaw.storage.text import compact
+
+        specs = [[tool.name, tool.description, tool.parameters] for tool in prompt.tools]
+        texts: Json = {
+            "config": session.secrets.scrub_all(freeze(config)),
+            "judged_by": environment.policy_inputs,
+            "prompt": [prompt.system, specs, prompt.tool_choice, prompt.response_schema],
+        }
+        stored = {name: tape.store_text(cursor, compact(value)) for name, value in texts.items()}
+        return {**body, **stored, "settings": settings.digest_of(cursor, f"effective:{session.session_id}")}
+
+    return write
+
+
+def _marks(store: Store) -> dict[str, int]:
+    """The last row of each table that only grows."""
+    return tape.last_rows(store, GROWING)

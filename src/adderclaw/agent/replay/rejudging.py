@@ -1,4 +1,4 @@
-"""Judges every recorded call of a run again, under another policy: which verdicts would change."""
+"""Judges every recorded call of a run again under another policy, to show which verdicts would change."""
 
 import os
 from dataclasses import replace
@@ -6,14 +6,14 @@ from dataclasses import replace
 from adderclaw import config as configs
 from adderclaw import policy as gate
 from adderclaw.agent.replay import playing
-from adderclaw.agent.session.policy_inputs import policy_of
+from adderclaw.agent.session.session import policy_of
 from adderclaw.config.schema.settings import Config, Permissions
 from adderclaw.core.decode import thaw
 from adderclaw.core.errors import ConfigError, Problem, UsageError
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.policy import facts
-from adderclaw.policy.case import Case, Decision, Opinion, Policy
+from adderclaw.policy.case import Case, Opinion, Policy
 from adderclaw.storage import Store, tape, transcript
 from adderclaw.storage.runs import Run
 from adderclaw.storage.tape import DamagedTape
@@ -21,7 +21,7 @@ from adderclaw.storage.tape import DamagedTape
 
 @record
 class RejudgedCall:
-    """One recorded call, and what becomes of it under the other policy."""
+    """One recorded call, and its verdict under the other policy."""
 
     session_id: str
     tool_use_id: str
@@ -41,18 +41,19 @@ class RejudgedCall:
 
 
 def rejudge(store: Store, run: Run, file: str) -> list[RejudgedCall]:
-    """Every call that the gate judged, in order; raises ConfigError for a file that is no policy."""
+    """Judge every recorded call again, in order; raises ConfigError if the file is not a policy."""
     sessions = tape.sessions(store, run.run_id)
     if not sessions:
-        raise UsageError(f"run {run.run_id} has no tape: there are no recorded facts to judge again")
+        raise UsageError(f"run {run.run_id} has no tape, so there are no recorded facts to judge again")
+    rules = _FilePolicy(store, file)
     try:
-        return [call for session_id in sessions for call in _judged_in(store, run, session_id, _ByFile(store, file))]
+        return [call for session_id in sessions for call in _rejudge_session(store, run, session_id, rules)]
     except DamagedTape as error:
         raise UsageError(f"run {run.run_id} cannot be judged again: {error}; see `replay --verify`") from error
 
 
-def _judged_in(store: Store, run: Run, session_id: str, rules: "_ByFile") -> list[RejudgedCall]:
-    """Every call of one session that the gate judged, under these rules; raises Damaged."""
+def _rejudge_session(store: Store, run: Run, session_id: str, rules: "_FilePolicy") -> list[RejudgedCall]:
+    """Judge the calls of one session; raises DamagedTape."""
     inputs = {
         entry.payload["id"]: entry.payload["input"]
         for entry in transcript.entries(store, session_id)
@@ -70,13 +71,9 @@ def _judged_in(store: Store, run: Run, session_id: str, rules: "_ByFile") -> lis
                 last[body["id"]] = body, gate.with_allowed(policy, body.get("lent", ()))
         for used, (body, then) in last.items():
             now = gate.judge(_case(body, then, inputs.get(used, {})))
-            calls.append(_judged(session_id, used, body, now))
+            verdict, by, _ = body["verdict"]
+            calls.append(RejudgedCall(session_id, used, body["tool"], verdict, by, now.verdict, now.by, now.reason))
     return calls
-
-
-def _judged(session_id: str, used: str, body: Json, now: Decision) -> RejudgedCall:
-    verdict, by, _ = body["verdict"]
-    return RejudgedCall(session_id, used, body["tool"], verdict, by, now.verdict, now.by, now.reason)
 
 
 def _case(body: Json, policy: Policy, arguments: Json) -> Case:
@@ -102,9 +99,9 @@ def _case(body: Json, policy: Policy, arguments: Json) -> Case:
     )
 
 
-class _ByFile:
-    """The recorded policy with a file's say: a policy.toml in place of those that counted, or a configuration's
-    security and permissions in place of the session's."""
+class _FilePolicy:
+    """The recorded policy with a file applied: a policy.toml replaces the recorded policy files, and a configuration's
+    security and permissions replace the session's."""
 
     def __init__(self, store: Store, file: str) -> None:
         self._store = store
@@ -113,20 +110,20 @@ class _ByFile:
 
     def policy(self, head: Json) -> Policy:
         config = playing.config_of(self._store, head)
-        recorded = playing.policy_then(self._store, head, config)
+        recorded = playing.initial_policy(self._store, head, config)
         if self._other is not None:
             now = replace(config, security=self._other.security, permissions=self._other.permissions)
-            return _remade(self._store, head, now, None)
-        changed = _remade(self._store, head, config, self._policies)
+            return _rebuild(self._store, head, now, None)
+        changed = _rebuild(self._store, head, config, self._policies)
         return replace(changed, autonomy=recorded.autonomy, mode=recorded.mode)
 
     def permissions(self, granted: Permissions) -> Permissions:
-        """Where the permissions are the file's own, what was granted counts for nothing."""
+        """The permissions after a change while the run was active; the file's own permissions override all grants."""
         return granted if self._other is None else self._other.permissions
 
 
-def _remade(store: Store, head: Json, config: Config, policies: list[Json] | None) -> Policy:
-    policy_inputs = playing.judged_by(store, head)
+def _rebuild(store: Store, head: Json, config: Config, policies: list[Json] | None) -> Policy:
+    policy_inputs = playing.policy_inputs(store, head)
     if policies is not None:
         policy_inputs["policies"] = policies
     else:
@@ -144,7 +141,7 @@ def _as_policy(file: str) -> tuple[list[Json] | None, list[Problem]]:
 
 
 def _as_config(file: str, problems: list[Problem]) -> Config:
-    """A file that is neither is told what each of the two would lack; one that is called policy.toml is one."""
+    """Read the file as a configuration; if it is neither, report the problems of both."""
     if os.path.basename(file) == "policy.toml" or not os.path.exists(file):
         raise ConfigError(problems)
     try:

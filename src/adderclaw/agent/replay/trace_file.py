@@ -1,6 +1,6 @@
-"""The trace of a run, the file of its events, held against the store before anybody reads it.
+"""The trace of a run: its events file, compared with the store before it is used.
 
-The file lies in the workspace, for people and other programs; the store says what we wrote there, byte for byte.
+The file is in the workspace, for people and other programs. The store has digests of what the run wrote there.
 """
 
 import hashlib
@@ -21,26 +21,26 @@ from adderclaw.storage import Store, runs
 from adderclaw.storage.runs import Event, Run, TraceRange
 
 LONGEST = 4 * 1024 * 1024
-"""Bytes of one line; a longer one is no event."""
+"""The maximum number of bytes of an event's line."""
 NAME = "events.jsonl"
 MOST_NAMED = 5
 PART = 1 << 16
 AHEAD = 64
-"""Lines and rows that are searched for what belongs together."""
+"""How many lines and rows ahead a matching one is searched for."""
 
 type State = Literal["as written", "missing", "differs", "unknown"]
 
 
 class Trace(NamedTuple):
-    """What a run's file is worth."""
+    """A run's events file, and whether it is what the run wrote."""
 
     place: WorkspacePath | None
     state: State
     differences: tuple[str, ...] = ()
-    """What is not as the store has it."""
+    """How the file differs from the store."""
     notes: tuple[str, ...] = ()
     left_out: frozenset[int] = frozenset()
-    """Lines, counted from 1, for which the store does not vouch."""
+    """Numbers, from 1, of the lines that the store does not confirm."""
 
     def as_json(self) -> Json:
         path = self.place.text if self.place is not None else None
@@ -58,7 +58,7 @@ class Trace(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One line of the file: an event, or why it is none."""
+    """One line of the file: an event, or why it is not one."""
 
     number: int
     event: Json
@@ -66,7 +66,7 @@ class Line(NamedTuple):
 
 
 def checked(store: Store, run: Run, places: Sequence[WorkspacePath] = ()) -> Trace:
-    """The trace of a run. `places` are folders of runs to look in, for one of which the store has no place."""
+    """The trace of a run. `places`: run folders to search if the store has no path for it."""
     wrote = runs.traces(store, run.run_id)
     path = _place(run.run_id, wrote, places)
     if path is None:
@@ -74,11 +74,11 @@ def checked(store: Store, run: Run, places: Sequence[WorkspacePath] = ()) -> Tra
     try:
         descriptor = workspace.open_file(path)
     except FileNotFoundError:
-        gone = ("it is not there, though the run wrote it",) if wrote else ()
+        gone = ("the file is missing, although the run wrote it",) if wrote else ()
         return Trace(path, "missing", (), gone)
     except (OSError, PathRefused) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        return Trace(path, "differs", (f"it cannot be read: {why}",))
+        return Trace(path, "differs", (f"the file cannot be read: {why}",))
     with os.fdopen(descriptor, "rb") as file:
         own = [written for written in wrote if (written.root, written.way) == (path.root, path.relative)]
         if own and all(_digest(file, written.start, written.until) == written.digest for written in own):
@@ -87,7 +87,7 @@ def checked(store: Store, run: Run, places: Sequence[WorkspacePath] = ()) -> Tra
 
 
 def _place(run_id: str, wrote: Sequence[TraceRange], places: Sequence[WorkspacePath]) -> WorkspacePath | None:
-    """Where the store says that it is; if that has gone, or it says nothing, in one of the folders."""
+    """The path of the file: from the store, else in one of the folders, else where it was last."""
     for written in reversed(wrote):
         if workspace.is_named((path := WorkspacePath(written.root, written.way)).text):
             return path
@@ -107,8 +107,8 @@ def _digest(file: BinaryIO, start: int, until: int) -> str:
 
 
 def _whole(path: WorkspacePath, file: BinaryIO, run: Run, wrote: Sequence[TraceRange]) -> Trace:
-    """What the store vouches for is there; what lies between and behind was written by a process that was killed
-    before its rows were, or by somebody else."""
+    """The trace of a file that has everything the store confirms. Further lines are by a process that was killed before
+    it stored its rows, or by something else."""
     size = os.fstat(file.fileno()).st_size
     ends = [0, *(written.until for written in wrote)]
     gaps = [
@@ -121,8 +121,8 @@ def _whole(path: WorkspacePath, file: BinaryIO, run: Run, wrote: Sequence[TraceR
     numbers = _numbers(file, gaps)
     text = f"the store does not know {_lines(sorted(numbers))}"
     if run.outcome is not None and gaps[-1][1] == size and gaps[-1][0] == ends[-1]:
-        return Trace(path, "differs", (f"{text}, which somebody added after the run",), (), numbers)
-    why = "a process that was killed had not kept them yet" if run.status != "running" else "the run goes on"
+        return Trace(path, "differs", (f"{text}, which were added after the run",), (), numbers)
+    why = "a process was killed before it stored them" if run.status != "running" else "the run is still running"
     return Trace(path, "as written", (), (f"{text}: {why}",), numbers)
 
 
@@ -148,7 +148,7 @@ def _lines(numbers: Sequence[int]) -> str:
 
 
 def _compared(path: WorkspacePath, store: Store, run: Run, *, known: bool) -> Trace:
-    """Line by line with the rows of the store, which have no part of a second."""
+    """Compare the file line by line with the rows of the store, whose times are whole seconds."""
     rows, at = runs.events(store, run.run_id), 0
     differences: list[str] = []
     left_out: set[int] = set()
@@ -171,25 +171,25 @@ def _compared(path: WorkspacePath, store: Store, run: Run, *, known: bool) -> Tr
     if not known:
         return _older(path, run, differences, left_out, len(lines))
     if not differences:
-        differences.append("its bytes are not those that were written (spaces, parts of seconds, or the trace's id)")
+        differences.append("its bytes were changed (spaces, fractions of seconds, or the trace's id)")
     more = len(differences) - MOST_NAMED
     shown = (*differences[:MOST_NAMED], *([f"{more} more"] if more > 0 else []))
     return Trace(path, "differs", shown, (), frozenset(left_out))
 
 
 def _older(path: WorkspacePath, run: Run, differences: list[str], left_out: set[int], count: int) -> Trace:
-    """Of a run before digests were kept: the rows alone say what it wrote. A killed process may have told more."""
+    """The trace of a run by a version that stored no digests. A killed process may have written more than its rows."""
     tail = run.outcome is None and left_out == set(range(count - len(left_out) + 1, count + 1))
     if differences and not tail:
         return Trace(path, "differs", tuple(differences[:MOST_NAMED]), (), frozenset(left_out))
-    note = "it was recorded by a version that kept no digest of it: its events were compared, their exact times not"
+    note = "recorded by a version that stored no digest: its events were compared, but not their exact times"
     return Trace(path, "as written", (), (note,), frozenset(left_out))
 
 
 def _is_row(event: Json, row: Event) -> bool:
     stamp, payload = str(event.get("timestamp")), event.get("payload")
     own = {key: event.get(key) for key in ("run_id", "span_id")}
-    at = row.timestamp if stamp.endswith(".000Z") else stamp[:19].replace("T", " ")  # which may be rounded up
+    at = row.timestamp if stamp.endswith(".000Z") else stamp[:19].replace("T", " ")  # may be rounded up
     same = (event.get("event_type"), event.get("session_id") or "", at) == row[:3]
     return same and isinstance(payload, dict) and {**own, **cast(Json, payload)} == row.payload
 
@@ -198,7 +198,7 @@ def _is_row(event: Json, row: Event) -> bool:
 
 
 def read(path: WorkspacePath) -> Iterator[Line]:
-    """Line by line, never more of one than an event may have."""
+    """Read the lines of the file, each up to the maximum length."""
     try:
         descriptor = workspace.open_file(path)
     except (OSError, PathRefused) as error:
@@ -211,9 +211,9 @@ def read(path: WorkspacePath) -> Iterator[Line]:
             if len(text) > LONGEST:
                 while not text.endswith(b"\n") and (text := file.readline(LONGEST)):
                     pass
-                yield Line(number, {}, f"it is longer than {LONGEST:,} bytes")
+                yield Line(number, {}, f"longer than {LONGEST:,} bytes")
             elif not text.endswith(b"\n"):
-                yield Line(number, {}, "it is torn: the file ends within it")
+                yield Line(number, {}, "incomplete: the file ends within it")
             else:
                 yield _parsed(number, text)
 
@@ -222,13 +222,13 @@ def _parsed(number: int, text: bytes) -> Line:
     try:
         event: Any = json.loads(text.decode())
     except (ValueError, RecursionError):
-        return Line(number, {}, "it is not JSON")
+        return Line(number, {}, "not JSON")
     if not isinstance(event, dict) or not isinstance(cast(Json, event).get("event_type"), str):
-        return Line(number, {}, "it is not an event")
+        return Line(number, {}, "not an event")
     return Line(number, cast(Json, event))
 
 
 def places_of(loaded: Loaded, home: str) -> list[WorkspacePath]:
-    """What lies in the workspace is reached through no link: a repository may bring one."""
+    """The folders of runs; the one in the workspace is opened without following links."""
     here = workspace.configured_path(loaded.config.logging.jsonl_dir, followed(loaded.workspace))
     return [here, workspace.resolved_path(followed(os.path.join(home, home_names.RUNS)))]

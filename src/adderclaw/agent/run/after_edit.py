@@ -1,4 +1,4 @@
-"""What a project's own type checkers and linters find in a file that was just edited, for the model."""
+"""Runs a project's type checkers and linters on edited files, and tells the model about new findings."""
 
 import os
 from collections.abc import Sequence
@@ -18,51 +18,52 @@ from adderclaw.tools import checkers
 from adderclaw.tools.checkers import MAX_FINDINGS, Checker, Finding
 
 MOST_BYTES = 1 << 20
-"""Of a file of settings that is looked into."""
+"""Maximum bytes that are read of a checker's settings file."""
 PRINTED = 600
-"""Characters of what a checker prints that could not check."""
+"""Characters that are shown of the output of a checker that failed."""
 TIMES = 2
-"""So often it may take too long, one time after the other; then it is left out for the rest of the session."""
+"""After this many timeouts in a row, a checker is not run again in the session."""
 NOT_FOUND = 127
-"""How a shell exits where a program, or the one that a script starts, is not in the sandbox."""
+"""A shell's exit code if a program does not exist in the sandbox."""
 
 
 class Checks:
-    """The checkers of one project, and what is known of them since the session began."""
+    """The checkers of one project, and their earlier findings in this session."""
 
-    def __init__(self, runtime: Runtime, root: str, there: set[str]) -> None:
-        """`there` are the files of its root that may configure one, as they were when the session began."""
-        self._runtime, self._root, self._there = runtime, root, there
+    def __init__(self, runtime: Runtime, root: str, settings_files: set[str]) -> None:
+        """`settings_files`: the files in the root that may configure a checker, when the session began."""
+        self._runtime, self._root, self._settings_files = runtime, root, settings_files
         self._seconds = runtime.config.after_edit.seconds
         own = operators_own(runtime.options, runtime.loaded, "after_edit.run")
         self._allowed: frozenset[str] = frozenset(runtime.config.after_edit.run if own else ())
-        self._found: tuple[Checker, ...] | None = None
+        self._checkers: tuple[Checker, ...] | None = None
         self._known: dict[tuple[str, str], set[str]] = {}
-        """Checker and file → what it found there the last time."""
-        self._late: dict[str, int] = {}
-        self._told: set[str] = set()
-        """What a person or the model was told once."""
+        """Checker and file → its last findings there."""
+        self._timeouts: dict[str, int] = {}
+        """Checker → its timeouts in a row."""
+        self._shown: set[str] = set()
+        """Checkers and outputs that were reported, since each is reported only once."""
 
     async def fire(self, session: Session, fields: Json, _rows: Rows | None) -> HookOutcome:
-        paths = [path for path in map(self._named, fields["files"]) if path is not None]
-        if self._found is None:
-            self._found = checkers.configured_checkers(self._there, self._text)
+        paths = [path for path in map(self._relative, fields["files"]) if path is not None]
+        if self._checkers is None:
+            self._checkers = checkers.configured_checkers(self._settings_files, self._text)
         messages: list[str] = []
-        for checker in self._found:
+        for checker in self._checkers:
             changed = [path for path in paths if path.endswith(checker.suffixes)]
             if changed and self._runs(checker) and BASH in session.environment.tools:
                 messages += await self._check(session, checker, changed)
         return HookOutcome(context=tuple(messages), ran=len(messages)) if messages else NO_HOOKS
 
     def _runs(self, checker: Checker) -> bool:
-        """Whether it is installed, in the project or on PATH, and has not taken too long too often."""
-        if self._late.get(checker.name, 0) >= TIMES:
+        """Whether a checker is installed, in the project or on PATH, and has not timed out too often."""
+        if self._timeouts.get(checker.name, 0) >= TIMES:
             return False
         roots = roots_of(self._root, self._runtime.config)
         return any(map(self._own, checker.own)) or programs.resolve(checker.name, roots) is not None
 
-    def _named(self, path: str) -> str | None:
-        """Relative to the root; None for what lies elsewhere, or has a name that no line of output could have."""
+    def _relative(self, path: str) -> str | None:
+        """The path relative to the root; None if it is outside, or cannot appear in a line of output."""
         name = os.path.relpath(path, self._root)
         return name if name.isprintable() and not name.startswith("../") else None
 
@@ -77,7 +78,7 @@ class Checks:
         return workspace.is_named(os.path.join(self._root, program))
 
     async def _check(self, session: Session, checker: Checker, paths: Sequence[str]) -> list[str]:
-        """What it has to say. It runs only where the gate lets it run without a question, or the operator has."""
+        """Run a checker, if the policy allows that without a question or the operator's settings do."""
         reason = ""
         for command in checkers.checker_commands(checker, paths, self._own):
             arguments: Json = {"command": command, "timeout": max(int(self._seconds * 1000), 1)}
@@ -89,30 +90,25 @@ class Checks:
             if isinstance(done, ToolResult):
                 return self._read(checker, paths, done)
             reason = reason or done
-        if reason:
-            self._once(session, checker, reason)
+        if reason and checker.name not in self._shown:
+            self._shown.add(checker.name)
+            fix = f'[after_edit] run = ["{checker.name}"] in your own settings, or a rule "Bash({checker.name}:*)"'
+            message = (
+                f"{checker.name} is configured here, but does not run after edits: {reason}; to allow it, add {fix}"
+            )
+            session.bus.publish({"event_type": "hook_message", "hook_event": AFTER_EDIT, "message": message})
         return []
-
-    def _once(self, session: Session, checker: Checker, reason: str) -> None:
-        if checker.name in self._told:
-            return
-        self._told.add(checker.name)
-        rule = (
-            f'[after_edit] run = ["{checker.name}"] in your own settings, or a rule "Bash({checker.name}:*)", lets it'
-        )
-        message = f"{checker.name} is configured here, and does not follow edits: {reason}; {rule}"
-        session.bus.publish({"event_type": "hook_message", "hook_event": AFTER_EDIT, "message": message})
 
     def _read(self, checker: Checker, paths: Sequence[str], done: ToolResult) -> list[str]:
         named = ", ".join(paths)
         if done.outcome == "timed_out":
-            self._late[checker.name] = late = self._late.get(checker.name, 0) + 1
-            left_out = " It is left out until the session ends." if late >= TIMES else ""
-            return [f"{checker.name} did not end within {self._seconds:g} s, so nothing is known of {named}.{left_out}"]
+            self._timeouts[checker.name] = count = self._timeouts.get(checker.name, 0) + 1
+            disabled = " It will not run again in this session." if count >= TIMES else ""
+            return [f"{checker.name} did not end within {self._seconds:g} s, so {named} was not checked.{disabled}"]
         if done.metadata.get("exit_code") == NOT_FOUND:
-            self._late[checker.name] = TIMES
+            self._timeouts[checker.name] = TIMES
             return []
-        self._late.pop(checker.name, None)
+        self._timeouts.pop(checker.name, None)
         findings = checkers.findings_on(checker.read(done.content), self._root, paths)
         if not findings and done.is_error:
             return self._failed(checker, named, done.content)
@@ -124,17 +120,17 @@ class Checks:
             self._known[(checker.name, path)] = {finding.message for finding in here}
             new += [finding for finding in here if finding.message not in known]
             before += sum(finding.message in known for finding in here)
-        return _words(checker, named, new, before)
+        return _findings_message(checker, named, new, before)
 
     def _failed(self, checker: Checker, named: str, printed: str) -> list[str]:
-        """It says nothing of the changed files: of others, or that it cannot work. The same words come once."""
-        if any(True for _ in checker.read(printed)) or printed in self._told:
+        """The output of a checker that failed, once; nothing if it only has findings in other files."""
+        if any(True for _ in checker.read(printed)) or printed in self._shown:
             return []
-        self._told.add(printed)
+        self._shown.add(printed)
         return [f"{checker.name} could not check {named}:\n{_framed(printed[:PRINTED])}"]
 
 
-def _words(checker: Checker, named: str, new: list[Finding], before: int) -> list[str]:
+def _findings_message(checker: Checker, named: str, new: list[Finding], before: int) -> list[str]:
     if not new:
         return []
     listed = [f"{finding.path}:{finding.line}: {finding.message}" for finding in new[:MAX_FINDINGS]]
@@ -145,5 +141,5 @@ def _words(checker: Checker, named: str, new: list[Finding], before: int) -> lis
 
 
 def _framed(text: str) -> str:
-    """What a program of the project printed is data."""
+    """The output of a project's program, framed as data."""
     return framed(content_mark(text), text)

@@ -1,4 +1,4 @@
-"""The hooks that are configured for a session, and the files of the workspace that they would run."""
+"""The hooks configured for a session, and the workspace files that they run."""
 
 import os
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def read(runtime: Runtime) -> "tuple[Hook, ...]":
     of_session, administrators = runtime.options.own_hooks, loaded.managed.get("hooks", [])
     if loaded.managed.get("allowManagedHooksOnly"):
         of_session = ()
-        brought = brought if loaded.config.managed.plugins is not None else ()  # with the content of their plugin
+        brought = brought if loaded.config.managed.plugins is not None else ()  # allowed with the plugin's content
     return settings.read_hooks(
         loaded.config.hooks,
         loaded.held_hooks,
@@ -42,12 +42,12 @@ def read(runtime: Runtime) -> "tuple[Hook, ...]":
 
 
 def are_any(runtime: Runtime) -> bool:
-    """Whether the settings or a plugin bring any."""
+    """Whether the settings or a plugin configure hooks."""
     return bool(runtime.loaded.config.hooks or (runtime.plugins is not None and runtime.plugins.hooks))
 
 
 def files(runtime: Runtime) -> tuple[str, ...]:
-    """Files of the workspace that no command changes: what trusted settings start, and what any hook names."""
+    """Workspace files that commands must not change: those that trusted settings start or hooks name."""
     if runtime.started is None:
         hooks = read(runtime) if are_any(runtime) else ()
         runtime.started = tuple(dict.fromkeys((*runtime.loaded.started, *_named(runtime, hooks))))
@@ -55,7 +55,7 @@ def files(runtime: Runtime) -> tuple[str, ...]:
 
 
 def own_files(runtime: Runtime) -> tuple[str, ...]:
-    """Those of them that the operator's own hooks name, whatever the project's settings say."""
+    """Workspace files that the operator's own hooks name."""
     if not are_any(runtime):
         return ()
     root, home = followed(runtime.loaded.workspace), followed(runtime.home)
@@ -73,7 +73,7 @@ def _named(runtime: Runtime, hooks: "Sequence[Hook]") -> list[str]:
 
 
 def roots(runtime: Runtime) -> tuple[str, ...]:
-    """The workspace as hooks see it."""
+    """The folders of the workspace, with links resolved."""
     return roots_of(runtime.loaded.workspace, runtime.config)
 
 
@@ -83,7 +83,7 @@ def roots_of(workspace: str, now: Config) -> tuple[str, ...]:
 
 
 def hashes(project: str) -> dict[str, str]:
-    """What trusting a project notes of the files that hooks name: the operator's hooks, and its own once trusted."""
+    """The hashes of files that hooks name, stored when a project is trusted; includes the project's own hooks."""
     from adderclaw.tools.hooks import scripts
 
     hooks, roots = _once_trusted(project)
@@ -94,7 +94,7 @@ def hashes(project: str) -> dict[str, str]:
 
 
 def _once_trusted(project: str) -> "tuple[tuple[Hook, ...], tuple[str, ...]]":
-    """The hooks of a project as they are once it is trusted, and the folders of its workspace."""
+    """The hooks that a project has once it is trusted, and the folders of its workspace."""
     from adderclaw.config import home, places
     from adderclaw.config.layers import compose
     from adderclaw.tools.hooks import settings
@@ -107,7 +107,7 @@ def _once_trusted(project: str) -> "tuple[tuple[Hook, ...], tuple[str, ...]]":
 
 
 def incomplete(project: str) -> list[str]:
-    """What to create before the hooks of a project work, once it is trusted."""
+    """What is missing for the hooks that a project has once it is trusted."""
     hooks, roots = _once_trusted(project)
     return [text for hook in hooks for text in missing_files(hook, roots)]
 
@@ -117,16 +117,16 @@ def missing_files(hook: "Hook", roots: Sequence[str]) -> list[str]:
 
     event = f"hook {hook.ordinal} ({hook.event})"
     if why := scripts.missing_validator(hook, roots[0]):
-        return [f"{event}: {why}; until then it denies every call that it is asked about"]
+        return [f"{event}: {why}; until then it denies every call that it judges"]
     return [
         f"{event} of {hook.source} names {name}: {name} does not exist" for name in scripts.missing_scripts(hook, roots)
     ]
 
 
-def say_what_waits(runtime: Runtime, hooks: "Sequence[Hook]") -> None:
-    """Hooks that would be refused, said before the first call is."""
+def warn_of_refused_hooks(runtime: Runtime, hooks: "Sequence[Hook]") -> None:
+    """Warn about hooks that would be refused and block calls."""
     from adderclaw.tools.hooks import scripts
 
     for hook in hooks:
         if not hook.skipped and (why := scripts.refusal_reason(hook, scripts.HookWorkspace(roots(runtime)))):
-            warn(runtime, f"hook {hook.ordinal} ({hook.event}) of {hook.source} is not run, and blocks: {why}")
+            warn(runtime, f"hook {hook.ordinal} ({hook.event}) of {hook.source} is not run and blocks calls: {why}")

@@ -1,4 +1,4 @@
-"""What forbidden paths and rules on files take from every command, of what a look at the workspace found."""
+"""Which files the sandbox hides from commands or makes read-only, by forbidden paths and file rules."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -11,33 +11,31 @@ from adderclaw.sandbox.legacy.survey import Survey
 from adderclaw.sandbox.workspace import is_named
 
 MOST_HELD = 400
-"""Each is a mount of its own, and the time that they take grows with their square."""
+"""The maximum number of protected paths. Each is a mount, and the time for them grows with the square."""
 BULK = frozenset({"node_modules", ".venv", "venv", "site-packages", "__pycache__", "target", "dist", "build", ".tox"})
-"""Folders that hold much and little of it by hand: looked at last."""
+"""Folders with many generated files, which are protected last."""
 NEEDED = ("/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix", "/dev", "/proc", "/sys", "/run")
-"""Without these no program starts: a rule on them is kept by the verdict alone."""
+"""Folders without which no program starts; rules on them are enforced only by the verdict."""
 NOT_WHOLE = (
-    "the workspace is too large or too deep to be looked at whole: beyond its first {folders:,} folders, rules on "
-    "files are kept by the verdict alone, not by the sandbox"
+    "the workspace is too large or too deep to be scanned completely: beyond its first {folders:,} folders, only the "
+    "verdict enforces rules on files, not the sandbox"
 )
 TOO_MANY_HELD = (
-    f"rules on files match more than {MOST_HELD} files of the workspace: the others are kept by the verdict alone, "
-    "not by the sandbox; a rule on their folder would hold them all"
+    f"rules on files match more than {MOST_HELD} files of the workspace: only the verdict enforces them for the other "
+    "files, not the sandbox; use a rule on their folder instead"
 )
 UNHELD = (
-    "Landlock cannot keep a command from reading what it finds by itself, though a rule or forbidden_paths denies it: "
-    "{names}; install bubblewrap"
+    "Landlock cannot prevent a command from reading files that a rule or forbidden_paths denies: {names}; install "
+    "bubblewrap"
 )
-
-
 UNKEPT = (
-    "Landlock cannot keep a command from changing this, though a rule denies it: {names}; a change is reported when "
-    "the command has ended; install bubblewrap"
+    "Landlock cannot prevent a command from changing files that a rule denies: {names}; a change is reported after the "
+    "command has ended; install bubblewrap"
 )
 
 
 class Held(NamedTuple):
-    """What lies on the disk now and is to be kept from commands."""
+    """The existing paths that are protected from commands."""
 
     unseen: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
@@ -99,7 +97,7 @@ def _rules(policy: gate.Policy, roots: Sequence[str]) -> object:
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:
-    """Without what lies in another of them: a folder that is held keeps all that is in it."""
+    """The paths that are not inside another one, because protecting a folder protects everything in it."""
     outermost: list[str] = []
     for path in sorted(dict.fromkeys(paths), key=lambda path: path.split("/")):
         if not outermost or not beneath(path, outermost[-1]):
@@ -108,7 +106,7 @@ def _outermost(paths: Iterable[str]) -> list[str]:
 
 
 def _nearest(paths: list[str], roots: Sequence[str]) -> list[str]:
-    """Those near the top first, and what programs made after all others: not each of many can be held."""
+    """The paths with those near the top first and generated files last, since only some of many can be protected."""
 
     def far(path: str) -> tuple[bool, int]:
         parts = path.split("/")
@@ -118,7 +116,7 @@ def _nearest(paths: list[str], roots: Sequence[str]) -> list[str]:
 
 
 def _named(policy: gate.Policy, roots: Sequence[str]) -> list[str]:
-    """What is forbidden or denied by its whole name, in the workspace or elsewhere, where programs do not need it."""
+    """Paths that are forbidden or denied by their full name, without those that programs need."""
     from adderclaw.sandbox.seen import toolchains
 
     needed = (*NEEDED, *roots, *toolchains(roots))
@@ -134,13 +132,13 @@ def _named(policy: gate.Policy, roots: Sequence[str]) -> list[str]:
 
 
 def _found_anywhere(path: str, roots: Sequence[str], shut: DeniedNames) -> bool:
-    """Whether a rule finds it again wherever its folder is moved: in a git directory, too."""
+    """Whether a rule still matches the path if its folder is moved, also into a git directory."""
     name = os.path.basename(path)
     return all(by_name(shut.unseen, root, name) and in_git(shut.unseen, root, name) for root in roots)
 
 
 def unheld(held: Held, roots: Sequence[str]) -> str:
-    """What only bubblewrap could hide: Landlock takes nothing away within a folder that it gives."""
+    """A warning about paths that only bubblewrap could hide, since Landlock cannot exclude parts of a folder."""
     names = [path for path in held.unseen if any(beneath(path, root) for root in roots)]
     return UNHELD.format(names=_some(names)) if names else ""
 

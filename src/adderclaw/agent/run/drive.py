@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
+from adderclaw.agent.loop import lifecycle
+from adderclaw.agent.loop.loop import ignore_delta
 from adderclaw.agent.run.opened import Run
-from adderclaw.agent.session.session import TurnResult
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.core.errors import EXIT_CODES, AdderClawError, StoreError, ended_by, outcome_of
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.types import Json
+from adderclaw.core.types import Delta, Json, OnDelta
 from adderclaw.storage import later_files
 
 RAISED = frozenset({"cost_usd", "tokens", "tool_calls", "seconds", "rounds"})
@@ -114,7 +117,7 @@ def _with_advice(result: TurnResult, resume: str) -> TurnResult:
     """Add to a limit's reason how to resume with a higher limit."""
     if result.outcome != "limit" or result.ended_by not in RAISED:
         return result
-    return result._replace(reason=f"{result.reason}; `adderclaw {resume} --limit {result.ended_by}=MORE` goes on")
+    return result._replace(reason=f"{result.reason}; continue with `adderclaw {resume} --limit {result.ended_by}=MORE`")
 
 
 def _changed_later(run: Run) -> Json:
@@ -124,3 +127,33 @@ def _changed_later(run: Run) -> Json:
     clean = run.session.secrets.clean
     entries = [clean({"path": row.path.removeprefix(top), "change": row.change}) for row in rows]
     return {"changed_later": entries} if entries else {}
+
+
+# ------------------------------------------------------------------ one turn
+
+
+class Hears(Protocol):
+    """Shows an answer while it arrives."""
+
+    @property
+    def text(self) -> str:
+        """What it has shown of the last reply."""
+        ...
+
+    def __call__(self, delta: Delta) -> None: ...
+
+
+class Turn(NamedTuple):
+    result: TurnResult
+    rest: str
+    """The text to show; empty if all of it was shown while it arrived."""
+
+
+async def one_turn(session: Session, work: Callable[[OnDelta], Awaitable[TurnResult]], hears: Hears | None) -> Turn:
+    """Run a turn and show its answer as it arrives, unless MessageDisplay hooks need the complete answer first."""
+    early = hears if hears is not None and "MessageDisplay" not in session.hooks else None
+    result = await work(early or ignore_delta)
+    answer = session.secrets.redact(result.answer)
+    if not answer or (early is not None and early.text.endswith(answer)):
+        return Turn(result, "")
+    return Turn(result, answer if result.signal else await lifecycle.text_to_display(session, result.answer))

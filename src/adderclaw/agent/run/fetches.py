@@ -1,4 +1,4 @@
-"""Fetching the package of an MCP server: once per user, in a sandbox that no workspace and no command is in."""
+"""Fetches the packages of MCP servers, once per user, in a sandbox without access to the workspace."""
 
 import asyncio
 import fcntl
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 type Approve = Callable[[ApprovalRequest], Awaitable[Answer]]
 
 NOBODY = (
-    "{package} is not fetched yet, and nobody is there to be asked about it, since a project or a plugin brings "
-    "{server}: `adderclaw mcp test {server}`, typed by hand in this folder, fetches it"
+    "{package} is not fetched yet. A project or a plugin configures {server}, so its fetch needs approval, and nobody "
+    "can be asked. Run `adderclaw mcp test {server}` in this folder to fetch it"
 )
-NOWHERE = "{package} is not fetched yet, and [security] registries names none that has it"
+NOWHERE = "{package} is not fetched yet, and none of the registries in [security] serves it"
 NO_LOGIN = (
-    "; its registry asks for a login (401), and none is given to programs in the sandbox: tokens of your own settings "
-    "stay outside. Fetch it once into a registry that needs none, or install the server and name its program"
+    "; its registry requires a login (401), but programs in the sandbox get no tokens from your settings. Use a "
+    "registry that requires none, or install the server and configure its program"
 )
 TOLD = re.compile(r"(?i)(npm_config_|uv_|pip_|yarn_|pnpm_).*|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|REQUESTS_CA_BUNDLE")
-"""Variables of a server that its package manager reads; it is given no other, so no key of the server's."""
+"""Variables of a server that its package manager gets; it gets no others, and so none of the server's keys."""
 SECONDS = 600.0
 SHOWN = 400
 
@@ -46,7 +46,7 @@ class Fetches:
     def __init__(self, runtime: Runtime, roots: tuple[str, ...], ways: SessionNetwork) -> None:
         self.runtime, self.roots, self.ways = runtime, roots, ways
         self.approve: Approve | None = None
-        """Who is asked; nobody before the session is made."""
+        """Asks the operator; None until the session exists."""
 
     def of(self, entry: Entry) -> "Fetch | None":
         if not self.ways.is_sealed or not entry.server.command:
@@ -55,7 +55,7 @@ class Fetches:
             argv = [os.path.expanduser(filled(entry.server.command)), *map(filled, entry.server.args)]
             variables = {name: filled(text) for name, text in entry.server.env.items() if TOLD.fullmatch(name)}
         except Missing:
-            return None  # whoever starts it says so
+            return None  # reported when the server is started
         program = fetched_package(argv)
         return None if program is None else Fetch(self, entry, argv, program.program, program.package, variables)
 
@@ -69,11 +69,11 @@ class Fetch:
         self._opened: tuple[str, ...] = ()
         self._held = -1
         home, roots = fetches.runtime.home, fetches.roots
-        # where our folder lies in the workspace, commands see nothing of it
+        # if AdderClaw's folder is in the workspace, commands cannot see it
         self._recipe = None if any(beneath(home, root) for root in roots) else fetch_recipe(argv)
         if self._recipe is None:
             known: Sequence[object] = (roots[0], *argv)
-        else:  # what a project says of a package is not what the operator's own servers start
+        else:  # a project's fetch must not be shared with the operator's own servers
             apart = () if entry.by_operator else (roots[0], entry.scope)
             known = (*apart, *self._recipe.fetch, *(f"{name}={variables[name]}" for name in sorted(variables)))
         name = hashlib.sha256("\0".join(map(str, known)).encode("utf-8", "replace")).hexdigest()
@@ -97,7 +97,7 @@ class Fetch:
         return [self._started_by(), *self._recipe.arguments]
 
     def release(self) -> None:
-        """It runs no longer: its packages may be cleared."""
+        """The server has ended; its packages may be cleared."""
         if self._held >= 0:
             os.close(self._held)
             self._held = -1
@@ -180,7 +180,7 @@ class Fetch:
         return f"{self.package} could not be fetched{refused}: {last or 'nothing was printed'}{login}"
 
     def _box(self, refusals: list[str]) -> "Box":
-        """Its cache alone is written there, and its registries alone are reached."""
+        """A sandbox that can write only the package's cache and reach only its registries."""
         from adderclaw import policy as gate
         from adderclaw.models.http.addresses import is_named
         from adderclaw.policy import hosts
@@ -196,7 +196,7 @@ class Fetch:
             return gate.denied_host_reason(policy, host, port) or hosts.tunnel_refusal(host, port, addresses, allowed)
 
         def tell(host: str, why: str) -> None:
-            refusals.append(f"it was kept from {host}: {why}")
+            refusals.append(f"access to {host} was denied: {why}")
 
         proxy = Proxy(judge, tell=tell, named=lambda host, port: is_named(host, port, allowed))
         room = SandboxSpec(
@@ -231,7 +231,7 @@ def _locked(fd: int) -> bool:
 
 
 def _program(printed: bytes) -> str:
-    """Where it says that the program lies; it is started in the sandbox alone, whatever that is."""
+    """The path of the program that the fetch printed. It is only ever started in the sandbox."""
     for line in reversed(printed.decode("utf-8", "replace").splitlines()):
         with suppress(ValueError):
             arguments: Any = json.loads(line)
@@ -242,7 +242,7 @@ def _program(printed: bytes) -> str:
 
 
 def asking(approve: Approve) -> Approve:
-    """An operator who cannot be asked is nobody."""
+    """Wrap `approve` so that an operator who cannot be asked counts as absent."""
 
     async def ask(request: ApprovalRequest) -> Answer:
         try:

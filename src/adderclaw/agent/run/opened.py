@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from adderclaw import config
 from adderclaw.agent.legacy import later_report
 from adderclaw.agent.loop import lifecycle, resume
-from adderclaw.agent.replay.recording import UNRECORDED, Recording
+from adderclaw.agent.replay.recorder import UNRECORDED, Recording
 from adderclaw.agent.run import session_setup as sessions
-from adderclaw.agent.run.events_file import open_events_file
 from adderclaw.agent.run.start import Runtime, credentials, loaded_by, warn
 from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config.paths import followed
@@ -22,9 +21,12 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import mask_secret_shapes
 from adderclaw.core.types import MISSING_KEY, EndedBy, Json
 from adderclaw.models import providers
+from adderclaw.sandbox import workspace
+from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage import Store, locks, runs, settings, transcript
 from adderclaw.storage import later_files as rows
 from adderclaw.storage.telemetry import database, jsonl
+from adderclaw.storage.telemetry.jsonl import NAME, OpenFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 RUN_FAILED: Mapping[EndedBy, str] = {"missing_key": MISSING_KEY, "turns": "max_turns_exceeded"}
 """Reasons of `run_failed` that have names of their own."""
 NOT_ACKNOWLEDGED = (
-    "changes of what other programs run later, which nobody has acknowledged: {names}; look at them, then "
+    "unacknowledged changes of files that other programs run later: {names}; look at them, then use "
     "`adderclaw later accept` or `adderclaw later set-aside`"
 )
 
@@ -183,7 +185,7 @@ def open_run(
     task: str = "",
     more: "Iterable[Callable[[Cursor, Session], None]]" = (),
 ) -> Generator[Run]:
-    """Open store, ledger, provider and session; whatever happens, everything is closed.
+    """Open store, ledger, provider and session; everything is closed in any case.
 
     `more` writes rows in the same transaction as the run's own row.
     """
@@ -343,20 +345,24 @@ class _Copied(NamedTuple):
 def _choose_session(runtime: Runtime, store: Store, again: Resume | None) -> tuple[str, str, _Copied | None]:
     named = runtime.options.session_id
     if named is not None and transcript.conversation_of(store, named) is not None:
-        raise UsageError(f"there is a session {named!r} already; give another id, or go on with it by --resume")
+        raise UsageError(f"the session {named!r} already exists; use another id, or continue it with --resume")
     if again is None:
         return runtime.ids("conversation"), named or runtime.ids("session"), None
     if again.conversation is None:
         conversation_id = transcript.last_conversation(store, runtime.loaded.workspace)
         if conversation_id is None:
-            raise UsageError(f"no conversation to continue in {runtime.loaded.workspace}; begin one with `agent -m`")
+            raise UsageError(f"no conversation to continue in {runtime.loaded.workspace}; start one with `agent -m`")
     elif not again.conversation.strip():
-        raise UsageError("the conversation to go on with has an empty name; `adderclaw memory list` shows them")
+        raise UsageError("the name of the conversation to continue is empty; `adderclaw memory list` shows them")
     else:
         conversation_id = transcript.conversation_of(store, again.conversation)
         if conversation_id is None:
             raise UsageError(f"no conversation {again.conversation!r}; `adderclaw memory list` shows them")
-    _require_phase(store, conversation_id)
+    # Raise if the conversation is in a phase that does not exist.
+    if transcript.phase_and_approval(store, conversation_id)[0] != "idle":
+        from adderclaw.storage.sdlc import phases
+
+        phases.phase_of(store, conversation_id)
     held = transcript.sessions_of(store, conversation_id)
     if not held:  # it began with a plan and has no message yet
         return conversation_id, named or runtime.ids("session"), None
@@ -364,14 +370,6 @@ def _choose_session(runtime: Runtime, store: Store, again: Resume | None) -> tup
     if again.fork:
         return runtime.ids("conversation"), named or runtime.ids("session"), _Copied(conversation_id, last)
     return conversation_id, last, None
-
-
-def _require_phase(store: Store, conversation_id: str) -> None:
-    """Raise if the conversation is in a phase that does not exist."""
-    if transcript.phase_and_approval(store, conversation_id)[0] != "idle":
-        from adderclaw.storage.sdlc import phases
-
-        phases.phase_of(store, conversation_id)
 
 
 def _add_sinks(runtime: Runtime, store: Store, stack: ExitStack, conversation_id: str, session_id: str) -> None:
@@ -469,3 +467,16 @@ def _begin_run(
     bus.publish({"event_type": "run_started", "mode": kind, "task": task})
     if runtime.plugins is not None:
         runtime.plugins.tell(bus)
+
+
+def open_events_file(folder: WorkspacePath, run_id: str) -> OpenFile:
+    """Open the events file of a run, to append to it. A folder in a workspace is marked so that git ignores it."""
+    if run_id in ("", ".", "..") or "/" in run_id or "\0" in run_id:
+        raise AdderClawError(f"{run_id!r} cannot name a run folder")
+    path = folder / run_id / NAME
+    descriptor = workspace.open_append(path)
+    if folder.root != "/" and not folder.is_root:  # in a workspace
+        from adderclaw.sandbox.workspace.traces import ignore_in_git
+
+        ignore_in_git(folder, folder / run_id)
+    return OpenFile(descriptor, path.root, path.relative)

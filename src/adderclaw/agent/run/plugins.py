@@ -1,14 +1,18 @@
-"""The plugins of a session, and what each brings to the parts that exist: skills, agents, hooks, MCP servers."""
+"""The plugins of a session, and their skills, agents, hooks and MCP servers; forgets the traces of a removed plugin."""
 
+import asyncio
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, cast
 
+from adderclaw.agent.run.start import Runtime
 from adderclaw.config import servers
 from adderclaw.config.foreign import hooks
 from adderclaw.config.paths import followed
+from adderclaw.config.plugins import installed
 from adderclaw.config.plugins import installed as plugins
 from adderclaw.config.plugins.installed import Plugin
 from adderclaw.config.plugins.loaded_plugin import CHANGED, LoadedPlugin
@@ -18,16 +22,17 @@ from adderclaw.core.decode import Invalid
 from adderclaw.core.errors import ConfigError, UsageError
 from adderclaw.core.events import Bus
 from adderclaw.core.types import Json
+from adderclaw.storage import Store
 from adderclaw.tools.skills.catalogue import SkillFolder
 
 LONGEST = 40
-"""Characters in the name of a server."""
+"""Maximum characters in the name of a server."""
 COMMANDS = "commands/"
 NOT_ALLOWED = "the administrator of this machine has not allowed its content"
 
 
 class SessionPlugins:
-    """Those that count, looked at when the session begins, and those of which nothing counts."""
+    """The active plugins, checked when the session begins, and those that are held back."""
 
     def __init__(
         self,
@@ -38,31 +43,30 @@ class SessionPlugins:
         installed: bool = True,
         allowed: list[str] | None = None,
     ) -> None:
-        """`named`: the folders of `--plugin-dir`, which go before what is installed by the same name.
+        """`named`: the folders of `--plugin-dir`, which override installed plugins of the same name.
 
-        `allowed`: the hashes that an administrator lets count, if not all do.
+        `allowed`: the hashes of the plugins that an administrator allows; None: all.
         """
         by_name = {plugin.name: plugin for plugin in map(_at, named)}
         self._without_servers = {followed(os.path.abspath(os.path.expanduser(folder))) for folder in without_servers}
         known = plugins.enabled(home) if installed else ()
         others = [plugin for plugin in known if plugin.name not in by_name]
         self.held = tuple(plugin for plugin in others if plugin.state != "enabled")
-        """Enabled, and not as they were trusted, or broken by now."""
+        """Plugins that are enabled, but broken or changed since they were trusted."""
         counting = [LoadedPlugin(plugin, home) for plugin in others if plugin.state == "enabled"]
         counting += [LoadedPlugin(plugin, home, named=True) for plugin in by_name.values()]
         self._notes: list[str] = []
         others = [plugin for plugin in counting if allowed is not None and plugin.plugin.sha256 not in allowed]
         counting = [plugin for plugin in counting if plugin not in others]
         self.refused = [
-            f"plugin {excluded.name}: nothing of it is used: {NOT_ALLOWED} ({excluded.plugin.sha256})"
-            for excluded in others
+            f"plugin {excluded.name} is not used: {NOT_ALLOWED} ({excluded.plugin.sha256})" for excluded in others
         ]
         self.loaded = tuple(sorted(counting, key=lambda plugin: plugin.name))
         self.by_name = {plugin.name: plugin for plugin in self.loaded}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What of them has no effect, and why."""
+        """Parts of the plugins that have no effect, and why."""
         for plugin in self.loaded:
             if plugin.manifest.unused:
                 self._note(plugin, f"these have no effect here: {', '.join(plugin.manifest.unused)[:300]}")
@@ -72,10 +76,10 @@ class SessionPlugins:
     def _note(self, plugin: LoadedPlugin, text: str) -> None:
         self._notes.append(f"plugin {plugin.name}: {text}")
 
-    # ------------------------------------------------------------------ what they bring
+    # ------------------------------------------------------------------ their parts
 
     def places(self) -> Iterator[SkillFolder]:
-        """Their skills and commands, for the one catalogue."""
+        """The folders of their skills and commands, for the catalogue."""
         for plugin in self.loaded:
             for way in plugin.manifest.skills:
                 folder = os.path.normpath(os.path.join(plugin.root, way))
@@ -87,7 +91,7 @@ class SessionPlugins:
 
     @cached_property
     def hooks(self) -> tuple[tuple[LoadedPlugin, tuple[Json, ...]], ...]:
-        """Each with its hooks, as flat entries that name the file they are from."""
+        """Each plugin with its hooks, as flat entries that name their source file."""
         by_plugin = [(plugin, tuple(self._hooks_of(plugin))) for plugin in self.loaded]
         return tuple((plugin, entries) for plugin, entries in by_plugin if entries)
 
@@ -101,7 +105,9 @@ class SessionPlugins:
             self._note(plugin, warning)
         for entry in cast("list[Json]", normal.entries):
             if "name" in entry and not entry.get("command"):
-                self._note(plugin, f"hooks: {entry['name']!r} names a program of yours; a plugin brings its own")
+                self._note(
+                    plugin, f"hooks: {entry['name']!r} names one of your programs; a plugin must contain its own"
+                )
                 continue
             own = {"source": os.path.join(plugin.root, "hooks", "hooks.json")}
             if entry.get("type") == "mcp_tool" and entry.get("server") in plugin.manifest.mcp_servers:
@@ -122,7 +128,7 @@ class SessionPlugins:
                     continue
                 name = server_name(plugin.name, server_key)
                 if not slug(server_key) or name in by_name:
-                    self._note(plugin, f"mcpServers.{server_key}: it is no name, or that of another server")
+                    self._note(plugin, f"mcpServers.{server_key}: not a valid name, or another server has it")
                 elif not server.disabled:
                     by_name[name] = Entry(
                         name, f"{plugin.name}:{server_key}", server, plugin.scope, changed=plugin.changed
@@ -130,18 +136,18 @@ class SessionPlugins:
         return tuple(by_name.values())
 
     def roots(self) -> tuple[str, ...]:
-        """Their folders: commands in the sandbox may read them."""
+        """Their folders, which commands in the sandbox may read."""
         return tuple(plugin.root for plugin in self.loaded)
 
     def as_json(self) -> list[Json]:
-        """What a run's rows say of them."""
+        """The plugins as recorded in a run's rows."""
         return [
             {"name": plugin.name, "version": plugin.plugin.version, "sha256": plugin.plugin.sha256, "path": plugin.root}
             for plugin in self.loaded
         ]
 
     def tell(self, bus: Bus) -> None:
-        """A session begins with them."""
+        """Publish events about them when a session begins."""
         for plugin in self.loaded:
             brings = {kind: count for kind, count in counted(plugin.manifest).items() if count}
             known = {"plugin": plugin.name, "version": plugin.plugin.version, "sha256": plugin.plugin.sha256}
@@ -159,7 +165,7 @@ class SessionPlugins:
 
 
 def counted(manifest: Manifest) -> dict[str, int]:
-    """How many parts of each kind a plugin brings."""
+    """The number of parts of each kind in a plugin."""
     kinds = ("commands", "agents", "skills", "hooks", "mcp_servers", "tools")
     return {kind: len(getattr(manifest, kind)) for kind in kinds} | {"hooks": len(hooks.normal(manifest.hooks).entries)}
 
@@ -171,7 +177,7 @@ def why_held(plugin: Plugin) -> str:
 
 
 def _at(folder: str) -> Plugin:
-    """A plugin by its folder: the operator's own word for one session."""
+    """The plugin in a folder that the operator named for this session."""
     from adderclaw.config.plugins import manifest as plugin_manifest
     from adderclaw.config.plugins import tree as plugin_tree
 
@@ -189,7 +195,7 @@ def _at(folder: str) -> Plugin:
 
 
 def server_name(plugin: str, server: str) -> str:
-    """`plugin_PLUGIN_SERVER`, as it stands in the names of its tools; a long one ends with a part of its hash."""
+    """`plugin_PLUGIN_SERVER`, as in the names of its tools; a long name is cut and ends with a part of its hash."""
     whole = f"plugin_{plugin}_{server}"
     name = slug(whole)
     if len(name) < LONGEST:
@@ -198,7 +204,7 @@ def server_name(plugin: str, server: str) -> str:
 
 
 def _filled(plugin: LoadedPlugin, table: Json) -> Json:
-    """An entry with the plugin's places filled in, which then sees the plugin's folder."""
+    """A server entry with the plugin's variables filled in and read access to the plugin's folder."""
 
     def fill(value: Any) -> Any:
         if isinstance(value, str):
@@ -210,7 +216,7 @@ def _filled(plugin: LoadedPlugin, table: Json) -> Json:
         return value
 
     entry: Json = fill(table)
-    entry.pop("reads", None)  # it sees its own folder, and what is shown to all
+    entry.pop("reads", None)  # it can read only its own folder, and what all commands can
     if "command" in entry:
         variables = {
             f"{who}_{name}": path for name, path in plugin.variables().items() for who in ("CLAUDE", "ADDERCLAW")
@@ -218,3 +224,34 @@ def _filled(plugin: LoadedPlugin, table: Json) -> Json:
         entry["env"] = {**variables, **cast(Json, entry.get("env") or {})}
         entry["reads"] = [plugin.root]
     return entry
+
+
+def forget(runtime: Runtime, name: str, servers: Json, *, keep_data: bool = False) -> list[str]:
+    """Remove the traces of a removed plugin, and return their names. `servers`: its MCP servers."""
+    scope = f"plugin:{name}"
+    remote = [server_name(name, server) for server, entry in servers.items() if "url" in entry]
+    done: list[str] = []
+    if Store.exists(runtime.config.memory.path):
+        store = Store.open(runtime.config.memory.path)
+        try:
+            with store.write() as cursor:
+                cursor.execute("DELETE FROM mcp_pins WHERE scope = ?", (scope,))
+                if cursor.rowcount:
+                    done.append("the approvals of its MCP servers")
+        finally:
+            store.close()
+    if remote and asyncio.run(_logged_out(runtime, scope, remote)):
+        done.append("its logins")
+    data = installed.data_folder(runtime.home, name)
+    if os.path.isdir(data) and not os.path.islink(data) and not keep_data:
+        shutil.rmtree(data)
+        done.append("its data")
+    if os.path.isdir(above := os.path.dirname(data)) and not os.listdir(above):
+        os.rmdir(above)
+    return done
+
+
+async def _logged_out(runtime: Runtime, scope: str, servers: list[str]) -> bool:
+    logins = runtime.credentials.logins()
+    removed = [await logins.forget(f"mcp:{scope}:{server}") for server in servers]
+    return any(removed)

@@ -1,4 +1,4 @@
-"""What a session's commands see of the machine and of the workspace, and which hosts they reach."""
+"""What a session's commands can see of the machine and the workspace, and which hosts they can reach."""
 
 import hashlib
 import os
@@ -34,14 +34,8 @@ ONLY = "it reaches nothing but {hosts}"
 MOST_NAMED = 4
 
 
-def _status_line_files(runtime: Runtime) -> tuple[str, ...]:
-    from adderclaw.agent.run import status_line
-
-    return status_line.files(runtime)
-
-
 class WorkspaceContents:
-    """Furnishes the sandbox of one session (`sandbox.box.Furniture`); nothing is looked at before it is needed."""
+    """Specifies the contents of a session's sandbox. Nothing is read before it is needed."""
 
     def __init__(
         self,
@@ -53,7 +47,7 @@ class WorkspaceContents:
         for_servers: bool = False,
         apart: Isolation | None = None,
     ) -> None:
-        """`for_servers`: those that are fetched, whose cache no command writes. `apart`: of a child that sees less."""
+        """`for_servers`: for fetched servers, whose cache commands cannot write. `apart`: for an isolated child."""
         self.active_policy, self._for_servers, self._apart = active_policy, for_servers, apart
         self._runtime, self._kind, self._workspace = runtime, kind, workspace
         self._home = followed(runtime.home)
@@ -82,6 +76,11 @@ class WorkspaceContents:
         now, around = runtime.config, runtime.surroundings
         if self._servers is None:
             self._servers = _server_files(runtime) if now.mcp_servers or runtime.plugins is not None else ()
+        status_line_files: tuple[str, ...] = ()
+        if now.statusLine.command:
+            from adderclaw.agent.run import status_line
+
+            status_line_files = status_line.files(runtime)
         room = SandboxSpec(
             roots=roots,
             hidden=_own_files(now.memory.path, now.receipts.path, runtime.key_path),
@@ -99,7 +98,7 @@ class WorkspaceContents:
                 *skill_folders(runtime, roots[0]),
                 *now.sandbox.read_paths,
                 *around.shown,
-                *(_status_line_files(runtime) if now.statusLine.command else ()),
+                *status_line_files,
             ),
             cache=caches.folder_of(runtime.home, roots[0], servers=self._for_servers),
             variables=around.variables,
@@ -107,7 +106,7 @@ class WorkspaceContents:
         return room if self._apart is None else self._set_apart(room, self._apart)
 
     def _set_apart(self, room: "SandboxSpec", apart: Isolation) -> "SandboxSpec":
-        """Nothing of the workspace is written, no cache is shared, and what is named is hidden."""
+        """The sandbox of an isolated child: read-only, without a shared cache, and with the named paths hidden."""
         away = hidden_apart(self._workspace, room.traces, apart)
         room = replace(room, read_only=True, cache="", hidden=(*room.hidden, *away))
         if apart.workspace == "read":
@@ -133,14 +132,14 @@ class WorkspaceContents:
         )
 
     def is_unmasked(self) -> bool:
-        """Whether a command that starts now could see a file that is to be hidden from it."""
-        if "/" in self.roots:  # where no command runs: the whole disk is not looked at for that
+        """Whether a command that starts now could see a file that should be hidden from it."""
+        if "/" in self.roots:  # no command runs there, so do not scan the whole disk
             return True
         late = self._runtime.box is not None and self._runtime.box.would_hide_more(self)
         return late or bool(self.limits())
 
     def limits(self) -> tuple[str, ...]:
-        """What is not held, by the last look: each command ends with one."""
+        """What the sandbox cannot protect, according to the last survey; each command ends with one."""
         if self._held is None or self._shutter.has_changed(self.active_policy.policy, self.roots):
             survey = self._runtime.surveyor.survey(self.roots, shut=self.shut())
             self._held = self._shutter.held(survey, self.active_policy.policy, self.roots)
@@ -148,7 +147,7 @@ class WorkspaceContents:
 
 
 def hidden_apart(workspace: Workspace, traces: tuple[str, ...], apart: Isolation) -> tuple[str, ...]:
-    """What a child apart does not see of the workspace, whoever asks: the gate for its tools, the sandbox."""
+    """The workspace paths that an isolated child must not see, for the policy and the sandbox."""
     roots = (workspace.root, *workspace.extra)
     if apart.workspace == "none":
         return roots
@@ -157,14 +156,14 @@ def hidden_apart(workspace: Workspace, traces: tuple[str, ...], apart: Isolation
 
 @lru_cache(maxsize=4)
 def settings_files(root: str) -> tuple[str, ...]:
-    """Where the settings of the project can stand."""
+    """The possible paths of the project's settings."""
     return tuple(os.path.join(root, name) for name in places.SETTINGS)
 
 
 def skill_folders(runtime: Runtime, root: str) -> tuple[str, ...]:
-    """Folders of skills outside of the workspace that the operator keeps or named; a project's own word opens none.
+    """Folders of skills outside of the workspace that the operator configured; a project's settings add none.
 
-    Of a plugin that they trust it is the whole folder: scripts and references lie beside its skills.
+    For a trusted plugin it is the whole folder, because its skills use scripts and references in it.
     """
     homes = (runtime.home, *runtime.foreign_homes)
     folders = [os.path.join(home, name) for home in homes for name in (home_names.SKILLS, home_names.COMMANDS)]
@@ -182,18 +181,18 @@ def _server_files(runtime: Runtime) -> tuple[str, ...]:
 
     paths: list[str] = []
     for entry in configured(runtime):
-        # a plugin's arguments show nothing but what lies in its folder
+        # a plugin's arguments cannot show files outside of its folder
         of_plugin = entry.scope.startswith("plugin:")
         paths += files(replace(entry.server, args=[]) if of_plugin else entry.server)
         if (fetch := runtime.fetches.of(entry) if runtime.fetches is not None else None) is not None and fetch.is_apart:
-            os.makedirs(fetch.folder, mode=0o700, exist_ok=True)  # what comes there later is seen, too
+            os.makedirs(fetch.folder, mode=0o700, exist_ok=True)  # so that packages fetched later are visible, too
             paths.append(fetch.folder)
     return tuple(dict.fromkeys(paths))
 
 
 @lru_cache(maxsize=4)
 def _own_files(store: str, receipts: str, key: str) -> tuple[str, ...]:
-    """What we keep our word with: no command sees it."""
+    """AdderClaw's store, receipts and key, which no command may see."""
     files = (f"{path}{end}" for path in (store, receipts, key) for end in ("", "-wal", "-shm", ".lock", ".head"))
     return (*files, locks.locks_folder(store))
 
@@ -202,8 +201,8 @@ def _own_files(store: str, receipts: str, key: str) -> tuple[str, ...]:
 
 
 def _registries(runtime: Runtime) -> tuple[str, ...]:
-    """Those of the settings, and of the operator's own package managers where no project or administrator tightened
-    the list."""
+    """The registries in the settings, and those of the operator's own package managers unless a project or an
+    administrator restricted the list."""
     listed = tuple(runtime.config.security.registries)
     if not listed or not operators_own(runtime.options, runtime.loaded, "security.registries"):
         return listed
@@ -216,7 +215,7 @@ def _registries(runtime: Runtime) -> tuple[str, ...]:
 
 
 class SessionNetwork:
-    """What commands reach through the one proxy. A model names no host here: all come from configuration."""
+    """Which hosts commands can reach through the proxy. All come from the configuration, none from the model."""
 
     def __init__(self, runtime: Runtime, active_policy: ActivePolicy, confinement: str) -> None:
         self._security, self._active_policy = runtime.config.security, active_policy
@@ -224,9 +223,9 @@ class SessionNetwork:
         self._always = (*self._security.allowed_domains, *(self._registries if runtime.options.headless else ()))
         self._allowed_registries: tuple[str, ...] = ()
         self.refused = 0
-        """How often a command was kept from a host."""
+        """How often access to a host was denied."""
         self._opened: list[str] = []
-        """For as long as a server is fetched."""
+        """Hosts that are allowed while a server is fetched."""
         self.is_sealed = confinement == "bubblewrap" and self._security.network != "allow"
         self._kind = confinement
 
@@ -240,7 +239,7 @@ class SessionNetwork:
 
     @property
     def is_any(self) -> bool:
-        """Whether there is, or may come to be, a host that is reached: without one there is no proxy."""
+        """Whether any host is or can become reachable; otherwise there is no proxy."""
         return bool(self._always or self._registries)
 
     def judge(self, host: str, port: int, addresses: list[str] | None) -> str | None:
@@ -253,31 +252,31 @@ class SessionNetwork:
         return why
 
     def is_named(self, host: str, port: int) -> bool:
-        """Whether the operator listed exactly this host, by no pattern."""
+        """Whether the operator listed exactly this host, not by a pattern."""
         from adderclaw.models.http.addresses import is_named
 
         return is_named(host, port, self.domains)
 
     def offered_registries(self, command: CommandFact | None) -> tuple[str, ...]:
-        """The registries of a plan's package managers that the operator could let in: those that they list."""
+        """The registries of a command's package managers that the operator lists and can allow."""
         if not self.is_sealed or command is None:
             return ()
         from adderclaw.policy.legacy import registries
 
         listed = self._registries
         hosts = [host for host in registries.needed(command) if host in listed]
-        if registries.needed(command):  # one of the operator's own may serve any of them
+        if registries.needed(command):  # the operator's own registries may serve any package manager
             hosts += [host for host in listed if host not in registries.known()]
         return tuple(registry for registry in hosts if registry not in self.domains and self._may_be_reached(registry))
 
     def allow_registries(self, command: CommandFact | None) -> tuple[str, ...]:
-        """The operator said so: until the session ends, its commands reach what was offered."""
+        """Allow the offered registries until the session ends, after the operator approved it."""
         hosts = self.offered_registries(command)
         self._allowed_registries = tuple(dict.fromkeys((*self._allowed_registries, *hosts)))
         return hosts
 
     def of_program(self, program: str) -> tuple[str, ...]:
-        """Where a package manager fetches from, as far as the operator lists it."""
+        """The registries that a package manager uses and the operator lists."""
         from adderclaw.policy.legacy import registries
 
         own, _ = registries.managers().get(program, ((), frozenset[str]()))
@@ -296,7 +295,7 @@ class SessionNetwork:
             self._opened.remove(host)
 
     def describe(self, command: CommandFact | None) -> str:
-        """What who is asked about a command that wants the network has to know of it."""
+        """The network access of a command, for the approval question; empty if it uses none."""
         from adderclaw.sandbox.confinement import ABSTRACT, reaches_abstract_sockets
 
         if command is None:
@@ -317,27 +316,31 @@ class SessionNetwork:
 # ------------------------------------------------------------------ the operator's own network
 
 
-UNWRITABLE = "{folder} cannot be written ({why}), so commands know nothing of your own authorities and registries"
+UNWRITABLE = (
+    "{folder} cannot be written ({why}), so commands do not use your own certificate authorities and registries"
+)
 
 
 class Surroundings(NamedTuple):
+    """The operator's network configuration for the sandbox."""
+
     shown: tuple[str, ...] = ()
-    """Files of ours that commands read."""
+    """Files that commands can read."""
     variables: tuple[tuple[str, str], ...] = ()
-    """What tells programs of them, unless a command says otherwise."""
+    """Environment variables that make programs use them, unless a command sets others."""
     problems: tuple[str, ...] = ()
 
 
 def writable(runtime: Runtime) -> tuple[str, ...]:
-    """Where commands write: no file there speaks for the operator."""
+    """The folders that commands can write, whose files cannot configure anything for the operator."""
     now = runtime.config
     more = (*now.security.additional_directories, *now.permissions.additionalDirectories)
     return tuple(map(followed, (runtime.loaded.workspace, *more)))
 
 
 def surroundings(home: str, roots: Sequence[str]) -> Surroundings:
-    """Of the operator's environment and home alone: what lies in a workspace names nothing."""
-    if any(beneath(home, root) for root in roots):  # where what we write down is hidden from commands
+    """The network configuration from the operator's environment and home; files in a workspace are ignored."""
+    if any(beneath(home, root) for root in roots):  # files that we write there are hidden from commands
         return Surroundings()
     folder = os.path.join(home, home_names.CACHE, "network")
     bundle, indexes = own_network.bundle(roots), own_network.indexes(roots)
@@ -350,7 +353,7 @@ def surroundings(home: str, roots: Sequence[str]) -> Surroundings:
         if indexes.npm:
             lines = "".join(f"{key}={url}\n" for key, url in sorted(indexes.npm.items()))
             shown.append(_write_once(folder, "npmrc", lines.encode()))
-            variables["npm_config_globalconfig"] = shown[-1]  # a project's own .npmrc counts before it
+            variables["npm_config_globalconfig"] = shown[-1]  # a project's .npmrc overrides it
     except OSError as error:
         return Surroundings(problems=(UNWRITABLE.format(folder=folder, why=error.strerror),))
     settings = {
@@ -364,7 +367,7 @@ def surroundings(home: str, roots: Sequence[str]) -> Surroundings:
 
 
 def _write_once(folder: str, name: str, content: bytes) -> str:
-    """The file with this content, written once: its name says what is in it."""
+    """The path of a file with this content, written once; its name contains the content's hash."""
     path = os.path.join(folder, f"{hashlib.sha256(content).hexdigest()[:24]}-{name}")
     if not os.path.exists(path):
         os.makedirs(folder, mode=0o700, exist_ok=True)

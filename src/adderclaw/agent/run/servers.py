@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.agent.loop import side_question
+from adderclaw.agent.loop import model_call
 from adderclaw.agent.run.fetches import Fetches, asking
 from adderclaw.agent.run.sandbox_setup import SessionNetwork
 from adderclaw.agent.run.start import Runtime, operators_own
@@ -34,19 +34,19 @@ def configured(runtime: Runtime) -> list[Entry]:
         taken = {entry.name for entry in server_entries}
     for name in own:
         if not slug(name) or slug(name) in taken:
-            raise UsageError(f"mcp_servers: {name!r} is no name, or the name of another server, too; call it otherwise")
+            raise UsageError(f"mcp_servers: {name!r} is not a valid name, or another server has it; use another name")
         taken.add(slug(name))
     if loaded.config.managed.mcp is not None:
         server_entries = [entry for entry in server_entries if _is_allowed(runtime, entry)]
         if own:
             raise UsageError(
-                f"mcp_servers: {', '.join(own)}: the administrator of this machine allows none of a program"
+                f"mcp_servers: {', '.join(own)}: the administrator of this machine does not allow servers of a program"
             )
     return server_entries + [Entry(slug(name), name, Server(), "program", live) for name, live in own.items()]
 
 
 def _is_operators(runtime: Runtime, entry: Entry) -> bool:
-    """Whether a file of the operator's own, or the program that starts us, names it."""
+    """Whether the operator's own files or command line configure the server."""
     key = f"mcp_servers.{entry.given}"
     return key in runtime.loaded.origins and operators_own(runtime.options, runtime.loaded, key)
 
@@ -58,7 +58,7 @@ def _is_allowed(runtime: Runtime, entry: Entry) -> bool:
     from adderclaw.config import managed
 
     if entry.scope.startswith("plugin:") and runtime.config.managed.plugins is not None:
-        return True  # with the content of its plugin
+        return True  # allowed with the plugin's content
     allowed, server = runtime.config.managed.mcp or [], entry.server
     if server.url:
         there = managed.is_allowed(_host(server.url), allowed)
@@ -71,7 +71,7 @@ def _is_allowed(runtime: Runtime, entry: Entry) -> bool:
 
 
 def _host(url: str) -> str:
-    """Where a server is asked, with its variables filled in: they are the user's, and can name another host."""
+    """The host of a server's URL after its variables are filled in, because they may change the host."""
     from urllib.parse import urlsplit
 
     from adderclaw.config import checks
@@ -89,7 +89,7 @@ def join(
     offered: dict[str, Tool[Any]],
     start_fetched: "Starter | None" = None,
 ) -> Servers:
-    """Give a session its servers: their tools into its own, what they ask to its operator."""
+    """Connect a session to its MCP servers, whose tools are added to `offered`."""
     allowed = runtime.config.channels.cli.tools_allow
 
     def offer(tool: Tool[Any]) -> None:
@@ -125,7 +125,7 @@ def join(
 
 
 def _read_only(runtime: Runtime) -> Store | None:
-    """Where nothing runs, what servers offered last time is still known."""
+    """The store, for the tools that servers offered last time when nothing can run; None if there is none."""
     try:
         return Store.open(runtime.config.memory.path, read_only=True)
     except StoreError:
@@ -144,7 +144,7 @@ def stored_login(runtime: Runtime) -> Any:
 
 
 def elicitor(host: Host) -> Any:
-    """A server's question: hooks may answer it, else the operator does, and hooks may change that answer."""
+    """Answers a server's questions: hooks may answer, else the operator does, and hooks may change the answer."""
 
     async def elicit(server: str, question: Json) -> Json:
         merged = await host.run_hooks("Elicitation", question)
@@ -172,7 +172,7 @@ def _only(specific: Json) -> Json:
 
 
 def attach(runtime: Runtime, session: Session, servers: Servers) -> None:
-    """What servers need of a session that is made: its model, and a moment to start in."""
+    """Let servers use a session's model and operator, and start while the session waits for the model."""
 
     async def sample(server: str, system: str, exchange: list[tuple[str, str]], tokens: int) -> tuple[str, str, bool]:
         messages = [
@@ -181,7 +181,7 @@ def attach(runtime: Runtime, session: Session, servers: Servers) -> None:
         ]
         asked = system or f"The MCP server {server} asks."
         with session.tape.inside_tool():  # it belongs to a tool's result
-            response = await side_question.ask_and_record(session, asked, History(messages), f"mcp:{server}", tokens)
+            response = await model_call.ask_and_record(session, asked, History(messages), f"mcp:{server}", tokens)
         return response.final_text, response.model or session.model, response.stop_reason == "max_tokens"
 
     servers.answer_with(sample, elicitor(session.host))

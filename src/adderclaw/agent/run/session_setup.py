@@ -154,13 +154,13 @@ def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
     loaded = runtime.loaded
     if not configured_hooks.are_any(runtime) and not loaded.held_hooks and not runtime.options.own_hooks:
         return {}
-    from adderclaw.agent.session import file_watch
+    from adderclaw.agent.loop import lifecycle
     from adderclaw.agent.tool_call import session_hooks
     from adderclaw.tools.hooks import matching, settings
 
     hooks = configured_hooks.read(runtime)
     settings.require_shells(hooks, configured_hooks.roots(runtime))
-    configured_hooks.say_what_waits(runtime, hooks)
+    configured_hooks.warn_of_refused_hooks(runtime, hooks)
     for hook in hooks:
         if why := matching.never_matches_reason(hook.event, hook.matcher):
             warn(runtime, f"hook {hook.ordinal} of {hook.source} never runs: {why}")
@@ -172,7 +172,7 @@ def _configured(runtime: Runtime, session: Session) -> Mapping[str, Chain]:
         for path in skills.files(runtime):
             session.settings_files[path] = ("skills", lifecycle.file_stamp(path))
     names = [name for hook in hooks if hook.event == "FileChanged" for name in hook.matcher.split("|")]
-    file_watch.watch_paths(session, [name for name in names if name and name != "*"])
+    lifecycle.watch_paths(session, [name for name in names if name and name != "*"])
     return session_hooks.hook_table(hooks)
 
 
@@ -213,7 +213,7 @@ async def ask_small_model(
     max_tokens: int | None = None,
 ) -> str:
     """Ask this model, else the small one. If needed, a provider is opened for it and closed again."""
-    from adderclaw.agent.loop import side_question
+    from adderclaw.agent.loop import model_call
 
     small, now = runtime.config.providers.small, runtime.config
     otherwise = providers.Choice(session.provider.name, session.model)
@@ -223,7 +223,7 @@ async def ask_small_model(
     own = chosen.provider == session.provider.name
     provider = session.provider if own else open_provider(runtime, chosen.provider)
     try:
-        return await side_question.ask(
+        return await model_call.ask_aside(
             session,
             instructions,
             text,

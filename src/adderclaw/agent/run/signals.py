@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP end a run cleanly: children killed, everything written; a second one ends it at once."""
+"""Ends a run cleanly on SIGINT, SIGTERM and SIGHUP; a second signal ends the process at once."""
 
 import asyncio
 import os
@@ -11,10 +11,7 @@ from adderclaw.core.errors import AdderClawError
 
 
 def ending() -> tuple[signal.Signals, ...]:
-    """The signals that end a run: Ctrl-C, a request to end, and the end of the terminal.
-
-    A program that was started to outlive the terminal (nohup) has SIGHUP ignored: then it stays ignored.
-    """
+    """The signals that end a run. SIGHUP is not one of them if the parent ignored it, as nohup does."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         return signal.SIGINT, signal.SIGTERM
     return signal.SIGINT, signal.SIGTERM, signal.SIGHUP
@@ -23,7 +20,7 @@ def ending() -> tuple[signal.Signals, ...]:
 async def until_signal(
     run: Run, work: Awaitable[TurnResult], *, mode: str = "agent", goes_on: bool = False
 ) -> TurnResult:
-    """The work's result, or `stopped` by the signal that came first. `goes_on`: other work may follow on it."""
+    """The work's result, or `stopped` if a signal arrived first. `goes_on`: more work may follow in this process."""
     loop = asyncio.get_running_loop()
     task: asyncio.Future[TurnResult] = asyncio.ensure_future(work)
     got: list[int] = []
@@ -31,16 +28,16 @@ async def until_signal(
     over = False
 
     def stop(number: int) -> None:
-        if over:  # the loop had it in hand when the work ended: the outcome is being written, and once
+        if over:  # the work had ended when the loop handled the signal, and its outcome is being stored
             return
         if got:
-            _leave(run, number, mode)
+            _exit_now(run, number, mode)
         got.append(number)
         name, grace = signal.Signals(number).name, run.runtime.config.runtime.signal_grace_seconds
         tell = run.runtime.bus.publish
         tell({"event_type": "signal_received", "signal": name})
         tell({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
-        timers.append(loop.call_later(grace, _leave, run, number, mode))
+        timers.append(loop.call_later(grace, _exit_now, run, number, mode))
         task.cancel()
 
     signals = ending()
@@ -63,29 +60,29 @@ async def until_signal(
         over = True
         for timer in timers:
             timer.cancel()
-        _listen_no_more(loop, signals, goes_on=goes_on)
+        _remove_handlers(loop, signals, goes_on=goes_on)
 
 
 def _stopped(number: int) -> TurnResult:
     return TurnResult("stopped", "", f"{signal.Signals(number).name} received", signal=number)
 
 
-def _leave(run: Run, number: int, mode: str) -> None:
-    """Now, whatever is still under way: the watchdog ends that. The outcome is written first."""
+def _exit_now(run: Run, number: int, mode: str) -> None:
+    """Store the outcome and exit; the watchdog ends whatever is still running."""
     try:
         run.finish(_stopped(number), exit_code=128 + number, mode=mode)
     finally:
         os._exit(128 + number)
 
 
-def _listen_no_more(loop: asyncio.AbstractEventLoop, signals: Sequence[signal.Signals], *, goes_on: bool) -> None:
-    """The work is over, and what came of it is being written down: a signal waits for that, a second one does not."""
-    heard: list[int] = []
+def _remove_handlers(loop: asyncio.AbstractEventLoop, signals: Sequence[signal.Signals], *, goes_on: bool) -> None:
+    """Ignore a first signal while the outcome is being stored; a second one exits at once."""
+    received: list[int] = []
 
     def wait(number: int, _frame: object) -> None:
-        if heard:
+        if received:
             os._exit(128 + number)
-        heard.append(number)
+        received.append(number)
 
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     for number in signals:

@@ -1,4 +1,4 @@
-"""The session's skills: one catalogue, read when it is first needed, for the Skill tool and for slash commands."""
+"""The session's skills, for the Skill tool and slash commands; the catalogue is read when it is first needed."""
 
 import hashlib
 import os
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
 
 LISTED = 200
-"""Skills that are looked at for the prompt."""
+"""The maximum number of skills that are read for the prompt."""
 
 
 def located(runtime: Runtime) -> tuple[SkillFolder, ...]:
-    """Where skills are looked for, the place that goes before the others first."""
+    """The folders of skills, by precedence."""
     project = runtime.loaded.workspace
     brought = tuple(runtime.plugins.places()) if runtime.plugins is not None else ()
     allowed, plugins = runtime.config.managed.skills, runtime.config.managed.plugins
     if allowed is not None and plugins is None:
-        brought = ()  # anybody puts a skill into a plugin
+        brought = ()  # a plugin could add any skill
     if runtime.options.bare:
         return brought
     own = os.path.join(project, os.path.expanduser(runtime.config.skills.dir))
@@ -42,14 +42,14 @@ def located(runtime: Runtime) -> tuple[SkillFolder, ...]:
 
 
 def files(runtime: Runtime) -> list[str]:
-    """What changes when a skill comes, goes or says something else: the folders of skills, and what describes each."""
+    """Paths that change when a skill is added, removed or edited: the folders of skills, and each skill's file."""
     places = located(runtime)
     loaded = catalogue.load_skills(places, LISTED)
     return [*(folder.folder for folder in places), *(skill.path for skill in loaded.skills)]
 
 
 class Skills:
-    """What the Skill tool and the REPL ask for."""
+    """The skills of one session."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -63,14 +63,14 @@ class Skills:
         return self._catalogue
 
     def offered(self) -> tuple[list[tuple[str, str]], bool]:
-        """Name and description of those that the model may call, and whether these are all."""
+        """Name and description of the skills that the model may call, and whether the list is complete."""
         listed_catalogue = catalogue.load_skills(located(self._runtime), LISTED)
         skills = [skill for skill in listed_catalogue.skills if skill.for_model and self._is_enabled(skill)]
         listed = [(skill.name, self._framed(skill, skill.description)) for skill in skills]
         return listed, not listed_catalogue.notes
 
     def _is_enabled(self, skill: Skill) -> bool:
-        """Whether the session's options let the model call it: by its name, or its name within a plugin."""
+        """Whether the session's options allow the model to call a skill, by its name or its name within a plugin."""
         names = self._runtime.options.skills
         return names is None or any(skill.name == name or skill.name.endswith(f":{name}") for name in names)
 
@@ -81,13 +81,13 @@ class Skills:
         return self.catalogue.find(name) is not None
 
     def called(self, name: str, arguments: str, session_id: str) -> CalledSkill:
-        """A skill's text for the person who called it, and the rules that count with it."""
+        """A skill's text for a person who called it, and the rules that it grants."""
         return self.prepared(name, arguments, "", session_id, by_user=True).read()
 
     def prepared(
         self, name: str, arguments: str, file: str, session_id: str, *, by_user: bool = False
     ) -> PreparedSkill:
-        """The file that a call reads, and the reading of exactly that; raises Refused with what to say."""
+        """The file that a call of a skill reads, and a function that reads it; raises PathRefused with a message."""
         skill = self.catalogue.find(name)
         if skill is None:
             raise PathRefused(self._unknown(name))
@@ -96,7 +96,7 @@ class Skills:
         if not by_user and not self._is_enabled(skill):
             raise PathRefused(f"the skill {skill.name} is not enabled in this session")
         if by_user and not skill.for_user:
-            raise PathRefused(f"the skill {skill.name} is no command (user-invocable: false)")
+            raise PathRefused(f"the skill {skill.name} is not a command (user-invocable: false)")
         plugin = self._plugin(skill)
         if plugin is not None and (changed := plugin.changed()):
             raise PathRefused(changed)
@@ -111,7 +111,7 @@ class Skills:
             variables |= plugin.variables() if plugin is not None else {}
             text, inline, rules_given, named = invocation.skill_text(skill, arguments, variables, self._is_there)
             if named and not self._vouched(skill):
-                for mark, name in named.items():  # it stays a word: the model may read it, as any file
+                for mark, name in named.items():  # leave it as text; the model may read the file with a tool
                     text = text.replace(mark, f"@{name}")
                 named = {}
             if why := self._unrun(skill) if inline else "":
@@ -156,17 +156,17 @@ class Skills:
         names = [candidate.skill_name for candidate in near.candidates] or [
             skill.name for skill in self.catalogue.skills[:20]
         ]
-        return f"there is no skill {name[:100]!r}; there are, among others: {', '.join(names) or 'none'}"
+        return f"there is no skill {name[:100]!r}; similar ones: {', '.join(names) or 'none'}"
 
     def granted(self, name: str) -> tuple[tuple[str, ...], str]:
-        """Its `allowed-tools`, if the operator vouches for them: their own skill, or a project trusted as it is now."""
+        """A skill's `allowed-tools` if the operator trusts the skill; else an empty tuple and the reason."""
         skill = self.catalogue.find(name)
         return self._granted(skill) if skill is not None else ((), "")
 
     def _granted(self, skill: Skill) -> tuple[tuple[str, ...], str]:
         administrators = self._runtime.loaded.managed.get("permissions", {})
         if skill.allowed_tools and administrators.get("allowManagedPermissionRulesOnly"):
-            return (), "its allowed-tools are ignored: on this machine only its administrator allows tools"
+            return (), "its allowed-tools are ignored: only the administrator of this machine can allow tools"
         if (plugin := self._plugin(skill)) is not None:
             return tuple(map(plugin.filled, skill.allowed_tools)), ""
         if not skill.allowed_tools or self._vouched(skill):
@@ -174,7 +174,7 @@ class Skills:
         return (), "its allowed-tools are ignored: this project's skills are not trusted (`adderclaw trust`)"
 
     def _effort(self, skill: Skill) -> tuple[Effort | None, str]:
-        """How much the model thinks for it, if the operator vouches for it: that costs money."""
+        """A skill's effort if the operator trusts the skill, because effort costs money; else None and the reason."""
         configured = skill.fields.get("effort")
         if configured is None:
             return None, ""
@@ -185,7 +185,7 @@ class Skills:
         return None, "its effort is ignored: this project's skills are not trusted (`adderclaw trust`)"
 
     def _unrun(self, skill: Skill) -> str:
-        """Why commands in a skill's text are not run; empty where they are."""
+        """Why commands in a skill's text are not run; empty if they are."""
         if not self._runtime.config.skills.inline_commands:
             return "skills.inline_commands is false"
         if self._vouched(skill):
@@ -193,17 +193,17 @@ class Skills:
         return "this project is not trusted (`adderclaw trust`)"
 
     def _plugin(self, skill: Skill) -> "LoadedPlugin | None":
-        """The plugin that brings it."""
+        """The plugin that contains the skill."""
         if skill.scope != "plugin" or self._runtime.plugins is None:
             return None
         return self._runtime.plugins.by_name[skill.name.partition(":")[0]]
 
     def _vouched(self, skill: Skill) -> bool:
-        """Whether the operator vouches for its text: it is their own, a plugin's, or trusted as it is."""
+        """Whether the operator trusts the skill's text: it is their own, a plugin's, or a trusted project's."""
         return skill.scope == "user" or self._plugin(skill) is not None or self._trusted(skill)
 
     def _trusted(self, skill: Skill) -> bool:
-        """Whether these very bytes are among what the operator trusts."""
+        """Whether the skill's current content is part of what the operator trusted in the project."""
         way = os.path.relpath(skill.path, self._project)
         try:
             now = trust.survey(self._project)

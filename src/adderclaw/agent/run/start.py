@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from adderclaw.agent.legacy.later_record import Later
-    from adderclaw.agent.replay.recording import Recording
+    from adderclaw.agent.replay.recorder import Recording
     from adderclaw.agent.run.fetches import Fetches
     from adderclaw.agent.run.plugins import SessionPlugins
     from adderclaw.agent.run.sandbox_setup import Surroundings
@@ -174,7 +174,7 @@ def _require_allowed(profile: str, loaded: config.Loaded) -> None:
 def start(options: Options) -> Runtime:
     """Load the configuration and create the bus. Nothing is opened for writing yet."""
     if options.profile is not None and options.profile not in policy.PROFILES:
-        raise UsageError(f"there is no profile {options.profile!r}; there is: {', '.join(policy.PROFILES)}")
+        raise UsageError(f"there is no profile {options.profile!r}; use one of: {', '.join(policy.PROFILES)}")
     loaded, chosen = load_config_and_choose_model(options)
     if options.profile is not None and loaded.managed:
         _require_allowed(options.profile, loaded)

@@ -1,4 +1,4 @@
-"""The command that fills the line below the input: started in the sandbox, in the room where nothing can be written."""
+"""Runs the operator's status line command in a read-only sandbox."""
 
 import os
 import re
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from adderclaw.agent.session.session import Session
 
 SECONDS = 5.0
-"""How long it may take."""
+"""The command's time limit."""
 MOST_BYTES = 65_536
-"""Of what it prints."""
+"""Maximum bytes of its output."""
 KEY = "statusLine.command"
 _WORD = re.compile(r"(?<![\w./$~-])(?:~|\$HOME|\$\{HOME\})?/[\w./@+-]+")
-"""A path from the root or the home, as a shell takes it with quotes or without."""
+"""An absolute path or one below the home, as in a shell command, quoted or not."""
 
 
 class Printed(NamedTuple):
     text: str
     failure: str = ""
-    """What is wrong with it, for a person."""
+    """Why the command failed, for a person."""
 
 
 def _home(word: str) -> str:
@@ -34,10 +34,10 @@ def _home(word: str) -> str:
 
 
 def files(runtime: Runtime) -> tuple[str, ...]:
-    """Scripts outside of the workspace that the operator's own command names: the sandbox shows them.
+    """Scripts outside of the workspace that the operator's own command names, which the sandbox shows.
 
-    Only what is a program by its mode or its ending: another file that the command reads may be a secret, and whatever
-    is shown there every command sees. A project's word opens nothing.
+    Only files that are programs by their mode or extension: any other file may be secret, and every command in the
+    sandbox can read what is shown. A project's settings add nothing.
     """
     command = runtime.config.statusLine.command
     if not command or not _is_operators(runtime):
@@ -61,14 +61,14 @@ def _is_program(path: str) -> bool:
 
 
 async def run(runtime: Runtime, session: "Session", stdin: bytes, columns: int, lines: int) -> Printed:
-    """What the command prints for this; nothing that it starts is left behind."""
+    """Run the command with this input; all its processes are ended."""
     from adderclaw.core.errors import AdderClawError
     from adderclaw.sandbox import process
 
     workspace, kit = session.environment.context.workspace, session.environment.kit
     roots = (workspace.root, *workspace.extra)
     more = {**kit.env, "COLUMNS": str(columns), "LINES": str(lines)}
-    # the home in there is another one: the operator means theirs
+    # the sandbox has another home, but the operator means their own
     command = _WORD.sub(lambda word: _home(word[0]), runtime.config.statusLine.command)
     try:
         done = await process.run(
@@ -81,10 +81,10 @@ async def run(runtime: Runtime, session: "Session", stdin: bytes, columns: int, 
             start=process.in_view(kit.start, "read_only"),
         )
     except (AdderClawError, OSError) as error:
-        return Printed("", f"it could not be started: {error}")
+        return Printed("", f"could not be started: {error}")
     if done.timed_out:
-        return Printed("", f"it did not end within {SECONDS:g} s")
+        return Printed("", f"did not end within {SECONDS:g} s")
     if done.returncode:
         complaint = " ".join(done.stderr.decode("utf-8", "replace").split())[-200:]
-        return Printed("", f"it ended with {done.returncode}{f': {complaint}' if complaint else ''}")
+        return Printed("", f"exited with {done.returncode}{f': {complaint}' if complaint else ''}")
     return Printed(done.stdout.decode("utf-8", "replace"))

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from adderclaw import policy as gate
 from adderclaw import tools
 from adderclaw.agent.session.limits import Pace
-from adderclaw.agent.session.policy_inputs import policy_of
-from adderclaw.agent.session.session import ActivePolicy, Planning, ToolEnvironment
+from adderclaw.agent.session.session import ActivePolicy, Planning, ToolEnvironment, policy_of
 from adderclaw.config.paths import followed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
@@ -32,8 +31,8 @@ from adderclaw.tools.background import Tasks
 from adderclaw.tools.long_outputs import LongOutputs
 
 NO_SANDBOX = (
-    "a server opens no session without a sandbox: its commands could read your key, make themselves a token and answer "
-    "their own questions. Choose another profile than `permissive`; `adderclaw doctor` says which sandbox starts here"
+    "the server opens no session without a sandbox, because commands could read your key, create a token and answer "
+    "their own questions. Use a profile other than `permissive`; `adderclaw doctor` shows which sandbox works here"
 )
 
 
@@ -168,10 +167,10 @@ def _policy_inputs(
 
 
 DEFAULT_ORIGINS = ("default", "permissions.defaultMode in ")
-"""Prefixes of the origin of an autonomy that nobody chose."""
+"""Prefixes of the origin of an autonomy that was not set explicitly."""
 
 OWN_PACKAGE = (
-    "adderclaw itself lies in the workspace, where the sandbox lets no command change it: {places}. "
+    "adderclaw itself is installed in the workspace, where the sandbox prevents commands from changing it: {places}. "
     "Install it outside of your projects (`uv tool install adderclaw`)"
 )
 
@@ -234,8 +233,11 @@ class Starter:
 
     def __call__(self, order: "ProcessRequest") -> "RunningProcess":
         if self._is_first:
+            from adderclaw.sandbox import seen
+
             self._is_first = False
-            _warn_of_own_package(self._runtime, self._contents.roots)
+            if places := seen.own_program_paths(self._contents.roots):
+                warn(self._runtime, OWN_PACKAGE.format(places=", ".join(places)))
         return self._box().start(order, self._contents)
 
     def begin(self) -> None:
@@ -263,13 +265,6 @@ class ServerStarter:
         return runtime.server_box.start(order, self._contents)
 
 
-def _warn_of_own_package(runtime: Runtime, roots: tuple[str, ...]) -> None:
-    from adderclaw.sandbox import seen
-
-    if places := seen.own_program_paths(roots):
-        warn(runtime, OWN_PACKAGE.format(places=", ".join(places)))
-
-
 def make_box(
     runtime: Runtime, kind: str, room: "SandboxSpec", network: SessionNetwork | None, *, beside: bool = False
 ) -> "Box":
@@ -281,7 +276,7 @@ def make_box(
         warn(runtime, message)
 
     def kept_from(host: str, why: str) -> None:
-        warn(runtime, f"a command in the sandbox was kept from {host}: {why}")
+        warn(runtime, f"a command in the sandbox was denied access to {host}: {why}")
 
     proxy = (
         Proxy(network.judge, tell=kept_from, named=network.is_named) if network is not None and network.is_any else None

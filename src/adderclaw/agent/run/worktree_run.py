@@ -1,7 +1,7 @@
-"""Where a run works that is not to work in place: on a new branch, or in a copy of HEAD with a repository of its own.
+"""Prepares a run on a new branch, or in a copy of HEAD with a separate repository.
 
-Nothing that is not committed is reset, cleaned, stashed or switched away. The copy shares nothing with the person's
-repository: neither its index, its branches nor its objects can be changed from there.
+Uncommitted changes are never reset, cleaned, stashed or switched away. The copy shares nothing with the original
+repository, whose index, branches and objects cannot be changed from there.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ type Work[T] = Callable[[ToolEnvironment], Awaitable[T]]
 
 
 def on_branch(options: Options, name: str) -> None:
-    """Begin a branch at HEAD; one that is the current one already is gone on with."""
+    """Create a branch at HEAD and switch to it, unless it is the current branch."""
     asyncio.run(_with_git(options, lambda environment: _branch(environment, name)))
 
 
 def in_worktree(options: Options, name: str, spec: str | None) -> str:
-    """A new copy of HEAD; returns its folder. `spec` is the path of a specification that must be in it."""
+    """Create a copy of HEAD; returns its folder. `spec`: the path of a specification that must be in it."""
     if wrong := worktree.name_problem(name):
         raise UsageError(f"--worktree: {wrong}")
     return asyncio.run(_with_git(options, lambda environment: _copy(environment, name, spec)))
 
 
 async def _with_git[T](options: Options, work: Work[T]) -> T:
-    """Do something with git in the sandbox that a run in this workspace would have."""
+    """Run work with git in the sandbox that a run in this workspace would have."""
     runtime = start(replace(options, log_level="error"))
     try:
         environment = tool_environment(runtime, None)
@@ -47,33 +47,31 @@ async def _with_git[T](options: Options, work: Work[T]) -> T:
 async def _branch(environment: ToolEnvironment, name: str) -> None:
     await _require_commit(environment)
     if name.startswith("-") or (await _git(environment, "check-ref-format", f"refs/heads/{name}")).returncode:
-        raise UsageError(f"--branch: {name!r} is no name of a branch")
+        raise UsageError(f"--branch: {name!r} is not a valid branch name")
     current = await _git(environment, "symbolic-ref", "-q", "HEAD")
     if current.stdout.decode("utf-8", "replace").rstrip("\n") == f"refs/heads/{name}":
         return
     if not (await _git(environment, "show-ref", "--verify", "-q", f"refs/heads/{name}")).returncode:
-        raise UsageError(
-            f"--branch: there is a branch {name!r} already, and it is not the current one: take another name"
-        )
+        raise UsageError(f"--branch: the branch {name!r} already exists and is not the current one; use another name")
     done = await _git(environment, "switch", "--no-track", "-c", name)
     if done.returncode:
-        raise UsageError(f"--branch: git could not begin {name!r}: {_error_text(done)}")
+        raise UsageError(f"--branch: git could not create {name!r}: {_error_text(done)}")
 
 
 async def _copy(environment: ToolEnvironment, name: str, spec: str | None) -> str:
     root = environment.context.workspace.root
     path = WorkspacePath(root, f"{worktree.FOLDER}/{name}")
     if not worktree.is_own_folder(path.parent):
-        raise UsageError(f"--worktree: {worktree.FOLDER} is no folder of the workspace but a link or a file: remove it")
+        raise UsageError(f"--worktree: {worktree.FOLDER} is a link or a file, not a folder; remove it")
     if workspace.exists(path):
-        fix = f"`adderclaw run --workspace {path.relative}` goes on in it, or take another name"
-        raise UsageError(f"--worktree: {path.relative} is there already: {fix}")
+        fix = f"continue in it with `adderclaw run --workspace {path.relative}`, or use another name"
+        raise UsageError(f"--worktree: {path.relative} already exists; {fix}")
     await _require_commit(environment)
     top = (await _git(environment, "rev-parse", "--show-cdup")).stdout.strip()
     if top:
-        raise UsageError(f"--worktree: {root} is only a part of its repository: begin in the folder that holds it all")
+        raise UsageError(f"--worktree: {root} is only part of its repository; start in the repository's top folder")
     if spec is not None and (await _git(environment, "cat-file", "-e", f"HEAD:{spec}")).returncode:
-        raise UsageError(f"--worktree: {spec} is not in the last commit, of which the copy is made: commit it first")
+        raise UsageError(f"--worktree: {spec} is not in the last commit, which is copied; commit it first")
     workspace.make_folders(path.parent)
     workspace.write(path.parent / ".gitignore", b"*\n")
     alone = ("--no-hardlinks", "--no-tags", "--template=", "--quiet")
@@ -82,7 +80,7 @@ async def _copy(environment: ToolEnvironment, name: str, spec: str | None) -> st
     if not done.returncode:
         done = await _git(environment, "switch", "--no-track", "-c", f"{worktree.BRANCH}{name}", commit, cwd=path.text)
     if done.returncode or not workspace.is_folder(path):
-        raise UsageError(f"--worktree: git could not make {path.relative}: {_error_text(done)}")
+        raise UsageError(f"--worktree: git could not create {path.relative}: {_error_text(done)}")
     return path.text
 
 
@@ -104,7 +102,7 @@ def _error_text(done: process.Finished) -> str:
 
 
 def fetch_hint(path: str) -> str:
-    """How the person gets what was done in a copy."""
+    """How to get the work from a copy."""
     name = os.path.basename(path)
     way = f"{worktree.FOLDER}/{name}"
-    return f"the work is in {path}; `git fetch {way} HEAD:{worktree.BRANCH}{name}` brings what was committed there"
+    return f"the work is in {path}; `git fetch {way} HEAD:{worktree.BRANCH}{name}` fetches its commits"

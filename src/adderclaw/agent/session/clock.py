@@ -1,9 +1,9 @@
-"""The system clock and random ids; a replay uses its own clock and ids."""
+"""The system clock, random ids, and waits that poll for a reason to stop; a replay has its own clock and ids."""
 
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 
 class SystemClock:
@@ -24,10 +24,51 @@ def random_ids(kind: str) -> str:
 def ids_with_runs(pattern: str) -> Callable[[str], str]:
     """A source of random ids. Run ids contain the date, by default first, so that run folders sort by time."""
 
-    def made(kind: str) -> str:
+    def new_id(kind: str) -> str:
         if kind != "run":
             return random_ids(kind)
-        fresh = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
-        return pattern.replace("YYYYMMDD-HHMMSS-<short-uuid>", fresh)
+        id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
+        return pattern.replace("YYYYMMDD-HHMMSS-<short-uuid>", id)
 
-    return made
+    return new_id
+
+
+POLL = 0.25
+"""Seconds between polls."""
+
+
+async def wait_unless[T, Why](work: Awaitable[T], look: Callable[[], Why | None]) -> T | Why:
+    """The result of the work, or the reason that `look` returned first; then the work is cancelled.
+
+    The work runs in the waiting task itself, so that no second task is needed.
+    """
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    why: Why | None = None
+
+    def poll(again: Callable[..., None]) -> None:
+        """`again` is this function; passing it avoids a reference cycle that would keep the work alive."""
+        nonlocal why, timer
+        why = look()
+        if why is None:
+            timer = loop.call_later(POLL, again, again)
+        else:
+            task.cancel()
+
+    cancelled = task.cancelling()
+    timer = loop.call_later(POLL, poll, poll)
+    try:
+        result = await work
+    except BaseException as error:
+        if why is None:
+            raise
+        again = task.uncancel() > cancelled  # the whole task was cancelled, too
+        if again or not isinstance(error, Exception | asyncio.CancelledError):
+            raise
+        return why
+    finally:
+        timer.cancel()
+    if why is None:
+        return result
+    task.uncancel()
+    return why

@@ -6,10 +6,13 @@ from dataclasses import field, replace
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from adderclaw import policy as gate
+from adderclaw import tools
 from adderclaw.agent.session.instructions import Instructions
 from adderclaw.agent.session.limits import Budget, LoopDetector, Pace
 from adderclaw.agent.session.prompt import Prompt
 from adderclaw.agent.session.tape import NO_TAPE, Tape
+from adderclaw.config.paths import followed
 from adderclaw.config.schema.settings import Config, Permissions
 from adderclaw.core.events import Bus
 from adderclaw.core.framing import tagged
@@ -93,8 +96,6 @@ class ActivePolicy:
         self.effort = effort or self.effort
         if not texts:
             return []
-        from adderclaw import policy as gate
-
         before = self.policy.rules.allow
         self.policy = gate.with_allowed(self.policy, texts)
         added = tuple(rule for rule in self.policy.rules.allow if rule not in before)
@@ -103,8 +104,6 @@ class ActivePolicy:
 
     def update(self, permissions: Permissions, real: Callable[[str], str]) -> None:
         """Replace the permissions from now on; lent rules stay until `end_loans`."""
-        from adderclaw import policy as gate
-
         self.own = gate.with_permissions(self.initial, permissions, real)
         rules = self.own.rules
         allow = tuple(dict.fromkeys((*rules.allow, *self.lent_rules)))
@@ -155,8 +154,6 @@ class ToolEnvironment:
 
     def update_hidden(self) -> None:
         """Update which files searches skip: those that rules deny, and AdderClaw's own files under any name."""
-        from adderclaw import policy as gate
-
         self.context.is_hidden = _hidden(gate.hidden_from_search(self.policy), self.protected_ids)
         self.context.is_write_protected = gate.kept_from_deletion(self.policy)
 
@@ -166,7 +163,6 @@ class ToolEnvironment:
 
         A driver's own tools are always offered.
         """
-        from adderclaw import policy as gate
 
         def withheld(name: str) -> bool:
             return (name in NAMES or name.startswith("mcp__")) and gate.withholds_tool(self.policy, name)
@@ -399,3 +395,16 @@ class TurnResult(NamedTuple):
     signal: int = 0
     """The number of the signal that ended the run; 0 if none did."""
     ended_by: EndedBy = ""
+
+
+def policy_of(config: Config, policy_inputs: Json) -> Policy:
+    """Build the policy from `policy_inputs`. Resolved links are recorded in it, and reused if already recorded."""
+    inputs = dict(policy_inputs)
+    known: dict[str, str] = inputs.pop("real")
+
+    def real(path: str) -> str:
+        if path not in known:
+            known[path] = followed(path)
+        return known[path]
+
+    return gate.policy_of(config, **inputs, aliases=tools.aliases(), known=NAMES, real=real)

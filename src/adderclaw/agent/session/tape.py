@@ -1,6 +1,6 @@
 """The interface through which everything external reaches a session, so that it can be recorded and replayed.
 
-`Tape` passes everything on; `agent.replay.recorder` records it and `agent.replay.checking` compares it.
+`Tape` passes everything on; `agent.replay.recorder` records it and `agent.replay.playing` compares it.
 """
 
 from asyncio import Future, ensure_future, wait

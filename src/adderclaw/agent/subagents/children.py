@@ -62,7 +62,11 @@ async def run_child(runtime: Runtime, parent: Session, order: ChildRequest) -> C
 
 
 async def _run_counted_child(runtime: Runtime, parent: Session, order: ChildRequest) -> ChildReport:
-    await _start_servers_of(parent, order)
+    # Start the MCP servers whose tools the order names and which have not been started yet.
+    arrive = parent.environment.wait_for_tool if order.isolation is None else None  # an isolated child starts its own
+    for name in order.tools or ():
+        if arrive is not None and name.startswith("mcp__") and not tools_by_name(parent.environment.tools, (name,)):
+            await arrive(name if "__" in name[5:] else f"{name}__*")
     child, own_provider, apart = make_child(runtime, parent, order)
     begin_child(child, parent, order)
     try:
@@ -105,14 +109,6 @@ async def _require_slot(runtime: Runtime, parent: Session, *, waits: bool) -> No
         raise LimitError(f"{most} subagents run already: wait for one of them (subagents.max_concurrent)")
     if parent.budget.children >= allowed.max_total:
         raise LimitError(f"this run has begun {allowed.max_total} subagents already (subagents.max_total)")
-
-
-async def _start_servers_of(parent: Session, order: ChildRequest) -> None:
-    """Start the MCP servers whose tools the order names and which have not been started yet."""
-    arrive = parent.environment.wait_for_tool if order.isolation is None else None  # an isolated child starts its own
-    for name in order.tools or ():
-        if arrive is not None and name.startswith("mcp__") and not tools_by_name(parent.environment.tools, (name,)):
-            await arrive(name if "__" in name[5:] else f"{name}__*")
 
 
 def make_child(

@@ -8,8 +8,7 @@ from adderclaw.agent.run import servers
 from adderclaw.agent.run.sandbox_setup import SessionNetwork, WorkspaceContents, hidden_apart
 from adderclaw.agent.run.start import Runtime
 from adderclaw.agent.run.tool_environment import is_unmasked, make_box, outputs_folder
-from adderclaw.agent.session.policy_inputs import policy_of
-from adderclaw.agent.session.session import ActivePolicy, Session, ToolEnvironment
+from adderclaw.agent.session.session import ActivePolicy, Session, ToolEnvironment, policy_of
 from adderclaw.core.child import ChildRequest, Isolation
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.tool_traits import EDIT, READ

@@ -79,7 +79,11 @@ class Batch:
                 await lifecycle.record_interrupted(session, approved_call, ran)
             raise
         finally:
-            await _cancel_running(running)
+            # Cancel the calls that still run, and wait until they have ended.
+            tasks = [call for call in running if isinstance(call, asyncio.Future) and not call.done()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _deny_all(self, group: Sequence[ApprovedCall]) -> None:
         """Deny the queued calls, because the emergency stop was set."""
@@ -129,11 +133,3 @@ def _may_overlap(prepared_call: PreparedCall) -> bool:
 
 def _start_call(session: Session, approved_call: ApprovedCall) -> Awaitable[TimedResult]:
     return session.tape.start_call(lambda: lifecycle.run_prepared(session, approved_call))
-
-
-async def _cancel_running(running: Sequence[Awaitable[TimedResult]]) -> None:
-    """Cancel the calls that still run, and wait until they have ended."""
-    tasks = [call for call in running if isinstance(call, asyncio.Future) and not call.done()]
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

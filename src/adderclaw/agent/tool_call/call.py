@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from adderclaw.agent.legacy import later_report
 from adderclaw.agent.legacy.later_report import with_changes
-from adderclaw.agent.session.event_wait import wait_unless
+from adderclaw.agent.session.clock import wait_unless
 from adderclaw.agent.session.session import Session
 from adderclaw.agent.tool_call import hooks
 from adderclaw.agent.tool_call.hooks import CallRecord, SaveOutcome

@@ -198,12 +198,12 @@ async def run_after_hooks(
     session: Session, prepared_call: PreparedCall, result: ToolResult, record: CallRecord
 ) -> ToolResult:
     """Run the hooks after a call ran, then the checks of an edit, which see the file as the hooks left it."""
-    heard = await _run_result_hooks(session, prepared_call, result, record)
+    result = await _run_result_hooks(session, prepared_call, result, record)
     edits = prepared_call.tool is not None and prepared_call.tool.traits.family == EDIT and not result.is_error
     if edits and AFTER_EDIT in session.hooks and not session.environment.stopped():
         files = [fact.real for fact in prepared_call.touch.writes]
         record.add_hook_output(AFTER_EDIT, await session.fire(AFTER_EDIT, {"files": files}, record.rows))
-    return heard
+    return result
 
 
 async def _run_result_hooks(

@@ -132,10 +132,10 @@ def _check_folder(session: Session, folder: str) -> None:
     """Reject a directory that does not exist, holds AdderClaw's own files, or is not allowed by the administrator."""
     path, home = followed(folder), followed(session.home)
     if not workspace.is_directory(path):
-        raise UsageError(f"{folder!r} is no directory: only one that is there can be added")
+        raise UsageError(f"{folder!r} is not an existing directory, so it cannot be added")
     if beneath(home, path) or beneath(path, home):
         why = f"it holds AdderClaw's own files ({home}), which no tool may touch"
-        raise UsageError(f"{folder!r} is not added: {why}; name a directory beside them")
+        raise UsageError(f"{folder!r} is not added: {why}; use a directory without them")
     allowed = managed.directories(session.managed)
     if allowed is not None and not any(beneath(path, followed(allowed_folder)) for allowed_folder in allowed):
         there = ", ".join(allowed) or "none"
@@ -147,7 +147,7 @@ def _with_denials(configured: Permissions, now: Permissions, update: PermissionU
     lifted = [rule for rule in configured.deny if rule not in now.deny]
     lifted += [rule for rule in configured.ask if rule not in now.ask]
     if lifted and update.type == "removeRules" and update.destination != "userSettings":
-        why = "a session lifts no deny and no ask rule of the configuration; change the file in which it stands"
+        why = "a session cannot remove deny and ask rules of the configuration; edit the file that sets the rule"
         raise UsageError(f"{', '.join(lifted)} is not removed: {why}")
     deny, ask = (list(dict.fromkeys(pair)) for pair in ((*configured.deny, *now.deny), (*configured.ask, *now.ask)))
     return replace(now, deny=deny, ask=ask)

@@ -64,7 +64,7 @@ async def run_hooks(
         fields = {"agent_transcript_path": "", **fields}  # the transcript is in the store
     try:
         merged = await plane.run_hooks(
-            hooks, event, fields, _hook_place(session, invocations, beside=event != "SessionEnd")
+            hooks, event, fields, _hook_chain(session, invocations, background=event != "SessionEnd")
         )
     finally:
         if invocations and rows is not None:
@@ -77,11 +77,11 @@ async def run_hooks(
     return merged, invocations
 
 
-def _hook_place(session: Session, invocations: list[rows_of.Invocation], *, beside: bool = True) -> plane.HookChain:
-    """How hooks run in this session. `beside`: hooks may run in the background; not at the end of the session."""
+def _hook_chain(session: Session, invocations: list[rows_of.Invocation], *, background: bool = True) -> plane.HookChain:
+    """How hooks run in this session. `background`: hooks may run in the background; not at the end of the session."""
     policy = session.environment.policy
 
-    def told(hook: Hook, ran: HookRun, wrong: str, seconds: float) -> None:
+    def publish_end(hook: Hook, ran: HookRun, error: str, seconds: float) -> None:
         session.bus.publish(
             {
                 "event_type": "hook_finished",
@@ -90,7 +90,7 @@ def _hook_place(session: Session, invocations: list[rows_of.Invocation], *, besi
                 "command": hook.command[:200],
                 "exit_code": ran.exit_code,
                 "duration_ms": round(seconds * 1000, 2),
-                "error": wrong[:500],
+                "error": error[:500],
             }
         )
 
@@ -102,7 +102,7 @@ def _hook_place(session: Session, invocations: list[rows_of.Invocation], *, besi
         kinds=_kinds(session),
         time=lambda: _timestamp(session),
         keep=invocations.append,
-        told=told,
+        told=publish_end,
         warn=warn,
         stopped=session.environment.stopped,
         seconds_left=max(session.budget.seconds_left, 0.0),
@@ -111,7 +111,7 @@ def _hook_place(session: Session, invocations: list[rows_of.Invocation], *, besi
         scrub=session.secrets.scrub_all,
         applies=lambda rule, fields: condition_applies(session.environment, warn, rule, fields),
         aliases=policy.aliases,
-        beside=_background_hooks(session) if beside else None,
+        beside=_background_hooks(session) if background else None,
         ran=session.hooks_ran,
     )
 

@@ -1,1 +1,1 @@
-"""What happened, as items: made of rows and events here and nowhere else; terminals, exports and reports draw them."""
+"""What happened in a conversation, as items built from rows and events; terminals, pages and reports render them."""

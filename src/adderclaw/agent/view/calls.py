@@ -1,4 +1,4 @@
-"""A tool call in short: its one argument, the change that it made, the list that it wrote."""
+"""Summarizes a tool call: its main argument, the change that it made, the to-do list that it wrote."""
 
 import re
 from typing import Any, cast
@@ -8,14 +8,14 @@ from adderclaw.core.tool_traits import ASK_USER, CALL, EDIT, TODO_WRITE, WRITE, 
 from adderclaw.core.types import Json
 
 LONGEST = 300
-"""Characters of an argument in one line; whoever draws it cuts it to the width."""
+"""Maximum characters of an argument in one line; the renderer cuts it further to the width."""
 
 PATHS = frozenset({"file_path", "notebook_path", "path"})
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 def unwrapped(tool: str, arguments: Json) -> tuple[str, Json]:
-    """The call itself, where it came through Call."""
+    """The tool and its arguments; for a Call, those of the tool that it calls."""
     inner = arguments.get("input")
     if tool == CALL and isinstance(arguments.get("tool"), str) and isinstance(inner, dict):
         return arguments["tool"], cast(Json, inner)
@@ -23,7 +23,7 @@ def unwrapped(tool: str, arguments: Json) -> tuple[str, Json]:
 
 
 def argument(tool: str, arguments: Json, root: str = "") -> str:
-    """What tells this call from others of the tool; a path below `root` without it."""
+    """The main argument of a call in one line; a path below `root` is relative to it."""
     if tool == TODO_WRITE:
         listed = todos(arguments)
         return f"{sum(todo.status == 'completed' for todo in listed)} of {len(listed)} done"
@@ -53,18 +53,15 @@ def todos(arguments: Json) -> tuple[Todo, ...]:
 
 
 def _dicts(value: Any) -> list[Json]:
-    return (
-        [cast(Json, entry) for entry in cast(list[Any], value) if isinstance(entry, dict)]
-        if isinstance(value, list)
-        else []
-    )
+    entries = cast(list[Any], value) if isinstance(value, list) else []
+    return [cast(Json, entry) for entry in entries if isinstance(entry, dict)]
 
 
 # ------------------------------------------------------------------ changes
 
 
 def change(tool: str, arguments: Json, payload: Json) -> Change | None:
-    """What the call's result says that it changed; of a new file, all of it."""
+    """The change that the call's result reports; for a new file, all of its lines."""
     path = str(arguments.get("file_path") or arguments.get("notebook_path") or "")
     if payload.get("is_error"):
         return None
@@ -78,7 +75,7 @@ def change(tool: str, arguments: Json, payload: Json) -> Change | None:
 
 
 def parsed(diff: str) -> tuple[Line, ...]:
-    """A unified diff as numbered lines. Text after a hunk is left out: a hunk has the rows that its head counts."""
+    """A unified diff as numbered lines. A hunk has as many rows as its head counts; text after it is left out."""
     lines: list[Line] = []
     old = new = old_end = new_end = 0
     for row in diff.split("\n"):

@@ -1,4 +1,4 @@
-"""Code with its words coloured: one pass over the text, in time that grows with its length alone."""
+"""Highlights code as HTML, in one pass whose time is linear in the length of the text."""
 
 import re
 from functools import cache
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 COLOURED = 40_000
-"""Characters of code that are coloured."""
+"""Longer code, in characters, is not highlighted."""
 
 _C = (
     "break case const continue default do else enum extern for goto if return sizeof static struct switch typedef "
@@ -67,11 +67,11 @@ _KINDS = {
     ("html", "xml", "svg"): ("", _TAGS),
 }
 LANGUAGES = {name: kind for names, kind in _KINDS.items() for name in names}
-"""Name of a language → its words, and what a comment is."""
+"""Name of a language → its keywords, and the pattern of its comments."""
 
 
 def code(text: str, language: str = "") -> "Markup":
-    """A code element, coloured where the language is known."""
+    """A code element, highlighted if the language is known."""
     from markupsafe import Markup
 
     if len(text) > COLOURED:
@@ -117,7 +117,7 @@ def _class(match: re.Match[str], words: frozenset[str], language: str) -> str:
 
 @cache
 def _expression(comment: str) -> re.Pattern[str]:
-    # each alternative ends where its text does, closed or not: nothing is tried twice
+    # no alternative backtracks: an unclosed string or comment ends where the text does
     string = r'"""[\s\S]*?(?:"""|\Z)|\'\'\'[\s\S]*?(?:\'\'\'|\Z)|"(?:[^"\\\n]|\\.)*+"?|\'(?:[^\'\\\n]|\\.)*+\'?'
     word, number = r"[A-Za-z_]\w*+", r"\b\d[\w.]*+"
     return re.compile(f"(?P<comment>{comment})|(?P<string>{string})|(?P<word>{word})|(?P<number>{number})")

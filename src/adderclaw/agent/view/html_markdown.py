@@ -1,4 +1,4 @@
-"""Markdown as HTML, written from the parser's tokens: raw HTML stays text, and no picture is fetched."""
+"""Renders Markdown as HTML from the parser's tokens: raw HTML stays text, and images are not fetched."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 LONGEST = 20_000
-"""Characters that are parsed at once: a parser's time may grow faster than its text."""
+"""Characters that are parsed at once, because the parser's time may be more than linear."""
 DEEPEST = 20
-"""Levels of lists and quotes; the parser reads no deeper, so a deeper text is shown unparsed."""
+"""Levels of lists and quotes that the parser reads; deeper text is shown unparsed."""
 TAGS = {"paragraph": "p", "bullet_list": "ul", "ordered_list": "ol", "list_item": "li"} | {
     same: same for same in ("blockquote", "table", "thead", "tbody", "tr", "th", "td", "em", "strong", "s")
 }
@@ -23,11 +23,11 @@ SCROLLED = '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
 
 
 def markdown(words: str) -> "Markup":
-    """An answer of a model. Its headings begin below those of the page."""
+    """Render a model's answer. Its headings begin below those of the page."""
     from markupsafe import Markup
 
     parts = (html for part in _parts(words) for html in _part(part))
-    return Markup(f'<div class="md">{"".join(parts)}</div>')  # noqa: S704 - tags of ours around escaped text
+    return Markup(f'<div class="md">{"".join(parts)}</div>')  # noqa: S704 - our tags around escaped text
 
 
 def _parts(words: str) -> Iterator[str]:
@@ -39,7 +39,7 @@ def _parts(words: str) -> Iterator[str]:
 
 
 def _part(words: str) -> Iterator[str]:
-    # many brackets are no prose, and the parser would look for the end of a link from each of them
+    # text with many brackets is not prose, and the parser would search for the end of a link from each of them
     tokens = _parser().parse(words) if words.count("[") <= LONGEST // 10 else None
     if tokens is None or any(token.level >= DEEPEST - 2 for token in tokens):
         yield f"<pre>{text(words)}</pre>"
@@ -70,7 +70,7 @@ def _written(tokens: "list[Token]") -> Iterator[str]:
 
 
 def _element(tokens: "list[Token]", at: int) -> tuple[str, str]:
-    """The begin and end of an element."""
+    """The opening and closing tags of an element."""
     token = tokens[at]
     kind = token.type.removesuffix("_open")
     if kind == "link":
@@ -80,14 +80,14 @@ def _element(tokens: "list[Token]", at: int) -> tuple[str, str]:
     tag = TAGS.get(kind, "span")
     if kind == "heading":
         tag = f"h{min(int(token.tag[1:]) + 2, 6)}"
-    elif kind == "paragraph" and token.hidden:  # of a list whose items are close together
+    elif kind == "paragraph" and token.hidden:  # an item of a tight list
         tag = "span"
     start = token.attrGet("start") if kind == "ordered_list" else None
     return f'<{tag} start="{int(start)}">' if start is not None else f"<{tag}>", f"</{tag}>"
 
 
 def _link(tokens: "list[Token]", at: int) -> tuple[str, str]:
-    """A link to the web that shows its address; any other link stays text."""
+    """A link to the web, with its address shown; any other link stays text."""
     address = str(tokens[at].attrGet("href") or "")
     where = f'<span class="where"> ({text(address)})</span></span>' if address else "</span>"
     if not is_address(address) or not address.startswith(("http://", "https://", "mailto:")):

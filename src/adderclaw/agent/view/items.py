@@ -1,4 +1,4 @@
-"""The items: words, tool calls with their verdict and output, changes of files, lists, notices."""
+"""The items of a conversation: messages, tool calls with verdict, output and changes, and notices."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json
 
 type State = Literal["waiting", "asked", "running", "ran", "failed", "denied", "unknown"]
-"""Of a call. failed: it ran and came back with an error; unknown: it was interrupted before it came back."""
+"""The state of a call. failed: it ran and returned an error; unknown: it was interrupted before it returned."""
 
 ENDED: frozenset[State] = frozenset({"ran", "failed", "denied", "unknown"})
 
@@ -15,9 +15,9 @@ class Line(NamedTuple):
     """One line of a change."""
 
     kind: Literal[" ", "+", "-", "@"]
-    """Kept, added, removed; @ stands where lines were left out, and its text says more where there is more to say."""
+    """Unchanged, added or removed; @ marks lines that were left out, with an optional text."""
     number: int
-    """Of the file as it is now; of a removed line, as it was."""
+    """The line number in the file as it is now; for a removed line, as it was."""
     text: str
 
 
@@ -67,31 +67,31 @@ class Words:
 
 @record
 class Call:
-    """One tool call, as far as it has come."""
+    """One tool call in its current state."""
 
     key: str
     """The call's id."""
     session_id: str
     tool: str
     argument: str
-    """The one thing that tells it from others, in one line."""
+    """Its main argument, in one line."""
     input: Json
     state: State = "waiting"
     by: str = ""
-    """Who decided: a rule, the mode, the operator …"""
+    """What decided: a rule, the mode, the operator …"""
     why: str = ""
     asked: bool = False
     comment: str = ""
-    """What the operator wrote beside the answer."""
+    """What the operator wrote with the answer."""
     seconds: float | None = None
     exit_code: int | None = None
-    """Of a command that ran and returned something else than 0."""
+    """The exit code of a command, if it is not 0."""
     output: str = ""
     change: Change | None = None
     todos: tuple[Todo, ...] = ()
     child: Child | None = None
     progress: str = ""
-    """What a server says of a call that runs."""
+    """The progress that an MCP server reports while the call runs."""
     receipt: int | None = None
     at: str = ""
     sequence: int = 0
@@ -102,7 +102,7 @@ class Call:
 
     @property
     def verdict(self) -> str:
-        """What became of it and why, in words: the only place that says it."""
+        """The state and its reason as text. No other code words it."""
         match self.state:
             case "waiting":
                 return "…"
@@ -122,7 +122,7 @@ class Call:
 
 @record
 class Notice:
-    """Something that the person should know."""
+    """A message to the person that is not part of the conversation."""
 
     key: str
     kind: Literal["note", "warning", "error"]

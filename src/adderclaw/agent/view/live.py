@@ -1,4 +1,4 @@
-"""Items while they happen: each event that matters to a person changes one, and what it then is comes from its rows."""
+"""Live items: updates items as events arrive, reading the current state of each call from its rows."""
 
 import json
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from adderclaw.core.types import Json
 from adderclaw.storage import subagents
 
 type Tell = Callable[[Item], None]
-"""Gets an item anew whenever it has changed; its key stays."""
+"""Receives an item each time it changes; its key stays the same."""
 
 
 class Busy:
-    """What the session waits for, since when, and what it has used so far."""
+    """What the session is waiting for, since when, and what it has used so far."""
 
     def __init__(self) -> None:
         self.on: Literal["", "model", "retry"] = ""
@@ -25,7 +25,7 @@ class Busy:
         self.tokens = 0
         self.cost = 0.0
         self.context = 0
-        """Tokens of the last request and its reply: what the next one begins with."""
+        """Tokens of the last request and its reply, which the next request begins with."""
 
 
 class Live:
@@ -34,12 +34,12 @@ class Live:
     def __init__(self, rows: Rows, session_id: str, tell: Tell, root: str = "") -> None:
         self._rows, self._session_id, self._tell, self._root = rows, session_id, tell, root
         self._calls: dict[str, Call] = {}
-        """Those that have not ended."""
+        """Calls that have not ended."""
         self._parents: dict[str, tuple[str, str]] = {}
-        """Child session → the session and the call that began it."""
+        """Child session → its parent session and the call that started it."""
         self._count = 0
-        self._beside = ""
-        """The span of the last question beside the conversation: it says nothing of how full the context is."""
+        self._side_span = ""
+        """The span of the last request outside of the conversation, which says nothing about the context's size."""
         self.busy = Busy()
 
     @property
@@ -74,7 +74,7 @@ class Live:
                 self._show(replace(self._calls[use], state="waiting", why=""))
             case "tool_approved":
                 call = self._rows.call(session_id, use)
-                if call is not None and not call.ended:  # else it came back before it was told of
+                if call is not None and not call.ended:  # it may have returned before this event arrived
                     self._show(call)
             case "tool_completed" | "tool_failed" | "tool_denied":
                 call = self._rows.call(session_id, use) or self._calls.get(use)
@@ -87,7 +87,7 @@ class Live:
                 pass
 
     def _progressed(self, payload: Json) -> None:
-        """A server names the tool alone: it is said of the call of it that has run longest."""
+        """A server reports only the tool's name, so the progress goes to the call of it that has run longest."""
         tool, done, total = payload.get("tool"), float(payload.get("progress") or 0), payload.get("total")
         call = next(
             (running for running in self._calls.values() if running.tool == tool and running.state == "running"), None
@@ -111,7 +111,7 @@ class Live:
     # -------------------------------------------------------------- children
 
     def _of_child(self, record: EventRecord) -> None:
-        """A child's work is part of the call that began it, however deep."""
+        """Show a child session's work as part of the parent's call, at any depth."""
         child = record.session_id
         if record.event_type == "subagent_started":
             self._began(child, str(record.payload.get("parent_session_id", "")))
@@ -154,30 +154,28 @@ class Live:
         busy, payload = self.busy, record.payload
         match record.event_type:
             case "llm_request_sent" if payload.get("messages") == 1 and not payload.get("tools"):
-                self._beside = record.span_id
+                self._side_span = record.span_id
             case "llm_request_sent":
                 busy.on, busy.since = "model", record.timestamp
             case "llm_retry_scheduled":
                 busy.on, busy.since = "retry", record.timestamp
-                self._note(
-                    "warning", f"asked again in {payload.get('delay_seconds', 0):.0f} s: {payload.get('reason')}"
-                )
+                self._note("warning", f"retrying in {payload.get('delay_seconds', 0):.0f} s: {payload.get('reason')}")
             case "llm_response_received":
                 busy.on = ""
                 used = int(payload.get("input_tokens", 0)) + int(payload.get("output_tokens", 0))
                 busy.tokens += used
-                busy.context = used if record.span_id != self._beside else busy.context
+                busy.context = used if record.span_id != self._side_span else busy.context
                 busy.cost += float(payload.get("cost") or 0.0)
             case _:
                 busy.on = ""
 
 
 def _requested(payload: Json, session_id: str, root: str) -> Call:
-    """What is known before anybody has judged it; its row is there from the verdict on."""
+    """The call before it is judged; its row exists only from the verdict on."""
     tool, summary = str(payload.get("tool", "")), str(payload.get("summary", ""))
     try:
         parsed: Any = json.loads(summary)
-    except ValueError:  # cut in the middle: a long one
+    except ValueError:  # a long summary is cut in the middle
         parsed = None
     arguments = cast(Json, parsed) if isinstance(parsed, dict) else {}
     short = calls.argument(tool, arguments, root) if arguments else summary
@@ -202,15 +200,10 @@ def _notice(kind: str, payload: Json) -> tuple[Literal["note", "warning", "error
         case "loop_warning":
             return "warning", f"{payload.get('tool')} gave the same result {payload.get('repeats')} times"
         case "context_compacted":
-            return (
-                "note",
-                f"compacted: {payload.get('bytes_before'):,} bytes of history are now {payload.get('bytes_after'):,}",
-            )
+            before, after = payload.get("bytes_before"), payload.get("bytes_after")
+            return "note", f"compacted: {before:,} bytes of history are now {after:,}"
         case "provider_fallback":
-            return (
-                "warning",
-                f"{payload.get('provider')} failed ({payload.get('reason')}): {payload.get('next')} goes on",
-            )
+            return "warning", f"{payload.get('provider')} failed ({payload.get('reason')}); using {payload.get('next')}"
         case "mcp_server" if payload.get("state") in ("failed", "changed"):
             return "warning", f"MCP server {payload.get('server')} {payload.get('state')}: {payload.get('detail')}"
         case "plugin_held":

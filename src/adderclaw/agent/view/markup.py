@@ -7,7 +7,9 @@ their input return `Markup`. Jinja2 is imported when the first page or report is
 import base64
 import hashlib
 import json
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -65,7 +67,7 @@ def text(value: str) -> "Markup":
 
 
 def whole(value: str) -> "Markup":
-    """A text that a person decides about: uncut, and every mark of direction is spelled out."""
+    """A text that a person decides about: complete, with every direction mark spelled out."""
     from markupsafe import escape
 
     return escape(visible(value, directions=False))
@@ -165,7 +167,7 @@ def style() -> str:
 def _environment(packages: int) -> "Environment":
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    from adderclaw.agent.view import dates, html_code, html_markdown, plots
+    from adderclaw.agent.view import html_code, html_markdown, plots
 
     environment = Environment(
         loader=FunctionLoader(_source),
@@ -180,13 +182,13 @@ def _environment(packages: int) -> "Environment":
         "address": address,
         "clean": Secrets().clean,
         "code": html_code.code,
-        "day": dates.moment,
+        "day": moment,
         "duration": plots.duration,
         "element_id": element_id,
         "exact": exact,
         "folds": folds,
         "is_blank": _is_blank,
-        "iso": dates.iso_seconds,
+        "iso": iso_seconds,
         "kind": _kind,
         "markdown": html_markdown.markdown,
         "picture": picture,
@@ -201,3 +203,36 @@ def _environment(packages: int) -> "Environment":
     for library in ("ui", "items", "plots", "parts")[: packages + 2]:
         shared[library] = environment.get_template(f"{library}.html").module
     return environment
+
+
+# ------------------------------------------------------------------ times
+
+UNITS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (864_000, 86_400, "day"))
+
+
+def moment(seconds: float | None) -> "Markup | str":
+    """A time element, to which the page's script adds the local time; empty if the time is unknown."""
+    from markupsafe import Markup
+
+    if seconds is None:
+        return ""
+    at = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    return Markup('<time datetime="{}" data-when>{}</time>').format(at, ago(seconds))
+
+
+def ago(seconds: float, now: float | None = None) -> str:
+    past = (time.time() if now is None else now) - seconds
+    for limit, size, unit in UNITS:
+        if past < limit:
+            count = max(int(past // size), 0)
+            return "now" if unit == "second" and count < 5 else f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+
+
+def iso_seconds(text: str | None) -> float | None:
+    """Seconds since 1970 of a time as rows and receipts store it, in UTC; None if the text is not a time."""
+    try:
+        at = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

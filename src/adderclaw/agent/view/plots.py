@@ -1,6 +1,6 @@
-"""Figures as pictures: columns and lines over time, a sparkline, shares of a whole; each with the same as a table.
+"""Plots as SVG: columns and lines over time, sparklines, shares of a whole; each also as a table.
 
-Colours come from the page's stylesheet by class, so that a plot is right in light and dark and needs no inline style.
+Colours are classes of the page's stylesheet, so that a plot works in light and dark mode without inline styles.
 """
 
 import math
@@ -17,22 +17,22 @@ type Unit = Literal["count", "tokens", "usd", "seconds", "share"]
 WIDTH, HEIGHT = 480, 190
 LEFT, RIGHT, TOP, BOTTOM = 46, 6, 12, 22
 COLOURS = 6
-"""Classes s1 … s6; later series have the last."""
+"""Classes s1 … s6; further series use the last."""
 WIDEST = 26.0
-"""Of a column."""
+"""The maximum width of a column."""
 
 
 class Series(NamedTuple):
     name: str
     values: Sequence[float | None]
-    """One for each label; None where nothing is known."""
+    """One value for each label; None if it is unknown."""
 
 
 class Plot(NamedTuple):
     title: str
     unit: Unit
     labels: Sequence[str]
-    """Of the places on the way, the earliest first."""
+    """The labels of the horizontal axis, the earliest first."""
     series: Sequence[Series]
 
     @property
@@ -41,7 +41,7 @@ class Plot(NamedTuple):
 
     @property
     def rows(self) -> list[list[str]]:
-        """The figures as a table."""
+        """The values as a table."""
         return [
             [label, *(short(series.values[at], self.unit) for series in self.series)]
             for at, label in enumerate(self.labels)
@@ -61,7 +61,7 @@ class Share(NamedTuple):
 
 
 def short(value: float | None, unit: Unit = "count") -> str:
-    """A number for a person, in few letters."""
+    """A number in a short form for people."""
     if value is None:
         return "–"
     match unit:
@@ -90,7 +90,7 @@ def _counted(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Milliseconds, seconds, minutes or hours, whichever is read at once."""
+    """A duration in the unit that reads best: milliseconds, seconds, minutes or hours."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms" if seconds else "0 s"
     if seconds < 60:
@@ -103,7 +103,7 @@ def duration(seconds: float) -> str:
 
 
 def ticks(top: float, *, whole: bool = False) -> list[float]:
-    """From 0 to the first round number that is not below `top`, in two to five steps."""
+    """Axis values from 0 to the first round number that is at least `top`, in two to five steps."""
     if not 1e-12 < top < 1e300:
         top = 1.0
     step = 10.0 ** math.floor(math.log10(top / 3))
@@ -116,19 +116,19 @@ def ticks(top: float, *, whole: bool = False) -> list[float]:
 
 
 def columns(plot: Plot) -> "Markup":
-    """The series stacked, a column for each label."""
+    """Stacked columns, one for each label."""
     sums = [sum(series.values[at] or 0.0 for series in plot.series) for at in range(len(plot.labels))]
     return _drawn("columns", plot, Scale(max(sums, default=0.0), len(plot.labels), plot.unit))
 
 
 def lines(plot: Plot) -> "Markup":
-    """A line for each series, with a gap where nothing is known."""
+    """A line for each series, with gaps for unknown values."""
     known = [value for series in plot.series for value in series.values if value is not None]
     return _drawn("lines", plot, Scale(max(known, default=0.0), len(plot.labels), plot.unit))
 
 
 def spark(values: Sequence[float], title: str) -> "Markup":
-    """A line without axes, for a cell of a table."""
+    """A line without axes, for a table cell."""
     width, height, top = 120.0, 28.0, max([*values, 1e-12])
     step = width / max(1, len(values) - 1)
     points = [f"{at * step:.1f},{height - 2 - value / top * (height - 4):.1f}" for at, value in enumerate(values)]
@@ -138,7 +138,7 @@ def spark(values: Sequence[float], title: str) -> "Markup":
 
 
 def shares(title: str, parts: Sequence[Share]) -> "Markup":
-    """A bar that is divided, with its parts named under it."""
+    """A divided bar, with the names of its parts below."""
     total = sum(part.value for part in parts)
     at, bars = 0.0, list[tuple[Share, float, float]]()
     for part in parts:
@@ -157,13 +157,13 @@ def _drawn(name: str, *values: object) -> "Markup":
 
 
 class Scale:
-    """Where a value is drawn."""
+    """Converts values to coordinates."""
 
     def __init__(self, top: float, places: int, unit: Unit) -> None:
         self.ticks = ticks(top, whole=unit in ("count", "tokens")) if unit != "share" else [0.0, 0.25, 0.5, 0.75, 1.0]
         self.step = (WIDTH - LEFT - RIGHT) / max(1, places)
         self.every = max(1, math.ceil(places / 6))
-        """Of so many labels one is written."""
+        """Every how many labels one is written."""
         self.width = min(WIDEST, self.step * 0.74)
 
     def y(self, value: float) -> float:
@@ -183,7 +183,7 @@ class Scale:
         return parts
 
     def runs(self, values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
-        """The places and values of each unbroken part of a line."""
+        """The positions and values of each unbroken part of a line."""
         runs: list[list[tuple[int, float]]] = [[]]
         for at, value in enumerate(values):
             if value is None:

@@ -1,4 +1,4 @@
-"""The coverage of a plan as it is shown: which test proves which criterion, with what each of them printed."""
+"""The coverage report of a plan: which test proves which criterion, with the output of each test."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,19 +21,15 @@ WHERE = {
 }
 
 
-def _where(result: Result) -> str:
-    return result.variant or result.tree
-
-
 class Shown(NamedTuple):
-    """A test with the last that came of it on each tree."""
+    """A test with its last result on each tree."""
 
     test: Test
     results: dict[str, Result]
 
     @property
     def state(self) -> str:
-        """passed, failed, stale (the workspace has changed since), not run, or turned back."""
+        """passed, failed, not run, turned back, or another status of a test that was not accepted."""
         if self.test.status != "accepted":
             return "turned back" if self.test.status == "returned" else self.test.status
         now = self.results.get("now")
@@ -55,7 +51,7 @@ class Coverage(NamedTuple):
     phase: str
     rows: Sequence[Covered]
     reasons: Sequence[str]
-    """Why the gate to `verify` is closed."""
+    """Why the conversation cannot enter the phase `verify`."""
 
     @property
     def counted(self) -> list[Shown]:
@@ -128,13 +124,13 @@ def _as_json(shown: Shown) -> Json:
 def coverage(
     store: Store, plan: Plan, criteria: Sequence[Criterion], conversation_id: str, phase: str, reasons: Sequence[str]
 ) -> Coverage:
-    came = generated_tests.results(store, plan.id)
+    results = generated_tests.results(store, plan.id)
     tests = [entry for entry in generated_tests.tests(store, plan.id) if entry.plan_hash == plan.hash]
     rows = [
         Covered(
             entry,
             [
-                Shown(test, {_where(r): r for r in came.get(test.id, [])})
+                Shown(test, {result.variant or result.tree: result for result in results.get(test.id, [])})
                 for test in tests
                 if test.criterion == entry.id
             ],
@@ -148,7 +144,7 @@ def coverage(
 
 
 def blocks(coverage: Coverage) -> Iterator[Block]:
-    """What every form of the report is drawn of."""
+    """The blocks of the report, in every format."""
     totals = coverage.totals
     yield Table(
         ("conversation", "phase", "plan", "traced tests", "passed", "failed", "not run", "turned back"),
@@ -167,7 +163,7 @@ def blocks(coverage: Coverage) -> Iterator[Block]:
     for entry in coverage.uncovered:
         yield Line("uncovered", f"{entry.id}: {entry.text}")
     if coverage.reasons:
-        yield Heading("What keeps it from `verify`")
+        yield Heading("What prevents the phase `verify`")
         for reason in coverage.reasons:
             yield Line("open", reason)
     yield Heading("Tests")

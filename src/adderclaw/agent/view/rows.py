@@ -1,4 +1,4 @@
-"""Items made of the store's rows: one call as far as it has come, or all of a conversation."""
+"""Builds items from the store's rows: one call in its current state, or a whole conversation."""
 
 import json
 import re
@@ -16,24 +16,23 @@ from adderclaw.storage.queries import entries
 from adderclaw.storage.transcript import Entry
 
 type Clean = Callable[[Any], Any]
-"""Takes what nobody should see out of a JSON value."""
+"""Removes secrets and control characters from a JSON value."""
 
 STATES: dict[str, State] = {"allowed": "ran", "failed": "failed", "denied": "denied"}
-"""What a receipt's status is called here."""
-
+"""A receipt's status → the state of its call."""
 
 _ORDINAL = re.compile(r"(?m)^\[\d+\] ")
-"""Which hook it was, by its number: nothing to a person."""
+"""The number of a hook, which means nothing to a person."""
 
 
 class Rows:
-    """Reads one store; everything that it hands out is clean."""
+    """Reads items from one store, cleaned for display."""
 
     def __init__(self, store: Store, clean: Clean, root: str = "") -> None:
         self.store, self.clean, self._root = store, clean, root
 
     def call(self, session_id: str, tool_use_id: str) -> Call | None:
-        """The latest call with this id, as its rows have it."""
+        """The latest call with this id, from its rows."""
         rows = entries.of_call(self.store, session_id, tool_use_id)
         use = next((row for row in rows if row[1] == "tool_use"), None)
         if use is None:
@@ -45,27 +44,27 @@ class Rows:
             call = self._decided(call, decision)
             return replace(call, state="running" if call.state != "denied" else "denied")
         seq, line = self._receipt(session_id, tool_use_id)
-        # a call that was allowed may still be denied while it runs: its receipt has the last decision
+        # an allowed call may still be denied while it runs; its receipt has the last decision
         call = self._decided(call, line.get("decision") or decision)
         return self._returned(call, json.loads(result[2]), line, seq)
 
     def conversation(self, conversation_id: str) -> Iterator[Item]:
-        """All of it, session after session, in order."""
+        """All items of a conversation, in order."""
         for session_id in transcript.sessions_of(self.store, conversation_id):
             yield from self.session(session_id)
 
     def last(self, session_id: str) -> int:
-        """The place of a session's latest entry; -1 where it has none."""
+        """The sequence number of a session's latest entry; -1 if it has none."""
         return entries.last_sequence(self.store, session_id)
 
     def place(self, session_id: str, tool_use_id: str) -> int:
-        """The place of the latest call with this id; -1 where it is not written yet."""
+        """The sequence number of the latest call with this id; -1 if it is not written yet."""
         return entries.sequence_of_call(self.store, session_id, tool_use_id)
 
     def since(self, session_id: str, after: int, before: int | None = None) -> tuple[list[Words | Notice], int]:
-        """What was said in a session after one place and before another, in order, and the place that this went to.
+        """The messages and notices between two sequence numbers, in order, and the last number that was read.
 
-        Without another: before the next call, since words that follow it are shown after it.
+        Without `before`: up to the next call, because messages that follow it are shown after it.
         """
         rows = entries.messages_between(self.store, session_id, after, before)
         items = (self._other(Entry(row[0], row[1], row[2], json.loads(row[3]), row[4], row[5])) for row in rows)
@@ -150,7 +149,7 @@ class Rows:
         return (row[0], json.loads(row[1])) if row is not None else (None, {})
 
     def _receipts(self, session_id: str) -> dict[str, list[tuple[int | None, Json]]]:
-        """Call → its receipts, oldest first: ids may come again."""
+        """Call → its receipts, oldest first, because ids may repeat."""
         by_call: dict[str, list[tuple[int | None, Json]]] = {}
         for use, seq, line in entries.receipts(self.store, session_id):
             by_call.setdefault(str(use), []).append((seq, json.loads(line)))
@@ -165,20 +164,20 @@ class Rows:
         key = f"entry-{entry.id}"
         match entry.entry_type:
             case "user" | "assistant":
-                text = transcript.text_of(_said(cast(Json, payload)))
+                text = transcript.text_of(_without_attachments(cast(Json, payload)))
                 role = "user" if entry.entry_type == "user" else "assistant"
                 return Words(key, role, text, entry.created_at, entry.sequence) if text.strip() else None
             case "system" if payload.get("subtype") == "compact_boundary":
                 return Notice(key, "note", "the conversation was compacted here", entry.created_at, entry.sequence)
             case "system" if payload.get("subtype") == "goal":
-                goal = f"the goal: {payload['content']}" if payload["content"] else "there is no goal any more"
+                goal = f"the goal: {payload['content']}" if payload["content"] else "the goal was removed"
                 return Notice(key, "note", goal, entry.created_at, entry.sequence)
             case _:
                 return None
 
 
-def _said(payload: Json) -> Json:
-    """A message without what was attached to it: that is shown where it was read."""
+def _without_attachments(payload: Json) -> Json:
+    """A message without its attachments, which are shown where they were read."""
     blocks = payload.get("content")
     if not isinstance(blocks, list):
         return payload

@@ -1,4 +1,4 @@
-"""Items as JSON and back: the one form in which they leave, in an export, over HTTP and in a stream."""
+"""Items as JSON and back, for exports, HTTP and streams."""
 
 import math
 from collections.abc import Callable
@@ -10,17 +10,17 @@ from adderclaw.core.decode import Invalid, decode, json_schema
 from adderclaw.core.types import Json
 
 KINDS: dict[str, type[Item]] = {"words": Words, "call": Call, "notice": Notice}
-"""What `type` says → the item."""
+"""`type` → the kind of item."""
 
 DEEPEST = 64
-"""Levels of a call's input that are sent; what lies deeper is left out, since no reader must follow a model there."""
+"""Levels of a call's input that are sent; deeper values are left out, because a model could nest them without limit."""
 
 
 # ------------------------------------------------------------------ out
 
 
 def to_json(item: Item) -> Json:
-    """An item with its `type`. What is not known (None) is left out; a call has its `verdict`, in words, besides."""
+    """An item with its `type`, without fields that are None. A call also has its `verdict` as text."""
     fields = {"type": type(item).__name__.lower(), **_fields(item)}
     return fields | {"verdict": _sendable(item.verdict)} if isinstance(item, Call) else fields
 
@@ -50,7 +50,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def _sendable(text: str) -> str:
-    """As UTF-8 can hold it: half a surrogate pair, which a model may well write, becomes a replacement sign."""
+    """The text without lone surrogates, which a model may write and UTF-8 cannot encode."""
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
@@ -58,7 +58,7 @@ def _sendable(text: str) -> str:
 
 
 def from_json(data: object) -> Item:
-    """The item that `to_json` made this of; raises Invalid with every problem."""
+    """Restore an item from the output of `to_json`; raises Invalid with every problem."""
     fields = dict(cast(Json, data)) if isinstance(data, dict) else {}
     kind = KINDS.get(str(fields.pop("type", None)))
     if kind is None:
@@ -72,7 +72,7 @@ def from_json(data: object) -> Item:
 
 
 class _Described:
-    """The JSON Schema of an item, made of the types of the items."""
+    """The JSON Schema of an item, generated from the item classes."""
 
     def __get_pydantic_json_schema__(self, core: Any, handler: Callable[[Any], Json]) -> Json:
         return {"oneOf": [_described(name, kind) for name, kind in KINDS.items()]}
@@ -89,4 +89,4 @@ def _described(name: str, kind: type[Item]) -> Json:
 
 
 type ItemJson = Annotated[Json, _Described()]
-"""An item as it is sent: what `Endpoint.gives` names, so that the API's description has the items in it."""
+"""An item as it is sent; `Endpoint.gives` names this type so that the API's description includes the items."""

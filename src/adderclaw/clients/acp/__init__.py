@@ -1,1 +1,1 @@
-"""Editors by the Agent Client Protocol: a client on stdin and stdout that opens, watches and steers conversations."""
+"""Serves editors over the Agent Client Protocol on stdin and stdout."""

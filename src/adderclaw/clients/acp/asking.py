@@ -1,11 +1,11 @@
-"""What is asked in an editor: an approval with exactly what each answer grants, or a question with its options."""
+"""Approvals and questions as requests to an editor, and the editor's responses as answers."""
 
 from acp import schema
 
 from adderclaw.agent.tool_call.approvals import displayed_request
 from adderclaw.agent.view import calls
 from adderclaw.agent.view.items import Call, Change
-from adderclaw.agent.view.page_text import fenced
+from adderclaw.agent.view.page import fenced
 from adderclaw.clients.acp import updates
 from adderclaw.core.questions import (
     MOST_GRANTED,
@@ -20,7 +20,7 @@ from adderclaw.policy.grants import describe_rules
 
 ONCE, SESSION, REGISTRIES, REJECT = "allow-once", "allow-session", "allow-registries", "reject-once"
 OPTION = "option-"
-NOT_OFFERED = "the editor's answer is none of those that were offered"
+NOT_OFFERED = "the editor's answer is not one of the offered options"
 DISMISSED = "the editor closed the question without an answer"
 
 
@@ -28,14 +28,14 @@ DISMISSED = "the editor closed the question without an answer"
 
 
 def options(request: ApprovalRequest) -> list[schema.PermissionOption]:
-    """Each answer says what it grants; "for this session" is there where that can be said exactly."""
+    """The options of an approval, each naming exactly what it grants."""
     offered = [schema.PermissionOption(option_id=ONCE, name="Allow once", kind="allow_once")]
     if _grants(request):
         name = f"Allow for this session: {updates.line(describe_rules(request.grants))}"
         offered.append(schema.PermissionOption(option_id=SESSION, name=name, kind="allow_always"))
     if request.registries:
         hosts = updates.line(", ".join(request.registries))
-        name = f"Allow, and let the commands of this session reach {hosts}"
+        name = f"Allow, and allow the commands of this session to reach {hosts}"
         offered.append(schema.PermissionOption(option_id=REGISTRIES, name=name, kind="allow_always"))
     return [*offered, schema.PermissionOption(option_id=REJECT, name="Reject", kind="reject_once")]
 
@@ -45,7 +45,7 @@ def _grants(request: ApprovalRequest) -> bool:
 
 
 def about(request: ApprovalRequest, root: str) -> schema.ToolCallUpdate:
-    """What is to be approved, whole: a change as a diff, anything else as the text that it is."""
+    """What is to be approved, complete: a change as a diff, anything else as text."""
     seen = displayed_request(request)
     tool, arguments = calls.unwrapped(request.tool, request.input)
     call = Call(request.tool_use_id or request.id, "", tool, calls.argument(tool, arguments, root), arguments)
@@ -68,7 +68,7 @@ def about(request: ApprovalRequest, root: str) -> schema.ToolCallUpdate:
 
 
 def answer(request: ApprovalRequest, response: schema.RequestPermissionResponse) -> Answer:
-    """Nothing but an option that was offered says yes."""
+    """The answer of an editor's response. Only an option that was offered approves the call."""
     if not isinstance(response.outcome, schema.AllowedOutcome):
         return Answer(approved=False, by="operator", comment=DISMISSED)
     chosen = response.outcome.option_id
@@ -111,7 +111,7 @@ def asked(request: QuestionRequest, question: Question) -> schema.ToolCallUpdate
 
 
 def reply(question: Question, response: schema.RequestPermissionResponse) -> str | None:
-    """The label that was chosen; None where none was."""
+    """The chosen label; None if none was chosen."""
     if not isinstance(response.outcome, schema.AllowedOutcome):
         return None
     labels = {f"{OPTION}{number}": option.label for number, option in enumerate(question.options)}

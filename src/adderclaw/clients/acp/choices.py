@@ -1,4 +1,4 @@
-"""What a person chooses in an editor beside the message: the mode, the model, a command by its name."""
+"""Modes, options and slash commands that an editor offers."""
 
 from typing import TYPE_CHECKING
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 MODE, MODEL = "mode", "model"
 ABOUT: dict[str, str] = {
-    "default": "Asks before it changes files or runs commands that do more than look.",
-    "acceptEdits": "Changes files of the workspace without a question; asks before commands.",
-    "plan": "Only looks, and proposes a plan.",
-    "dontAsk": "Never asks: what would be asked about is denied.",
-    "bypassPermissions": "Asks nothing; the sandbox and what is denied stay.",
-    "readonly": "Only looks.",
-    "supervised": "Asks before it changes files or runs commands that do more than look.",
-    "full": "Works without questions within the sandbox.",
+    "default": "Asks before it changes files or runs commands that do more than read.",
+    "acceptEdits": "Changes files of the workspace without asking; asks before running commands.",
+    "plan": "Only reads, and proposes a plan.",
+    "dontAsk": "Never asks: calls that need approval are denied.",
+    "bypassPermissions": "Never asks; the sandbox and deny rules still apply.",
+    "readonly": "Only reads.",
+    "supervised": "Asks before it changes files or runs commands that do more than read.",
+    "full": "Works without asking, within the sandbox.",
 }
 MOST_COMMANDS = 200
 
@@ -41,16 +41,11 @@ def mode_now(session: Session) -> str:
 
 
 def _modes(session: Session) -> dict[str, PermissionMode | None]:
-    """What each is called; the autonomy that a session began with is one of them, under its own name."""
+    """Name → mode. The autonomy that a session began with is one of them, under its own name (None)."""
     began = session.environment.active_policy.initial.autonomy_now
-    modes_by_name: dict[str, PermissionMode | None] = {
-        mode or began: mode for mode in permission_updates.mode_cycle(session)
-    }
-    return (
-        modes_by_name
-        if (now := mode_now(session)) in modes_by_name
-        else {**modes_by_name, now: session.environment.policy.mode}
-    )
+    modes: dict[str, PermissionMode | None] = {mode or began: mode for mode in permission_updates.mode_cycle(session)}
+    modes.setdefault(mode_now(session), session.environment.policy.mode)
+    return modes
 
 
 def modes(session: Session) -> schema.SessionModeState:
@@ -80,7 +75,7 @@ def _model_now(session: Session) -> str:
 
 
 def _models(session: Session) -> list[str]:
-    """Entries of the configuration; one that can only play a script is no model."""
+    """The configured models, without entries that only play a script."""
     now = session.config
     names = [name for name in now.providers.models if not found_keys.is_unscripted(now, name)]
     return list(dict.fromkeys([*names, _model_now(session)]))
@@ -118,13 +113,13 @@ async def set_option(run: Run, id: str, value: str | bool, *, busy: bool) -> Non
         set_mode(session, value)
     elif id == MODEL and isinstance(value, str):
         if value not in _models(session):
-            raise UsageError(f"there is no model {value[:60]!r}; there is: {', '.join(_models(session))}")
+            raise UsageError(f"there is no model {value[:60]!r}; use one of: {', '.join(_models(session))}")
         if busy:
-            raise UsageError("the model is in use: choose another when the turn is over, or cancel it")
+            raise UsageError("the model is in use; choose another when the turn has ended, or cancel the turn")
         if value != _model_now(session):
             await run.switch(value)
     else:
-        raise UsageError(f"there is no option {id[:60]!r} with such a value; there is: {MODE}, {MODEL}")
+        raise UsageError(f"there is no option {id[:60]!r} with a value of this type; use one of: {MODE}, {MODEL}")
 
 
 # ------------------------------------------------------------------ commands
@@ -134,13 +129,13 @@ COMPACT = "compact"
 
 
 async def commands(run: Run) -> schema.AvailableCommandsUpdate:
-    """Ours that make sense here, skills, and the prompts of servers that are connected: none is started for this."""
+    """Built-in commands, skills, and prompts of connected MCP servers. No server is started for this."""
     skills = run.session.environment.kit.skills
     entries = [(name, text, "what matters") for name, text in by_name.OWN.items()]
     entries.append((COMPACT, "replace the older part of the conversation by a summary", "what matters"))
     taken = {name for name, _, _ in entries}
-    theirs = skills.callable() if skills is not None else []
-    entries += [(name, text, "words") for name, text in theirs if name not in taken]
+    callable_skills = skills.callable() if skills is not None else []
+    entries += [(name, text, "words") for name, text in callable_skills if name not in taken]
     servers = run.runtime.servers
     for row in servers.status() if servers is not None else ():
         if servers is not None and row.state == "ready":
@@ -161,7 +156,7 @@ async def _prompts(servers: "Servers", name: str) -> list[tuple[str, str, str]]:
 
 
 def _is_name(name: str) -> bool:
-    """A name that would not be what it looks like is not offered."""
+    """Whether a name can be shown unchanged; others are not offered."""
     return bool(name) and name.isprintable() and " " not in name and visible(name) == name
 
 
@@ -172,7 +167,7 @@ def _command(name: str, text: str, hint: str) -> schema.AvailableCommand:
 
 
 async def expanded(run: Run, text: str) -> str | None:
-    """What is sent for a message that calls a command; None where it was done. Skills the turn itself looks up."""
+    """The message to send for a text that may call a command; None if the command is done. The turn finds skills."""
     line, _, below = text.lstrip().partition("\n")
     name, _, rest = line.strip().partition(" ")
     if name == f"/{COMPACT}":

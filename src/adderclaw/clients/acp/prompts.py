@@ -1,4 +1,4 @@
-"""A prompt of an editor: its words, what is embedded in it as data, and the files that it only names."""
+"""Reads an editor's prompt: its text, embedded resources, and links to files."""
 
 import binascii
 import os
@@ -26,39 +26,39 @@ type Block = (
 
 MOST_BLOCKS = 200
 MOST_TEXT = 1 << 20
-"""Characters of the words of one prompt."""
+"""Maximum characters of a prompt's text."""
 MOST_EMBEDDED = 200_000
-"""Characters of one embedded text; of a longer one the head and the tail are shown."""
+"""Maximum characters of an embedded text; a longer one is cut in the middle."""
 MOST_PICTURES = 20
 MOST_PICTURE = 8 << 20
-"""Bytes of one picture."""
+"""Maximum bytes of an image."""
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 DOCUMENTS = frozenset({"application/pdf"})
 _LINES = re.compile(r"L(\d{1,9})(?:[-:]L?(\d{1,9}))?")
 
 
 class Link(NamedTuple):
-    """A file that a prompt names: it is opened by us, or not at all."""
+    """A file that a prompt names. Only AdderClaw opens it, never the editor."""
 
     path: str
-    given: Json
-    """What Read is given."""
+    arguments: Json
+    """The arguments of the Read call."""
 
 
-class Given(NamedTuple):
+class ParsedPrompt(NamedTuple):
     """One prompt."""
 
     text: str
     texts: tuple[str, ...] = ()
-    """What was embedded, framed as what came from outside."""
+    """Embedded texts, framed as external data."""
     media: tuple[MediaBlock, ...] = ()
     links: tuple[Link, ...] = ()
 
 
-def read(blocks: Sequence[Block]) -> Given:
-    """UsageError says what cannot be used."""
+def read(blocks: Sequence[Block]) -> ParsedPrompt:
+    """Read a prompt; raises UsageError for what is not supported."""
     if len(blocks) > MOST_BLOCKS:
-        raise UsageError(f"a prompt has at most {MOST_BLOCKS} parts; this one has {len(blocks):,}")
+        raise UsageError(f"a prompt may have at most {MOST_BLOCKS} parts; this one has {len(blocks):,}")
     words: list[str] = []
     texts: list[str] = []
     media: list[MediaBlock] = []
@@ -74,44 +74,39 @@ def read(blocks: Sequence[Block]) -> Given:
                 if (link := linked(block.uri)) is not None:
                     links[block.uri] = link
             case schema.EmbeddedResourceContentBlock():
-                words.append(_mention(_name(block.resource.uri)))
-                _embed(block.resource, texts, media)
+                resource = block.resource
+                words.append(_mention(_name(resource.uri)))
+                if isinstance(resource, schema.TextResourceContents):
+                    name = visible(resource.uri, keep_newlines=False)[:1_000]
+                    shown = framing.shorten(resource.text, MOST_EMBEDDED)
+                    texts.append(framing.attachment(f"{name}:\n{framing.framed(token_hex(8), shown)}"))
+                else:
+                    media.append(_picture(resource.mime_type or "", resource.blob, _name(resource.uri)))
             case schema.AudioContentBlock():
-                raise UsageError("sound cannot be used: send text, files or pictures")
+                raise UsageError("audio is not supported; send text, files or images")
     text = "".join(words)
     if len(text) > MOST_TEXT:
-        raise UsageError(f"the words of a prompt have at most {MOST_TEXT:,} characters; embed a file in place of them")
+        raise UsageError(f"the text of a prompt may have at most {MOST_TEXT:,} characters; embed a file instead")
     if len(media) > MOST_PICTURES:
-        raise UsageError(f"a prompt has at most {MOST_PICTURES} pictures; this one has {len(media)}")
-    return Given(text, tuple(texts), tuple(media), tuple(links.values()))
-
-
-def _embed(
-    resource: schema.TextResourceContents | schema.BlobResourceContents, texts: list[str], media: list[MediaBlock]
-) -> None:
-    name = visible(resource.uri, keep_newlines=False)[:1_000]
-    if isinstance(resource, schema.TextResourceContents):
-        shown = framing.shorten(resource.text, MOST_EMBEDDED)
-        texts.append(framing.attachment(f"{name}:\n{framing.framed(token_hex(8), shown)}"))
-    else:
-        media.append(_picture(resource.mime_type or "", resource.blob, _name(resource.uri)))
+        raise UsageError(f"a prompt may have at most {MOST_PICTURES} images; this one has {len(media)}")
+    return ParsedPrompt(text, tuple(texts), tuple(media), tuple(links.values()))
 
 
 def _picture(media_type: str, data: str, name: str) -> MediaBlock:
     kind = media_type.lower().partition(";")[0].strip()
     if kind not in PICTURES | DOCUMENTS:
-        raise UsageError(f"{kind[:60]!r} cannot be used: a prompt has {', '.join(sorted(PICTURES | DOCUMENTS))}")
+        raise UsageError(f"{kind[:60]!r} is not supported; use one of {', '.join(sorted(PICTURES | DOCUMENTS))}")
     if len(data) > MOST_PICTURE * 4 // 3 + 4:
-        raise UsageError(f"a picture has at most {MOST_PICTURE:,} bytes")
+        raise UsageError(f"an image may have at most {MOST_PICTURE:,} bytes")
     try:
         b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise UsageError("a picture is not in base64") from None
+        raise UsageError("an image is not valid base64") from None
     return MediaBlock(kind, data, name)
 
 
 def linked(uri: str) -> Link | None:
-    """The file that an address names; None for what is no file of this machine: that stays words."""
+    """The local file that a URI names; None for any other URI, which stays text."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -129,7 +124,7 @@ def linked(uri: str) -> Link | None:
 
 
 def _name(uri: str) -> str:
-    """What a person calls it: a file by its name, anything else by its address."""
+    """A file's name, or the URI of anything else."""
     link = linked(uri)
     return os.path.basename(link.path.rstrip("/")) if link is not None else uri
 

@@ -1,4 +1,4 @@
-"""The protocol on stdin and stdout, until the editor closes its end or a signal comes."""
+"""Serves the protocol on stdin and stdout until the editor disconnects or a signal arrives."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from adderclaw.core.redaction import Secrets, visible
 
 
 class _OneLine(logging.Handler):
-    """What the SDK logs, on stderr: a line each, and no traceback."""
+    """Writes the SDK's log to stderr, one line per record and without tracebacks."""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
@@ -26,11 +26,11 @@ class _OneLine(logging.Handler):
 
 
 async def serve(options: Options) -> int:
-    """The exit code."""
+    """Serve until the connection ends; returns the exit code."""
     if sys.stdin is None or sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - None where they are closed
-        raise UsageError("acp needs stdin and stdout: the editor is at their other ends")
+        raise UsageError("acp needs stdin and stdout, which connect it to the editor")
     if sys.stdin.isatty():
-        print("adderclaw: acp waits for the messages of an editor on stdin: docs/editors.md", file=sys.stderr)
+        print("adderclaw: acp waits for an editor's messages on stdin; see docs/editors.md", file=sys.stderr)
     logging.basicConfig(handlers=[_OneLine()], level=logging.WARNING)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MOST_BYTES)

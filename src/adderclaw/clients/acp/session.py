@@ -1,4 +1,4 @@
-"""One session of an editor: a conversation that is followed for it, its questions, its prompts, its choices."""
+"""One session of an editor: sends it a conversation's updates and questions, and takes its prompts."""
 
 import asyncio
 import sys
@@ -27,28 +27,28 @@ from adderclaw.core.tool_traits import READ
 from adderclaw.core.types import Delta, MediaBlock, Usage
 
 MOST_LINKS = 20
-"""Files that a prompt names and that are read for it; what comes after them is words."""
+"""How many files that a prompt names are read for it; further names stay text."""
 
 
-class Editing:
-    """What an editor sees and does of one conversation."""
+class EditorSession:
+    """Connects an editor to one conversation."""
 
     def __init__(self, conversation: Conversation, editor: Client, client: str) -> None:
         self._conversation, self._editor, self._client = conversation, editor, client
         self._teller = updates.Teller(self.session.environment.context.workspace.root)
         self._seen = asyncio.Condition()
         self._at = conversation.updates.last
-        """The last update that the editor was sent."""
+        """The id of the last update sent to the editor."""
         self._mode = choices.mode_now(self.session)
         self._commands: schema.AvailableCommandsUpdate | None = None
         self._asked: dict[str, asyncio.Task[None]] = {}
         self._preparing: asyncio.Task[Any] | None = None
-        """What is read for a prompt before its turn begins."""
+        """Work for a prompt before its turn begins."""
         self._turn = ""
         self._busy = self._cancelled = False
         self._stop = ""
-        """Why the model stopped, of its last reply."""
-        self.run.runtime.bus.add_sink("acp", self._hear)
+        """The stop reason of the model's last reply."""
+        self.run.runtime.bus.add_sink("acp", self._on_event)
         self._following = asyncio.ensure_future(self._follow())
 
     @property
@@ -71,15 +71,15 @@ class Editing:
         await self.leave()
 
     async def leave(self) -> None:
-        """Nothing is sent any more."""
+        """Stop sending updates."""
         for task in (self._following, *self._asked.values()):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
 
-    # -------------------------------------------------------------- what the editor is told
+    # -------------------------------------------------------------- updates
 
-    def _hear(self, record: EventRecord) -> None:
+    def _on_event(self, record: EventRecord) -> None:
         if record.event_type == "llm_response_received" and record.session_id == self.session.session_id:
             self._stop = str(record.payload.get("stop_reason", ""))
 
@@ -87,14 +87,14 @@ class Editing:
         await self._editor.session_update(self.id, update)
 
     async def replay(self) -> None:
-        """All that was said and done before, from the rows."""
+        """Send the stored conversation."""
         rows = Rows(self.session.store, self.session.secrets.clean, self.session.environment.context.workspace.root)
         for item in rows.conversation(self.id):
             for update in self._teller.replayed(item):
                 await self.tell(update)
 
     async def announce(self) -> None:
-        """Which commands there are, where that has changed."""
+        """Send the list of commands if it has changed."""
         with suppress(AdderClawError, OSError):
             commands = await choices.commands(self.run)
             if commands != self._commands:
@@ -104,8 +104,8 @@ class Editing:
     async def _follow(self) -> None:
         try:
             async for update in self._conversation.follow(self._at):
-                with suppress(OSError):  # an editor that reads no more misses it
-                    await self._pass_on(update)
+                with suppress(OSError):  # the editor has closed its end
+                    await self._send_update(update)
                 await self._passed(update.id)
         finally:
             await self._passed(sys.maxsize)
@@ -115,7 +115,7 @@ class Editing:
             self._at = id
             self._seen.notify_all()
 
-    async def _pass_on(self, update: Update) -> None:
+    async def _send_update(self, update: Update) -> None:
         match update.kind:
             case "delta":
                 messages = self._teller.delta(Delta(update.data["kind"], update.data["text"]))
@@ -150,7 +150,7 @@ class Editing:
         await self.tell(schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options))
 
     async def _caught_up(self) -> None:
-        """Until the editor was sent all that has happened."""
+        """Wait until all updates so far were sent to the editor."""
         last = self._conversation.updates.last
         async with self._seen:
             await self._seen.wait_for(lambda: self._at >= last)
@@ -162,7 +162,7 @@ class Editing:
         task.add_done_callback(lambda _done: self._asked.pop(id, None))
 
     async def _answered(self, id: str) -> None:
-        """Ask, and answer with what the editor says; whatever else it sends is a no."""
+        """Ask the editor and answer the question with its response; an invalid response is a no."""
         request = self._conversation.questions.get(id)
         if request is None:
             return
@@ -171,7 +171,7 @@ class Editing:
         except (RequestError, ValueError, OSError) as error:
             why = f"the editor did not answer: {type(error).__name__}"
             answer = Answer(approved=False, by="no_operator", comment=why)
-        with suppress(AnswerRejected):  # another process was first
+        with suppress(AnswerRejected):  # another process answered first
             self._conversation.answer(id, answer, self._client, granted=True)
 
     async def _approve(self, request: ApprovalRequest) -> Answer:
@@ -180,7 +180,7 @@ class Editing:
         return asking.answer(request, await self._editor.request_permission(self.id, about, offered))
 
     async def _choose(self, request: QuestionRequest) -> Answer:
-        """One question after the other; without an answer to one there is none."""
+        """Ask one question after the other; if one has no answer, the whole request has none."""
         replies: dict[str, str] = {}
         for question in request.questions:
             about, offered = asking.asked(request, question), asking.choices(question)
@@ -198,7 +198,7 @@ class Editing:
 
     async def prompt(self, blocks: list[prompts.Block]) -> schema.PromptResponse:
         if self._busy:
-            raise UsageError("a prompt of this session is being answered: wait for its end, or cancel it")
+            raise UsageError("this session is answering another prompt; wait for its end, or cancel it")
         self._busy, self._cancelled, self._turn, self._stop = True, False, "", ""
         try:
             return await self._prompted(prompts.read(blocks))
@@ -206,7 +206,7 @@ class Editing:
             self._busy, self._turn = False, ""
 
     def cancel(self) -> None:
-        """End what is done for the prompt; its answer says so."""
+        """Cancel the work on the prompt; its response says so."""
         if not self._busy:
             return
         self._cancelled = True
@@ -215,7 +215,7 @@ class Editing:
         if self._turn:
             self._conversation.interrupt(self._client, turn=self._turn, granted=True)
 
-    async def _prompted(self, request: prompts.Given) -> schema.PromptResponse:
+    async def _prompted(self, request: prompts.ParsedPrompt) -> schema.PromptResponse:
         run = self.run
         try:
             text = await self._prepared(choices.expanded(run, request.text))
@@ -229,11 +229,11 @@ class Editing:
             return schema.PromptResponse(stop_reason="cancelled")
         if text is None:
             size = run.session.state.history.size
-            await self.tell(updates.note(f"the history that the model is sent has {size:,} bytes now"))
+            await self.tell(updates.note(f"the history sent to the model now has {size:,} bytes"))
             return schema.PromptResponse(stop_reason="end_turn")
-        text = text if text.strip() else "Look at what is attached." if attached != Attached() else text
+        text = text if text.strip() else "See the attachments." if attached != Attached() else text
         self._turn = await self._conversation.send(text, client=self._client, attached=attached, granted=True)
-        if self._cancelled:  # it came while the message was put in line
+        if self._cancelled:  # cancelled while the message was being queued
             self.cancel()
         result = await self._conversation.ended(self._turn)
         await self._caught_up()
@@ -246,17 +246,18 @@ class Editing:
         finally:
             self._preparing = None
 
-    async def _attached(self, run: Run, request: prompts.Given) -> Attached:
-        """What is embedded, and what our own door opens of what is only named: through the gate, with a receipt."""
+    async def _attached(self, run: Run, request: prompts.ParsedPrompt) -> Attached:
+        """Embedded resources, and the content of linked files: each is read by a judged Read call with a receipt."""
         texts, media = list(request.texts), list[MediaBlock](request.media)
         for link in request.links[:MOST_LINKS]:
             run.session.budget.restart_limits()
             why = f"named in a prompt in {self._client}"
-            done = (await call_by_hand(run.runtime, run.session, READ, link.given, run.session.operator, why)).finished
+            call = await call_by_hand(run.runtime, run.session, READ, link.arguments, run.session.operator, why)
+            done = call.finished
             texts.append(framing.attachment(f"{link.path}:\n{framing.framed(token_hex(8), done.result.content)}"))
             media += done.result.media
         if media and not run.session.provider.capabilities().images:
-            await self.tell(updates.note(f"{run.session.model} sees no pictures: they are left out"))
+            await self.tell(updates.note(f"{run.session.model} does not support images; they were left out"))
             media = []
         return Attached(tuple(texts), tuple(media))
 

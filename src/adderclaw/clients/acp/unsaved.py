@@ -1,4 +1,4 @@
-"""Unsaved text of an editor: asked for only where our own door has just opened the file, and shown as data."""
+"""Asks the editor for unsaved changes of a file that Read has just opened, and shows them to the model as data."""
 
 import asyncio
 import os
@@ -18,23 +18,23 @@ from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 
 HOOK: Json = {"hook_event_name": "PostToolUse", "matcher": READ, "type": "callback", "callback_id": "unsaved"}
-"""How the session is told to ask: a hook of the program that embeds it, which runs once Read has read."""
+"""The callback hook that calls `Unsaved.called` after each Read call."""
 MOST = 1 << 20
-"""Characters of a file that are compared; of a longer one nobody asks."""
+"""Maximum characters of a file that are compared; the editor is not asked about a longer file."""
 SECONDS = 3.0
-"""How long the editor may take; one that takes longer is not asked again."""
+"""Seconds that the editor has to answer; if it takes longer, it is not asked again."""
 SETTLED = 0.05
-"""Seconds for which nothing on the way to the file may have changed: a file system tells no times closer together."""
+"""Seconds for which the path must be unchanged, because a file system's times are not more precise."""
 
 type Ask = Callable[[str], Awaitable[str]]
-"""The editor's text of a path; whatever it raises, there is none."""
+"""Returns the editor's text of a path; an error means that there is none."""
 
 
 class Unsaved:
-    """One session's questions to its editor. An editor opens paths outside of our sandbox, through any link.
+    """Asks the editor of one session about files. An editor opens paths outside of our sandbox, and follows links.
 
-    So it is asked only about a regular file to which no link leads, and what it answers counts only if nothing on the
-    way to the file has changed since before the question: else a command could lead it to another file meanwhile.
+    So it is asked only about a regular file whose path has no links, and its answer is used only if nothing on that
+    path has changed since before the question. Otherwise a command could redirect it to another file meanwhile.
     """
 
     def __init__(self, ask: Ask, roots: Callable[[], Sequence[str]], seconds: float = SECONDS) -> None:
@@ -42,18 +42,18 @@ class Unsaved:
         self._silent = False
 
     async def called(self, _id: str, event: Json) -> Json:
-        """The hook: what the model is told beside the file as it is on disk."""
+        """The hook: adds the unsaved changes to the result of Read."""
         path = event.get("tool_input", {}).get("file_path")
         if self._silent or not isinstance(path, str) or not (roots := self._roots()):
             return {}
         try:
             location = workspace.within_roots(os.path.normpath(os.path.join(roots[0], path)), roots)
-            context = "" if location is None else await self._told(location)
-        except (OSError, PathRefused, ValueError):  # it is gone, or is no such file: then there is nothing to ask about
+            context = "" if location is None else await self._unsaved_changes(location)
+        except (OSError, PathRefused, ValueError):  # it is missing or not a regular file, so there is nothing to ask
             context = ""
         return {"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": context}} if context else {}
 
-    async def _told(self, location: WorkspacePath) -> str:
+    async def _unsaved_changes(self, location: WorkspacePath) -> str:
         before = stamps(location)
         if not settled(before):
             await asyncio.sleep(SETTLED)
@@ -79,7 +79,7 @@ class Unsaved:
         except TimeoutError:
             self._silent = True
             return None
-        except (RequestError, OSError, ValueError):  # whatever the editor does, the file was read
+        except (RequestError, OSError, ValueError):  # Read has succeeded whatever the editor does
             return None
 
 
@@ -89,7 +89,7 @@ class Difference(NamedTuple):
 
 
 def difference(saved: str, unsaved: str) -> Difference | None:
-    """The lines of the editor that are not those of the file, between what both begin and end with."""
+    """The lines of the editor that differ from the file, without the common lines at the start and the end."""
     old, new = saved.replace("\r\n", "\n").splitlines(), unsaved.replace("\r\n", "\n").splitlines()
     if old == new:
         return None
@@ -103,9 +103,9 @@ def difference(saved: str, unsaved: str) -> Difference | None:
 
 
 def stamps(location: WorkspacePath) -> tuple[tuple[int, int, int], ...]:
-    """What is known of each folder on the way and of the file; whatever is put in another's place changes a time.
+    """Identity and change time of each folder on the path and of the file; replacing any of them changes a time.
 
-    Nobody can set that time (st_ctime) but the kernel. Raises Refused where a link leads there.
+    Only the kernel can set that time (st_ctime). Raises PathRefused if the path contains a link.
     """
     result: list[tuple[int, int, int]] = []
     here = WorkspacePath(location.root)
@@ -115,7 +115,7 @@ def stamps(location: WorkspacePath) -> tuple[tuple[int, int, int], ...]:
         status = workspace.status(here)
         is_expected = stat.S_ISREG if here == location else stat.S_ISDIR
         if not is_expected(status.st_mode):
-            raise PathRefused(f"{here.text} is no file that an editor is asked about")
+            raise PathRefused(f"{here.text} is not a regular file without links in its path")
         result.append((status.st_dev, status.st_ino, status.st_ctime_ns))
     return tuple(result)
 

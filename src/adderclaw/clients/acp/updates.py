@@ -1,4 +1,4 @@
-"""Items of the view as updates of the Agent Client Protocol: what an editor is shown of a conversation."""
+"""Converts items of a conversation to updates of the Agent Client Protocol."""
 
 import os
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from acp import helpers, schema
 
 from adderclaw.agent.session.session import TurnResult
 from adderclaw.agent.view.items import Call, Change, Item, Line, Notice, State, Words
-from adderclaw.agent.view.page_text import fenced
+from adderclaw.agent.view.page import fenced
 from adderclaw.core.deltas import GrowingText
 from adderclaw.core.redaction import visible
 from adderclaw.core.tool_traits import BASH, READ, traits
@@ -35,11 +35,11 @@ STATUS: dict[State, schema.ToolCallStatus] = {
 }
 PATHS = ("file_path", "notebook_path", "path")
 MOST_SHOWN = 60_000
-"""Characters of an output, and of one part of a change: an editor is no pager. The store has all of it."""
+"""Maximum characters of an output, and of one part of a change. The store has all of it."""
 
 
 def shown(text: str) -> str:
-    """A text as a person reads it, cut where it is too long to be read."""
+    """A text with control characters made visible, cut if it is too long."""
     clean = visible(text)
     left = len(clean) - MOST_SHOWN
     return clean if left <= 0 else f"{clean[:MOST_SHOWN]}\n[… {left:,} more characters]"
@@ -62,7 +62,7 @@ def title_of(call: Call) -> str:
 
 
 def locations(call: Call, root: str) -> list[schema.ToolCallLocation]:
-    """The file that it is about, so that an editor can follow along; nothing where the input names none."""
+    """The file that a call is about, so that an editor can show it; empty if the input names none."""
     path_argument = next((call.input[name] for name in PATHS if isinstance(call.input.get(name), str)), "")
     if not path_argument or "\0" in path_argument:
         return []
@@ -76,7 +76,7 @@ def _first_changed(change: Change | None) -> int | None:
 
 
 def diffs(change: Change, root: str, *, whole: bool = False) -> list[Content]:
-    """A change as the texts before and after, a pair for each place in the file. `whole`: nothing of it is cut."""
+    """A change as pairs of old and new text, one for each hunk. `whole`: without cutting."""
     cut = visible if whole else shown
     path = os.path.normpath(os.path.join(root, change.path))
     parts: list[Content] = []
@@ -98,7 +98,7 @@ def text_content(text: str) -> Content:
 
 
 def contents(call: Call, root: str) -> list[Content]:
-    """What unfolds below it: the change, else what came back; and why, where it was not simply done."""
+    """The details of a call: its verdict if it was not simply run, and its change or output."""
     parts: list[Content] = []
     if call.state not in ("ran", "running", "waiting") or call.asked:
         parts.append(text_content(line(call.verdict)))
@@ -123,44 +123,44 @@ def plan(call: Call) -> schema.AgentPlanUpdate:
 
 
 class Teller:
-    """Makes updates of items and deltas in their order; knows what an editor was told before."""
+    """Converts items and deltas to updates in order, and remembers what the editor was sent."""
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._begun: dict[str, Json] = {}
-        """Calls that the editor knows and that have not ended, each with the input that it was told."""
-        self._said = GrowingText()
-        """What was sent of the answer that arrives."""
+        """Calls in progress that the editor knows, each with the input that it was sent."""
+        self._sent = GrowingText()
+        """What was sent of the current answer."""
 
     def delta(self, delta: Delta) -> list[Update]:
         match delta.kind:
             case "text":
-                self._said.add(delta.text)
+                self._sent.add(delta.text)
                 return [helpers.update_agent_message_text(visible(delta.text))]
             case "thinking":
                 return [helpers.update_agent_thought_text(visible(delta.text))]
-            case "reset":  # what was sent cannot be taken back: it is said that it is void
-                void = bool(self._said)
-                self._said.clear()
-                return [helpers.update_agent_message_text("\n\n[the answer begins anew]\n\n")] if void else []
+            case "reset":  # sent text cannot be withdrawn, so mark it as void
+                void = bool(self._sent)
+                self._sent.clear()
+                return [helpers.update_agent_message_text("\n\n[the answer starts over]\n\n")] if void else []
             case _:
                 return []
 
     def item(self, item: Item) -> list[Update]:
-        """While a turn runs: words of the person are the editor's own, and what was heard is not said again."""
+        """The updates of an item during a turn, without the editor's own messages and text that was sent already."""
         match item:
             case Words(role="user"):
                 return []
             case Words():
-                text, sent = item.text, str(self._said)
-                self._said.clear()
+                text, sent = item.text, str(self._sent)
+                self._sent.clear()
                 rest = text[len(sent) :] if text.startswith(sent) else "" if sent.endswith(text) else text
                 return [helpers.update_agent_message_text(visible(rest))] if rest else []
             case _:
                 return self.replayed(item)
 
     def replayed(self, item: Item) -> list[Update]:
-        """Of a conversation that is loaded: all of it is told."""
+        """The updates of an item of a loaded conversation."""
         match item:
             case Words(role="user"):
                 return [helpers.update_user_message_text(visible(item.text))]
@@ -202,31 +202,31 @@ class Teller:
         return [update, *plan_updates]
 
     def unended(self) -> list[Update]:
-        """A turn is over: a call that never came back is shown so."""
+        """A turn has ended: mark calls that never returned as failed."""
         left, self._begun = sorted(self._begun), {}
-        self._said.clear()
+        self._sent.clear()
         return [helpers.update_tool_call(key, status="failed") for key in left]
 
 
 def note(text: str, kind: str = "note") -> Update:
-    """What is said beside the answer."""
+    """A message outside of the answer."""
     return helpers.update_agent_thought_text(f"[{kind}] {visible(text)}\n")
 
 
 def lost() -> Update:
     return note(
-        "the editor read too slowly, and part of this was lost; load the session anew to see all of it", "warning"
+        "the editor read too slowly, and some updates were lost; reload the session to see everything", "warning"
     )
 
 
 # ------------------------------------------------------------------ the end of a turn
 
 LENGTHS = frozenset({"tokens", "reply"})
-"""Limits that are one of length; all others are one of how much is done."""
+"""Limits on length; all others limit the amount of work."""
 
 
 def stop_reason(result: TurnResult, model_stop: str, *, cancelled: bool) -> schema.StopReason:
-    """Why a turn is over, in the protocol's words. `model_stop`: why the model ended its last reply."""
+    """Why a turn ended, in the protocol's terms. `model_stop`: why the model ended its last reply."""
     if cancelled and result.outcome == "stopped":
         return "cancelled"
     if result.outcome == "limit":
@@ -237,7 +237,7 @@ def stop_reason(result: TurnResult, model_stop: str, *, cancelled: bool) -> sche
 
 
 def usage(now: Usage, before: Usage) -> schema.Usage:
-    """Of one turn."""
+    """The usage of one turn."""
     read, written = now.cache_read_tokens - before.cache_read_tokens, now.cache_write_tokens - before.cache_write_tokens
     return schema.Usage(
         total_tokens=now.total - before.total,

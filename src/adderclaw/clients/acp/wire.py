@@ -1,28 +1,29 @@
-"""The editor's end of the line: one JSON message a line, of a bounded length, checked before the protocol sees it."""
+"""The transport to the editor: one JSON message per line, of bounded length, checked before the SDK sees it."""
 
 import asyncio
 import json
 from contextlib import suppress
 from typing import Any, cast
 
+from adderclaw.clients.stdio import skip_line
 from adderclaw.core.types import Json
 
 MOST_BYTES = 32 << 20
-"""Of one message: some pictures. What is longer is read past and answered with an error."""
+"""Maximum bytes of a message, enough for several images. A longer one is skipped and answered with an error."""
 MOST_AT_ONCE = 128
-"""Requests that wait for their answer; one more is refused at once."""
+"""Maximum number of requests in progress; further requests are refused."""
 PARSE_ERROR, INVALID_REQUEST, BUSY = -32700, -32600, -32000
 
 
 class Frames:
-    """A transport of the protocol's SDK: what it hands over is an object of the right shape."""
+    """A transport for the protocol's SDK, which passes on only well-formed messages."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """`reader` has the limit MOST_BYTES."""
         self._reader, self._writer = reader, writer
         self._turn = asyncio.Lock()
         self._waiting: set[str | int] = set()
-        """Ids of requests that are not answered yet."""
+        """Ids of requests in progress."""
         self.ended = asyncio.Event()
         """The client has closed one of its ends."""
 
@@ -30,39 +31,27 @@ class Frames:
         while True:
             try:
                 raw = await self._reader.readuntil(b"\n")
-            except asyncio.IncompleteReadError:  # what stands behind the last end of a line is no message
+            except asyncio.IncompleteReadError:  # the end of the input; an incomplete line is not a message
                 self.ended.set()
                 return None
             except asyncio.LimitOverrunError as error:
-                await self._skip(error.consumed)
-                await self._refuse(None, INVALID_REQUEST, f"a message has at most {MOST_BYTES:,} bytes")
+                await skip_line(self._reader, error.consumed)
+                await self._refuse(None, INVALID_REQUEST, f"a message may have at most {MOST_BYTES:,} bytes")
                 continue
             if not raw.strip():
                 continue
             try:
                 parsed: Any = json.loads(raw)
             except (ValueError, RecursionError):
-                await self._refuse(None, PARSE_ERROR, "this line is no JSON")
+                await self._refuse(None, PARSE_ERROR, "this line is not JSON")
                 continue
             if (message := await self._checked(parsed)) is not None:
                 return message
 
-    async def _skip(self, held: int) -> None:
-        """To the end of a line that is too long; nothing of it is kept."""
-        await self._reader.readexactly(held)
-        while True:
-            try:
-                await self._reader.readuntil(b"\n")
-                return
-            except asyncio.LimitOverrunError as error:
-                await self._reader.readexactly(error.consumed)
-            except asyncio.IncompleteReadError:
-                return
-
     async def _checked(self, parsed: object) -> Json | None:
-        """The message, or None for one that was answered here."""
+        """The message; None if it was refused or ignored here."""
         if not isinstance(parsed, dict):
-            await self._refuse(None, INVALID_REQUEST, "a message is one JSON object")
+            await self._refuse(None, INVALID_REQUEST, "a message must be a JSON object")
             return None
         message = cast(Json, parsed)
         id = message.get("id")
@@ -71,18 +60,18 @@ class Frames:
             return message if _is_response(message) else None
         params = message.get("params")
         if not isinstance(message["method"], str) or not isinstance(params, dict | None):
-            await self._refuse(known, INVALID_REQUEST, "a method is a text, and its params are an object")
+            await self._refuse(known, INVALID_REQUEST, "method must be a string, and params an object")
             return None
         if "id" in message and known is None:
-            await self._refuse(None, INVALID_REQUEST, "an id is a text or a whole number")
+            await self._refuse(None, INVALID_REQUEST, "id must be a string or an integer")
             return None
         if known is not None and (known in self._waiting or len(self._waiting) >= MOST_AT_ONCE):
-            why = "a request with this id" if known in self._waiting else f"{MOST_AT_ONCE} requests"
-            await self._refuse(known, BUSY, f"{why} waits for its answer already")
+            why = "a request with this id is" if known in self._waiting else f"{MOST_AT_ONCE} requests are"
+            await self._refuse(known, BUSY, f"{why} already in progress")
             return None
         if known is not None:
             self._waiting.add(known)
-        # The SDK lays what stands in _meta over the arguments, unchecked.
+        # the SDK would let _meta override the arguments, unchecked
         arguments = {key: value for key, value in cast(Json, params or {}).items() if key != "_meta"}
         return {**message, "params": arguments}
 
@@ -96,7 +85,7 @@ class Frames:
         await self._write(message)
 
     async def _write(self, message: Json) -> None:
-        """One message after the other; who does not read is waited for, and holds up nothing but its own messages."""
+        """Write one message after the other. A client that does not read delays only its own messages."""
         data = json.dumps(message, separators=(",", ":")).encode() + b"\n"
         async with self._turn:
             if self._writer.is_closing():
@@ -117,6 +106,6 @@ def _is_id(id: object) -> bool:
 
 
 def _is_response(message: Json) -> bool:
-    """An answer to one of ours; anything else without a method is left alone: there is nobody to tell."""
+    """Whether this is a response to one of our requests; anything else without a method is ignored."""
     id, error = message.get("id"), message.get("error")
     return isinstance(id, int) and not isinstance(id, bool) and isinstance(error, dict | None)

@@ -1,1 +1,1 @@
-"""JSON-RPC 2.0 over stdio: how a program drives AdderClaw."""
+"""Serves programs over JSON-RPC 2.0 on stdin and stdout."""

@@ -1,11 +1,8 @@
-"""The runs that a client began: each on its own runtime, all in one loop, the client their operator."""
-
-from collections.abc import Callable
+"""The runs that a client started, each with its own runtime in one event loop; the client is the operator."""
 
 from adderclaw.agent.conversation import asking
-from adderclaw.agent.conversation.asking import Asking, Request
-from adderclaw.agent.conversation.cancelling import Cancelling
-from adderclaw.agent.run import Run, Runtime, open_run, run_again, start
+from adderclaw.agent.conversation.asking import Asking, Cancelling, Request
+from adderclaw.agent.run import Runtime, open_run, run_again, start
 from adderclaw.agent.run.drive import drive
 from adderclaw.agent.run.driver import Driver
 from adderclaw.agent.tool_call.approvals import AlreadyAnswered, AnswerRejected
@@ -23,7 +20,6 @@ from adderclaw.clients.json_rpc.wire import (
     notice,
 )
 from adderclaw.core.errors import AdderClawError, UsageError
-from adderclaw.core.events import EventRecord
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.types import Json
 from adderclaw.storage.telemetry.log import fields
@@ -32,13 +28,13 @@ MOST_RUNS = 8
 
 
 class Active:
-    """One run that is under way."""
+    """One active run."""
 
     def __init__(self, runtime: Runtime, outbox: Outbox, request_id: Id, kind: str) -> None:
         self.runtime, self.request_id, self.kind = runtime, request_id, kind
         self._outbox = outbox
         self.asking = Asking(self._ask)
-        """The client is the operator: `approve` brings a verdict, `answer` words."""
+        """The client is the operator: it answers with the methods `approve` and `answer`."""
         self.work = Cancelling()
 
     @property
@@ -66,13 +62,13 @@ class Runs:
         self._ended = False
 
     async def begin(self, driver: Driver, id: Id) -> Json:
-        """Run to the end; the report of it is the answer to the request."""
+        """Run to the end; the report is the answer to the request."""
         if self._ended:
             raise RpcError(RUN_REFUSED, "the connection is closed")
         if id is not None and any(active.request_id == id for active in self.active.values()):
-            raise RpcError(INVALID_REQUEST, f"Invalid Request: a run of the request {id!r} is under way already")
+            raise RpcError(INVALID_REQUEST, f"Invalid Request: a run of the request {id!r} is already active")
         if len(self.active) >= MOST_RUNS:
-            raise RpcError(TOO_MANY_RUNS, f"{MOST_RUNS} runs are under way already; wait for one of them")
+            raise RpcError(TOO_MANY_RUNS, f"{MOST_RUNS} runs are already active; wait for one of them")
         opening = driver.opening
         try:
             runtime = start(opening.options)
@@ -80,7 +76,7 @@ class Runs:
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
         active = Active(runtime, self._outbox, id, opening.kind)
-        runtime.bus.add_sink("rpc", self._teller(id))
+        runtime.bus.add_sink("rpc", lambda record: self._outbox.put_event({"request_id": id, **fields(record)}))
         self.active[active.run_id] = active
         try:
             with open_run(
@@ -92,25 +88,24 @@ class Runs:
                 task=opening.task,
                 more=opening.rows,
             ) as run:
-                return await _driven(active, run, driver)
+                work = active.work.done(driver.run(run.session))
+                report = await drive(run, work, mode=opening.mode, resume=opening.resume(run.run_id))
+                return {**report.as_json(), "exit_code": report.exit_code}
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
         finally:
             self.active.pop(active.run_id, None)
 
-    def _teller(self, id: Id) -> Callable[[EventRecord], None]:
-        def tell(record: EventRecord) -> None:
-            self._outbox.put_event({"request_id": id, **fields(record)})
-
-        return tell
-
     def cancel(self, run_id: str | None, request_id: Id, reason: str) -> Json:
-        active = self._find(run_id) if run_id is not None else self._asked_by(request_id)
-        active.work.cancel(reason)
-        return {"run_id": active.run_id, "cancelled": True}
+        for active in self.active.values():
+            if active.run_id == run_id if run_id is not None else active.request_id == request_id:
+                active.work.cancel(reason)
+                return {"run_id": active.run_id, "cancelled": True}
+        what = f"run {run_id!r}" if run_id is not None else f"run of the request {request_id!r}"
+        raise RpcError(NO_SUCH_RUN, f"no {what} is active")
 
     def answer(self, id: str, reply: Answer, plan: str = "") -> bool:
-        """Answer what one of its own runs asks; False where none of them does."""
+        """Answer a question of an active run; False if none of them has this question."""
         try:
             return any(active.asking.answer(id, reply, plan) for active in self.active.values())
         except AnswerRejected as error:
@@ -118,20 +113,8 @@ class Runs:
         except UsageError as error:
             raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from error
 
-    def _asked_by(self, request_id: Id) -> Active:
-        for active in self.active.values():
-            if request_id is not None and active.request_id == request_id:
-                return active
-        raise RpcError(NO_SUCH_RUN, f"no run of the request {request_id!r} is under way")
-
-    def _find(self, run_id: str) -> Active:
-        active = self.active.get(run_id)
-        if active is None:
-            raise RpcError(NO_SUCH_RUN, f"no run {run_id!r} is under way")
-        return active
-
     def end(self) -> None:
-        """The client is gone: every run ends stopped, with its outcome written."""
+        """The client disconnected: stop every run and store its outcome."""
         self._ended = True
         for active in self.active.values():
             active.work.cancel("the client closed the connection")
@@ -139,10 +122,3 @@ class Runs:
 
 def not_counted(error: AnswerRejected) -> RpcError:
     return RpcError(ALREADY_ANSWERED if isinstance(error, AlreadyAnswered) else NOT_COUNTED, str(error))
-
-
-async def _driven(active: Active, run: Run, driver: Driver) -> Json:
-    opening = driver.opening
-    work = active.work.done(driver.run(run.session))
-    report = await drive(run, work, mode=opening.mode, resume=opening.resume(run.run_id))
-    return {**report.as_json(), "exit_code": report.exit_code}

@@ -1,8 +1,8 @@
-"""The methods of a conversation's way from plan to proof: the client is the operator."""
+"""The `sdlc.*` methods for the workflow of a conversation, from plan to proof; the client is the operator."""
 
 from asyncio import to_thread
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Literal
 
 from adderclaw.agent.run import Options
@@ -19,7 +19,7 @@ from adderclaw.storage.sdlc.phases import phase_named
 
 @record
 class ConversationParams:
-    """Without one it is the last of the workspace."""
+    """Without a conversation, the last one of the workspace is used."""
 
     conversation: str | None = None
     workspace: str | None = None
@@ -27,7 +27,7 @@ class ConversationParams:
 
 @record
 class PlanParams:
-    """Without `plan` the versions that there are; `new` begins a conversation with it."""
+    """Without `plan`, list the versions; `new` starts a conversation with the plan."""
 
     plan: str | None = None
     new: bool = False
@@ -37,7 +37,7 @@ class PlanParams:
 
 @record
 class ApproveParams:
-    """`what` says what was shown and is approved: the plan with this number, or its report."""
+    """`what`: what was shown and is approved, the plan with this number or its report."""
 
     what: Literal["plan", "report"]
     plan: int
@@ -54,7 +54,7 @@ class TransitionParams:
 
 
 class Methods:
-    """Each in a thread of its own: a look at the whole workspace takes its time, and runs go on meanwhile."""
+    """The methods. Each runs in a thread, because reading the whole workspace takes time and runs must continue."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -83,47 +83,48 @@ class Methods:
         return called
 
     def _status(self, params: ConversationParams) -> Json:
-        with self._desk(params.workspace, looks=True) as desk:
-            return conversation_phase.phase_overview(desk, conversation_phase.conversation(desk, params.conversation))
+        with self._conversation(params, looks=True) as (desk, id):
+            return conversation_phase.phase_overview(desk, id)
 
     def _plan(self, params: PlanParams) -> Json:
         if params.new and (params.plan is None or params.conversation is not None):
-            raise UsageError("new begins a conversation with a plan: give plan, and no conversation")
-        with self._desk(params.workspace, looks=params.plan is None) as desk:
-            if params.plan is None:
-                return {
-                    "plans": conversation_phase.listed(desk, conversation_phase.conversation(desk, params.conversation))
-                }
+            raise UsageError("new starts a conversation with a plan: pass plan, and no conversation")
+        if params.plan is None:
+            with self._conversation(params, looks=True) as (desk, id):
+                return {"plans": conversation_phase.listed(desk, id)}
+        with self._desk(params.workspace) as desk:
             chosen = None if params.new else conversation_phase.conversation(desk, params.conversation)
             return conversation_phase.plan(desk, chosen, params.plan)
 
     def _approve(self, params: ApproveParams) -> Json:
-        with self._desk(params.workspace) as desk:
-            chosen = conversation_phase.conversation(desk, params.conversation)
-            return conversation_phase.approve(
-                desk, chosen, Seen(params.what, params.plan), new_baseline=params.new_baseline
-            )
+        with self._conversation(params) as (desk, id):
+            seen = Seen(params.what, params.plan)
+            return conversation_phase.approve(desk, id, seen, new_baseline=params.new_baseline)
 
     def _transition(self, params: TransitionParams) -> Json:
-        with self._desk(params.workspace) as desk:
-            return conversation_phase.transition(
-                desk, conversation_phase.conversation(desk, params.conversation), phase_named(params.phase)
-            )
+        with self._conversation(params) as (desk, id):
+            return conversation_phase.transition(desk, id, phase_named(params.phase))
 
     def _test(self, params: ConversationParams) -> Json:
-        with self._desk(params.workspace, looks=True) as desk:
-            chosen = conversation_phase.conversation(desk, params.conversation)
-        return coverage.run(self._options.config_file, params.workspace or self._options.workspace, chosen, "rpc")
+        with self._conversation(params, looks=True) as (_desk, id):
+            pass
+        return coverage.run(self._options.config_file, params.workspace or self._options.workspace, id, "rpc")
 
     def _report(self, params: ConversationParams) -> Json:
-        with self._desk(params.workspace, looks=True) as desk:
-            return coverage.coverage(desk, conversation_phase.conversation(desk, params.conversation)).as_json()
+        with self._conversation(params, looks=True) as (desk, id):
+            return coverage.coverage(desk, id).as_json()
 
     def _history(self, params: ConversationParams) -> Json:
-        with self._desk(params.workspace, looks=True) as desk:
-            return {
-                "history": conversation_phase.history(desk, conversation_phase.conversation(desk, params.conversation))
-            }
+        with self._conversation(params, looks=True) as (desk, id):
+            return {"history": conversation_phase.history(desk, id)}
+
+    @contextmanager
+    def _conversation(
+        self, params: ConversationParams | PlanParams | ApproveParams | TransitionParams, *, looks: bool = False
+    ) -> Generator[tuple[Desk, str]]:
+        """Open the workspace and find the conversation that the parameters name."""
+        with self._desk(params.workspace, looks=looks) as desk:
+            yield desk, conversation_phase.conversation(desk, params.conversation)
 
     def _desk(self, workspace: str | None, *, looks: bool = False) -> AbstractContextManager[Desk]:
         return conversation_phase.opened(

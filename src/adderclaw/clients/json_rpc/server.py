@@ -1,4 +1,4 @@
-"""The server: reads messages, calls methods, answers; ends when its input does."""
+"""The JSON-RPC server: reads messages, calls methods and answers, until its input ends."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ PROTOCOL = "1.0"
 
 @record
 class CancelParams:
-    """By the run's id, or by the id of the request that began it."""
+    """Names a run by its id, or by the id of the request that started it."""
 
     run_id: str | None = None
     request_id: str | int | float | None = None
@@ -43,12 +43,12 @@ class ApproveParams:
     comment: str = ""
     remember: Literal["", "session", "project", "registries"] = ""
     plan: str = ""
-    """Only if the question is about the call with this hash."""
+    """Answer only if the question is about the call with this hash."""
 
 
 @record
 class AnswerParams:
-    """Question → the label that was chosen, or own words; no `replies`: whoever was asked gives none."""
+    """`replies`: question → the chosen label or free text; without it, the question gets no answer."""
 
     id: str
     replies: dict[str, str] | None = None
@@ -57,7 +57,7 @@ class AnswerParams:
 @record
 class QuestionsParams:
     all: bool = False
-    """Those that were answered, too."""
+    """Include answered questions."""
     limit: Annotated[int, Between(1, 1_000)] = 100
 
 
@@ -72,7 +72,7 @@ class StatusParams:
 
 
 def _by_our_names(params: "Json | list[Any]") -> "Json | list[Any]":
-    """Seed 004 calls it a workflow; its file is an Agentfile."""
+    """Accept `workflow` as another name for the parameter `agentfile`."""
     if isinstance(params, list) or "workflow" not in params or "agentfile" in params:
         return params
     return {"agentfile" if name == "workflow" else name: value for name, value in params.items()}
@@ -101,7 +101,7 @@ class Server:
     # -------------------------------------------------------------- messages
 
     def take(self, line: bytes) -> None:
-        """One line of input: answered when its method is done, in whatever order that is."""
+        """Start handling one line of input. Answers are sent as methods finish, in any order."""
         if line.strip():
             self._begin(self._line(line))
 
@@ -129,14 +129,14 @@ class Server:
             return
         batch = cast("list[object]", message)
         if not batch or len(batch) > wire.MAX_BATCH:
-            self.refuse("an empty batch" if not batch else f"a batch has at most {wire.MAX_BATCH} messages")
+            self.refuse("empty batch" if not batch else f"a batch may have at most {wire.MAX_BATCH} messages")
             return
         answers = await asyncio.gather(*(self._message(part) for part in batch))
         if reply := [part for part in answers if part is not None]:
             self._outbox.put(reply)
 
     async def _message(self, message: object) -> Json | None:
-        """The answer to one message; none to a notification, whatever becomes of it."""
+        """The answer to one message; None for a notification, even if it fails."""
         try:
             call = wire.call_of(message)
         except RpcError as error:
@@ -145,7 +145,7 @@ class Server:
             result = await self._called(call)
         except RpcError as error:
             return None if call.notification else wire.failure(call.id, error)
-        except Exception as error:  # noqa: BLE001 - a client gets an answer, whatever went wrong
+        except Exception as error:  # noqa: BLE001 - every request gets an answer
             broken = RpcError(wire.INTERNAL_ERROR, f"Internal error: {type(error).__name__}: {error}")
             return None if call.notification else wire.failure(call.id, broken)
         return None if call.notification else wire.answer(call.id, result)
@@ -158,7 +158,7 @@ class Server:
         kind, method = entry
         if isinstance(call.params, list):
             if call.params:
-                raise RpcError(wire.INVALID_PARAMS, "Invalid params: they are given by name, as an object")
+                raise RpcError(wire.INVALID_PARAMS, "Invalid params: pass them by name, as an object")
             call = call._replace(params={})
         if kind is None:
             return await method(call.params, call.id)
@@ -168,15 +168,15 @@ class Server:
             problems = [{"key": key, "message": message} for key, message in error.problems]
             raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {error}", problems) from error
         if any("\0" in str(getattr(params, name, "")) for name in NAMES):
-            raise RpcError(wire.INVALID_PARAMS, "Invalid params: no path and no name has a NUL character in it")
+            raise RpcError(wire.INVALID_PARAMS, "Invalid params: paths and names cannot contain NUL characters")
         if empty := [name for name in NAMES if getattr(params, name, None) == ""]:
-            raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {', '.join(empty)}: empty; give one, or leave it out")
+            raise RpcError(wire.INVALID_PARAMS, f"Invalid params: {', '.join(empty)} is empty; set it, or omit it")
         return await method(params, call.id)
 
     # -------------------------------------------------------------- methods
 
     async def _initialize(self, params: Json, _id: Id) -> Json:
-        """Whatever a client says of itself, in our own names or those of MCP, changes nothing."""
+        """Describe the server, with our own keys and those of MCP. The client's description has no effect."""
         server = {"name": "adderclaw", "version": __version__}
         requested = params.get("protocolVersion")
         return {
@@ -209,7 +209,7 @@ class Server:
 
     async def _cancel(self, params: CancelParams, _id: Id) -> Json:
         if (params.run_id is None) == (params.request_id is None):
-            raise RpcError(wire.INVALID_PARAMS, "Invalid params: give exactly one of run_id and request_id")
+            raise RpcError(wire.INVALID_PARAMS, "Invalid params: pass exactly one of run_id and request_id")
         return self.runs.cancel(params.run_id, params.request_id, params.reason)
 
     async def _approve(self, params: ApproveParams, _id: Id) -> Json:
@@ -217,7 +217,7 @@ class Server:
         if self.runs.answer(params.id, answer, params.plan):
             return {"id": params.id, "approved": params.approved}
         if params.remember:
-            raise RpcError(wire.INVALID_PARAMS, "Invalid params: remember is for questions of your own runs")
+            raise RpcError(wire.INVALID_PARAMS, "Invalid params: remember works only for questions of your own runs")
         self._by_row(params.id, approved=params.approved, comment=params.comment, plan=params.plan)
         return {"id": params.id, "approved": params.approved}
 
@@ -232,7 +232,7 @@ class Server:
         return {"questions": [questions.as_json(row) for row in rows]}
 
     def _by_row(self, id: str, **answer: Any) -> None:
-        """Answer a question that another process asked: the client runs as the operator, and could do it there."""
+        """Answer a question of another process. The client runs as the operator, who could also answer it there."""
         try:
             questions.answered(self._store_path(), id, "rpc", **answer)
         except AnswerRejected as error:
@@ -276,7 +276,7 @@ class Server:
         return {"run_id": row.run_id, "kind": row.kind, "status": row.status, **details}
 
     async def end(self) -> None:
-        """The input ended: runs are stopped, what is left is written."""
+        """The input ended: stop the runs and write pending answers."""
         self.runs.end()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10)
@@ -296,7 +296,7 @@ NAMES = (
     "resume",
     "run_id",
 )
-"""Parameters that name a file or something else that no NUL can be part of."""
+"""Parameters that are paths or names, which cannot contain NUL characters."""
 
 
 def _id_of(message: object) -> Id:
@@ -316,10 +316,9 @@ def _problems(error: AdderClawError) -> list[Json]:
 
 
 async def serve(options: Options) -> int:
-    """Serve the client on stdin and stdout until it closes its end, or a signal comes; the exit code."""
-
+    """Serve the client on stdin and stdout until it disconnects or a signal arrives; returns the exit code."""
     if sys.stdin is None or sys.stdout is None:
-        raise UsageError("rpc needs stdin and stdout: the client is at their other ends")
+        raise UsageError("rpc needs stdin and stdout, which connect it to the client")
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=wire.MAX_LINE)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdio.readable())
@@ -343,10 +342,9 @@ async def serve(options: Options) -> int:
 
 
 async def _read(reader: asyncio.StreamReader, server: Server) -> None:
-    too_long = f"a message has at most {wire.MAX_LINE:,} bytes"
     async for line in stdio.lines(reader, server.room):
         if line is None:
-            server.refuse(too_long)
+            server.refuse(f"a message may have at most {wire.MAX_LINE:,} bytes")
         else:
             server.take(line)
-            await asyncio.sleep(0)  # its answer counts before the next message is read
+            await asyncio.sleep(0)  # let it start, so that its answer is counted before the next message is read

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0, one message a line: what came in, told apart; what goes out, never more than a client can hold up."""
+"""JSON-RPC 2.0 with one message per line: parses requests, and queues output in bounded memory."""
 
 import asyncio
 import json
@@ -10,16 +10,16 @@ from adderclaw.core.json_text import reject_constant
 from adderclaw.core.types import Json
 
 MAX_LINE = 8 << 20
-"""Bytes of one message."""
+"""Maximum bytes of a message."""
 MAX_BATCH = 100
 MAX_WAITING = 4_096
-"""Messages that wait for a client that does not read; events beyond that are counted, not kept."""
+"""Messages that are queued for a slow client; further events are counted and dropped."""
 MAX_WAITING_BYTES = 32 << 20
 """The same in bytes."""
 MAX_ANSWERS = 1_024
-"""Answers that wait for a client; while there are more, no further message of it is read."""
+"""Answers that are queued for a slow client; at this number no further messages are read from it."""
 MAX_ANSWER_BYTES = 8 << 20
-"""The same in bytes: one more answer may be on its way, which has at most as many."""
+"""The same in bytes."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -27,22 +27,22 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 RUN_REFUSED = -32000
-"""The run could not begin: configuration, trust, a workspace that is not there."""
+"""The run could not begin: configuration, trust, a missing workspace."""
 NO_SUCH_RUN = -32001
 NO_SUCH_APPROVAL = -32002
-"""Or question."""
+"""There is no such approval or question."""
 ALREADY_ANSWERED = -32003
 TOO_MANY_RUNS = -32004
 NOT_COUNTED = -32005
+"""The answer does not count: it is too late, about another call, or must be given at a terminal."""
 NOT_MOVED = -32006
-"""A phase that is not entered, or an approval that is not given."""
-"""The answer does not count: too late, about another call, or to be given at a terminal."""
+"""A phase cannot be entered, or a plan or report cannot be approved."""
 
 type Id = str | int | float | None
 
 
 class RpcError(Exception):
-    """An answer that is an error object."""
+    """An error to be sent as the answer."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ class Call(NamedTuple):
 
 
 def parse(line: bytes) -> object:
-    """The message of a line; RpcError where it is no JSON."""
+    """Parse a line; raises RpcError if it is not JSON."""
     try:
         return cast(object, json.loads(line, parse_constant=reject_constant))
     except (ValueError, RecursionError) as error:
@@ -69,16 +69,16 @@ def parse(line: bytes) -> object:
 
 
 def call_of(message: object) -> Call:
-    """A request or a notification; RpcError where it is neither, with the id if there is a fit one."""
+    """Decode a request or a notification; raises RpcError if it is neither."""
     if not isinstance(message, dict):
-        raise RpcError(INVALID_REQUEST, "Invalid Request: a message is an object")
+        raise RpcError(INVALID_REQUEST, "Invalid Request: a message must be an object")
     request = cast(Json, message)
     if request.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, 'Invalid Request: "jsonrpc" must be "2.0"')
     if not isinstance(method := request.get("method"), str):
-        raise RpcError(INVALID_REQUEST, 'Invalid Request: "method" must be a text')
+        raise RpcError(INVALID_REQUEST, 'Invalid Request: "method" must be a string')
     if "id" in request and not is_id(request["id"]):
-        raise RpcError(INVALID_REQUEST, 'Invalid Request: "id" must be a text, a number or null')
+        raise RpcError(INVALID_REQUEST, 'Invalid Request: "id" must be a string, a number or null')
     params: Any = request.get("params", {})
     if not isinstance(params, (dict, list)):
         raise RpcError(INVALID_REQUEST, 'Invalid Request: "params" must be an object or a list')
@@ -86,7 +86,7 @@ def call_of(message: object) -> Call:
 
 
 def is_id(value: object) -> bool:
-    """Whether it can be sent back as it came: a number that is too large for JSON cannot."""
+    """Whether this is a valid id that JSON can represent."""
     if isinstance(value, float):
         return isfinite(value)
     return value is None or (isinstance(value, (str, int)) and not isinstance(value, bool))
@@ -105,7 +105,7 @@ def notice(method: str, params: Json) -> Json:
 
 
 class Outbox:
-    """What goes to the client, in order. Answers and questions always go; events only while there is room."""
+    """Output to the client, in order. Answers and questions are always sent, events only while there is room."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
@@ -119,7 +119,7 @@ class Outbox:
         self._empty = asyncio.Event()
         self._dropped = 0
         self.gone = asyncio.Event()
-        """The client reads no more."""
+        """Set when the client has closed its end."""
 
     def put(self, message: Json | list[Json], *, event: bool = False) -> None:
         if self._dropped and not event:
@@ -134,7 +134,7 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """So much waits for the client that what it can do without is left out."""
+        """Whether so much is queued that events are dropped."""
         return len(self._waiting) >= MAX_WAITING or self._bytes >= MAX_WAITING_BYTES
 
     def _count(self, line: bytes, event: bool, by: int) -> None:
@@ -159,7 +159,7 @@ class Outbox:
         await self._room.wait()
 
     async def run(self) -> None:
-        """Write until the client is gone; `drain` waits for one that is slow."""
+        """Write until the client disconnects; `drain` waits for a slow client."""
         try:
             while True:
                 while self._waiting:
@@ -175,7 +175,7 @@ class Outbox:
             self.gone.set()
 
     async def flush(self, seconds: float) -> None:
-        """Give the client a moment to read what is left."""
+        """Wait up to this time for the client to read the rest."""
         waits = [asyncio.ensure_future(event.wait()) for event in (self._empty, self.gone)]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:

@@ -1,1 +1,1 @@
-"""Our tools, runs and receipts for other programs, by MCP."""
+"""Serves AdderClaw's tools, runs and receipts to other programs over MCP."""

@@ -1,21 +1,25 @@
-"""The MCP channel: each call of a client lives its whole life in one session, behind the same gate as any other."""
+"""The MCP server: each call of a client is a judged tool call of one session; also prompts and resources."""
 
 import asyncio
 import os
+import re
 import secrets
 import sys
 from collections.abc import Coroutine
 from typing import Any
 
+from adderclaw.agent.conversation.by_name import text_of
+from adderclaw.agent.replay.trace_file import checked
 from adderclaw.agent.run import Options, Run, open_run, start
 from adderclaw.agent.run.drive import drive, exit_code
 from adderclaw.agent.run.signals import until_signal
-from adderclaw.agent.session.session import TurnResult
+from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.agent.tool_call.approvals import displayed_request, refuse_unaskable
 from adderclaw.agent.tool_call.call import reached_limit, run_call
-from adderclaw.clients.mcp_server import resources
-from adderclaw.core.errors import UsageError
+from adderclaw.config.paths import followed
+from adderclaw.core.errors import PathRefused, UsageError
 from adderclaw.core.events import EventRecord
+from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import (
     Answer,
     ApprovalRequest,
@@ -26,25 +30,32 @@ from adderclaw.core.questions import (
 )
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json, ToolCall, ToolResult
-from adderclaw.storage import transcript
+from adderclaw.storage import runs, transcript
+from adderclaw.storage.queries import conversations
 from adderclaw.storage.telemetry.log import show_brief
 from adderclaw.tools.mcp import answers, server
+from adderclaw.tools.mcp.resources import Document, Prompt, Resources
 from adderclaw.tools.mcp.server import Caller, Offer
 
 TOKEN = "ADDERCLAW_MCP_TOKEN"  # noqa: S105 - the name of a variable
 TELL_SECONDS = 5.0
-"""How long a client may take to be told of a call, before its result."""
+"""Seconds that notifications about a call may take before its result is sent."""
+RUNS, RECEIPTS = "adderclaw://runs", "adderclaw://receipts"
+RUN = f"{RUNS}/{{run_id}}"
+SHOWN = 100
+"""The number of runs and receipts that are listed."""
+ARGUMENTS = "arguments"
 
 
-class Asked:
-    """The operator is the person behind the client, where the client can ask them; else nobody."""
+class ClientOperator:
+    """The operator is the client's user, if the client can ask them; else nobody."""
 
     def __init__(self) -> None:
         self.caller: Caller | None = None
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         if self.caller is None or not self.caller.can_be_asked:
-            return Answer(approved=False, by="no_operator", comment="the client cannot ask anybody")
+            return Answer(approved=False, by="no_operator", comment="the client cannot ask its user")
         if (refused := refuse_unaskable(request)) is not None:
             return refused
         seen = displayed_request(request)
@@ -72,11 +83,11 @@ class Asked:
 
 
 def _form(request: ApprovalRequest) -> Json:
-    """What the person fills in."""
+    """The JSON schema of the form that the user fills in."""
     fields: Json = {"approve": {"type": "boolean", "title": "Approve", "default": False}}
     if request.registries:
         hosts = visible(", ".join(request.registries), keep_newlines=False)
-        title = f"Let commands of this session reach {hosts}"
+        title = f"Allow commands of this session to reach {hosts}"
         fields["registries"] = {"type": "boolean", "title": title, "default": False}
     return {"type": "object", "properties": fields, "required": ["approve"]}
 
@@ -84,10 +95,10 @@ def _form(request: ApprovalRequest) -> Json:
 class Channel:
     """One session that serves calls, one at a time."""
 
-    def __init__(self, run: Run, asked: Asked) -> None:
-        self._run, self._asked = run, asked
+    def __init__(self, run: Run, operator: ClientOperator) -> None:
+        self._run, self._operator = run, operator
         self._turn = asyncio.Lock()
-        self._told: set[asyncio.Task[None]] = set()
+        self._notifying: set[asyncio.Task[None]] = set()
         run.runtime.bus.add_sink("mcp", self._progress)
         run.runtime.bus.add_sink("brief", show_brief)
 
@@ -95,12 +106,12 @@ class Channel:
     def offer(self) -> Offer:
         environment = self._run.session.environment
         own = lambda: [tool for name, tool in environment.offered_tools.items() if not name.startswith("mcp__")]  # noqa: E731
-        return Offer(own, self.call, resources=resources.of(self._run.session))
+        return Offer(own, self.call, resources=session_resources(self._run.session))
 
     async def call(self, name: str, arguments: Json, caller: Caller) -> ToolResult:
         session = self._run.session
         async with self._turn:
-            self._asked.caller = caller
+            self._operator.caller = caller
             session.budget.restart_limits()
             call = ToolCall(session.ids("call"), name, session.secrets.scrub_all(arguments))
             with session.store.write() as cursor:
@@ -111,23 +122,21 @@ class Channel:
             try:
                 spent = reached_limit(session)
                 result = (await run_call(session, call, refusal=str(spent) if spent is not None else None)).result
-                if self._told:  # what belongs to a call is said before its result, or never
-                    await asyncio.wait(set(self._told), timeout=TELL_SECONDS)
+                if self._notifying:  # the notifications about a call are sent before its result
+                    await asyncio.wait(set(self._notifying), timeout=TELL_SECONDS)
                 return result
             finally:
-                self._asked.caller = None
+                self._operator.caller = None
 
     def _progress(self, record: EventRecord) -> None:
-        """What the client is told while a call runs: how far it is, and what an operator would see."""
-        caller, payload = self._asked.caller, record.payload
+        """Notify the client about the progress of a running call, and of messages that an operator would see."""
+        caller, payload = self._operator.caller, record.payload
         if caller is None:
             return
         match record.event_type:
             case "tool_progress":
                 self._tell(caller.report(payload["progress"], payload["total"], payload["message"]))
-            case "brief":
-                self._tell(caller.say("notice", visible(payload["message"])))
-            case "hook_message":
+            case "brief" | "hook_message":
                 self._tell(caller.say("notice", visible(payload["message"])))
             case "warning":
                 self._tell(caller.say("warning", visible(payload["message"])))
@@ -136,33 +145,36 @@ class Channel:
 
     def _tell(self, telling: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(telling)
-        self._told.add(task)
-        task.add_done_callback(self._told.discard)
+        self._notifying.add(task)
+        task.add_done_callback(self._notifying.discard)
 
 
 def serve(options: Options, http: str | None) -> int:
-    """Serve until the client leaves, or a signal comes."""
+    """Serve until the client disconnects or a signal arrives; returns the exit code."""
     answers.silence_sdk_logging()
-    asked = Asked()
-    with open_run(start(options), asked, kind="mcp", channel="mcp") as run:
-        return asyncio.run(_serve(run, asked, http))
+    operator = ClientOperator()
+    with open_run(start(options), operator, kind="mcp", channel="mcp") as run:
+        return asyncio.run(_serve(run, operator, http))
 
 
-async def _serve(run: Run, asked: Asked, http: str | None) -> int:
-    sdk_server = server.build_server(Channel(run, asked).offer)
+async def _serve(run: Run, operator: ClientOperator, http: str | None) -> int:
+    sdk_server = server.build_server(Channel(run, operator).offer)
 
-    async def live() -> TurnResult:
+    def announce(address: str) -> None:
+        print(f"serving MCP on {address}", file=sys.stderr, flush=True)
+
+    async def serve_transport() -> TurnResult:
         if http is None:
             await server.serve_stdio(sdk_server)
         else:
             host, port = _place(http)
-            await server.serve_http(sdk_server, host, port, _token(run), _ready)
+            await server.serve_http(sdk_server, host, port, _token(run), announce)
         return TurnResult("completed", "")
 
     def code(result: TurnResult) -> int:
-        return 0 if result.signal else exit_code(result)  # a signal is how a server is ended
+        return 0 if result.signal else exit_code(result)  # a signal is the normal way to end a server
 
-    return (await drive(run, until_signal(run, live()), code=code)).exit_code
+    return (await drive(run, until_signal(run, serve_transport()), code=code)).exit_code
 
 
 def _place(text: str) -> tuple[str, int]:
@@ -176,11 +188,64 @@ def _token(run: Run) -> str:
     configured = os.environ.get(TOKEN, "").strip()
     token = configured or secrets.token_urlsafe(32)
     if not configured:
-        # said once, to whoever sits here, before it is known to the redaction
+        # printed once at the terminal, before redaction knows it
         print(f"bearer token (set {TOKEN} to choose it): {token}", file=sys.stderr, flush=True)
     run.runtime.secrets.add(token)
     return token
 
 
-def _ready(address: str) -> None:
-    print(f"serving MCP on {address}", file=sys.stderr, flush=True)
+# ------------------------------------------------------------------ prompts and resources
+
+
+def session_resources(session: Session) -> Resources:
+    """The resources of a session: reading one changes nothing, and secrets are removed from all of them."""
+
+    def prompts() -> list[Prompt]:
+        kit = session.environment.kit
+        listed = kit.skills.offered()[0] if kit.skills is not None else []
+        return [Prompt(name, description[:1_000], (ARGUMENTS,)) for name, description in listed]
+
+    async def prompt(name: str, arguments: dict[str, str]) -> str:
+        text, _ = await text_of(session, name, arguments.get(ARGUMENTS, ""))
+        return session.secrets.scrub(text)
+
+    def read(uri: str) -> tuple[str, str]:
+        return canonical(session.secrets.clean(_document(session, uri))), "application/json"
+
+    def complete(about: str, argument: str) -> list[str]:
+        is_run_id = about == RUN and argument == "run_id"
+        return [run.run_id for run in runs.listing(session.store, SHOWN, _places(session))] if is_run_id else []
+
+    documents = (
+        Document(RUNS, "runs", f"The last {SHOWN} runs in this workspace, and how each ended."),
+        Document(RECEIPTS, "receipts", f"The last {SHOWN} receipts of tool calls in this workspace."),
+    )
+    return Resources(prompts, prompt, documents, (Document(RUN, "run", "One run, with its receipts."),), read, complete)
+
+
+def _document(session: Session, uri: str) -> Json | list[Json]:
+    store, places = session.store, _places(session)
+    store.flush()
+    if uri == RUNS:
+        return [_shown(session, run) for run in runs.listing(store, SHOWN, places)]
+    if uri == RECEIPTS:
+        return runs.receipts_in(session.store, _places(session), SHOWN)
+    match = re.fullmatch(re.escape(RUNS) + r"/([A-Za-z0-9-]{1,64})", uri)
+    try:
+        run = runs.get(store, match[1], places) if match else None
+    except UsageError as error:
+        raise PathRefused(str(error)) from None
+    if run is None:
+        raise PathRefused(f"there is no {uri[:200]!r}; there are: {RUNS}, {RECEIPTS}, {RUN}")
+    return {**_shown(session, run), "receipts": runs.receipts(store, run.run_id, SHOWN)}
+
+
+def _shown(session: Session, run: runs.Run) -> Json:
+    return {**run._asdict(), "trace": checked(session.store, run).as_json()}
+
+
+def _places(session: Session) -> tuple[str, ...]:
+    """All names of the served workspace; clients cannot see the runs of other workspaces."""
+    root = session.environment.context.workspace.root
+    named = conversations.projects(session.store)
+    return root, *(name for name in named if os.path.isabs(name) and followed(name) == root)

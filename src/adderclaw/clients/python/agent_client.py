@@ -1,7 +1,7 @@
-"""The Python API: another program asks, and gets the messages of the turn as they are made.
+"""The Python API: a program sends a message and receives the messages of the turn as they arrive.
 
-`AgentClient(options).query("…")` is an async generator with `interrupt()`. It opens a conversation like every other
-channel does, and runs the one turn loop in it.
+`AgentClient(options).query("…")` is an async generator with `interrupt()`. It opens a conversation like any other
+channel and runs the turn loop in it.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from adderclaw.agent.session import prompt
 from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.agent.tool_call.approvals import refuse_unaskable
 from adderclaw.clients.python.channel import Channel, Handle, operator_of
-from adderclaw.clients.python.new_messages import Heard
+from adderclaw.clients.python.new_messages import NewMessages
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.query import (
     AgentMessage,
@@ -40,24 +40,24 @@ from adderclaw.storage.sdlc import phases
 
 
 class AgentClient:
-    """Asks the agent. Each query is a conversation of its own, unless it says which one it goes on with."""
+    """Queries the agent. Each query is a new conversation unless it resumes one."""
 
     def __init__(self, options: QueryOptions | None = None) -> None:
         self.options = options or QueryOptions()
 
     def query(self, message: str, *, resume: str | None = None) -> "Query":
-        """Nothing happens before the first message is asked for."""
+        """Start a turn, when the first message is requested. `resume`: the conversation to continue."""
         if not message.strip():
             raise UsageError("the message is empty; say what the agent should do")
         return Query(self.options, message, self.options.resume if resume is None else resume)
 
     async def questions(self, *, everything: bool = False, limit: int = 100) -> list[Json]:
-        """The questions that wait for an answer in the operator's store, whatever process asked them; or all."""
+        """The open questions in the operator's store, from any process; `everything`: also answered ones."""
         rows = questions.listed(self._store_path(), everything=everything, limit=limit)
         return [questions.as_json(row) for row in rows]
 
     async def answer(self, id: str, answer: bool | Replies, *, comment: str = "", plan: str = "") -> Json:
-        """Answer one of them: yes or no, or a reply to each of its questions; AdderClawError if it does not count."""
+        """Answer a question: yes or no, or a reply to each of its parts. Raises AdderClawError if it does not count."""
         replies = None if isinstance(answer, bool) else answer
         approved = answer if isinstance(answer, bool) else True
         counts = questions.answered(
@@ -66,7 +66,7 @@ class AgentClient:
         return questions.as_json(counts)
 
     def sdlc(self, conversation: str | None = None) -> "Workflow":
-        """A conversation's way from plan to proof; without an id the last one of the workspace."""
+        """The plan, phase and proof of a conversation; without an id, of the last one of the workspace."""
         return Workflow(self.options, conversation)
 
     def _store_path(self) -> str:
@@ -75,7 +75,7 @@ class AgentClient:
 
 
 def run_channel(channel: Channel, options: QueryOptions | None = None, *, resume: str | None = None) -> int:
-    """Open a conversation for a channel, or go on with one, and let it talk; the exit code when it is over."""
+    """Open or resume a conversation for a channel and let it talk; returns the exit code at the end."""
     query_options = options or QueryOptions()
     runtime = start(options_of(query_options))
     opening: list[Run] = []
@@ -106,7 +106,7 @@ class Workflow:
         return await self._done(sdlc.listed, looks=True)
 
     async def plan(self, text: str, *, new: bool = False) -> Json:
-        """A new version of the plan, as a draft; `new` begins a conversation with it, which this one then is."""
+        """Store a new version of the plan as a draft. `new`: in a new conversation, which this object then uses."""
 
         def drafted(desk: sdlc.Desk, conversation: str) -> Json:
             return sdlc.plan(desk, conversation or None, text)
@@ -137,7 +137,7 @@ class Workflow:
 
 
 class Query(AsyncGenerator["AgentMessage", None]):
-    """The messages of one turn. Leaving it early (`break`, `aclose()`) ends the turn cleanly."""
+    """The messages of one turn. Closing it early (`aclose()`) ends the turn cleanly."""
 
     def __init__(self, options: QueryOptions, message: str, resume: str | None) -> None:
         self._options, self._message, self._resume = options, message, resume
@@ -146,7 +146,7 @@ class Query(AsyncGenerator["AgentMessage", None]):
         self._messages = self._run()
 
     async def interrupt(self) -> None:
-        """End the turn now: what runs is stopped, and the last message says `stopped`."""
+        """End the turn now and stop its running work; the last message has the outcome `stopped`."""
         self._interrupted = True
         if self._turn is not None:
             self._turn.cancel()
@@ -178,16 +178,16 @@ class Query(AsyncGenerator["AgentMessage", None]):
         again = Resume(self._resume, go_on=False) if self._resume is not None else None
         operator = _Caller(self._options)
         with open_run(runtime, operator, kind="agent", channel="python", again=again) as run:
-            _prompted(run.session, self._options)
+            _set_prompt(run.session, self._options)
             try:
-                yield _began(run)
-                heard = _Heard(run.session, partial=self._options.include_partial_messages)
-                runtime.bus.add_sink("python", heard.event)
-                self._turn = asyncio.ensure_future(run_turn(run.session, self._message, heard.delta))
-                self._turn.add_done_callback(lambda _turn: heard.end())
+                yield _system_message(run)
+                messages = _MessageQueue(run.session, partial=self._options.include_partial_messages)
+                runtime.bus.add_sink("python", messages.event)
+                self._turn = asyncio.ensure_future(run_turn(run.session, self._message, messages.delta))
+                self._turn.add_done_callback(lambda _turn: messages.end())
                 if self._interrupted:
                     self._turn.cancel()
-                async for message in heard.messages():
+                while (message := await messages.queue.get()) is not None:
                     yield message
             except (GeneratorExit, asyncio.CancelledError):
                 await _stopped(self._turn)
@@ -211,7 +211,7 @@ class Query(AsyncGenerator["AgentMessage", None]):
 
 
 async def _stopped(turn: "asyncio.Task[TurnResult] | None") -> None:
-    """However the query is left, nothing of the turn goes on."""
+    """Cancel the turn and wait for its end."""
     if turn is not None and not turn.done():
         turn.cancel()
         await asyncio.wait({turn})
@@ -246,7 +246,7 @@ def options_of(options: QueryOptions) -> Options:
 
 
 def _listed(hooks: Sequence[Json] | Mapping[str, Sequence[Any]]) -> list[Json]:
-    """Hooks by event as a list of groups that name their event; what is wrong with one is said where all are read."""
+    """Hooks by event as a list of groups that name their event; they are validated when all hooks are read."""
     if not isinstance(hooks, Mapping):
         return list(hooks)
     named = [(event, group) for event, groups in hooks.items() for group in groups]
@@ -256,7 +256,7 @@ def _listed(hooks: Sequence[Json] | Mapping[str, Sequence[Any]]) -> list[Json]:
     ]
 
 
-def _prompted(session: Session, options: QueryOptions) -> None:
+def _set_prompt(session: Session, options: QueryOptions) -> None:
     system_prompt = options.system_prompt
     if system_prompt is None:
         return
@@ -271,7 +271,7 @@ def _prompted(session: Session, options: QueryOptions) -> None:
         )
 
 
-def _began(run: Run) -> SystemMessage:
+def _system_message(run: Run) -> SystemMessage:
     session = run.session
     return SystemMessage(
         session.conversation_id,
@@ -285,14 +285,14 @@ def _began(run: Run) -> SystemMessage:
 
 
 class _Caller:
-    """The program that asked is the operator."""
+    """The calling program is the operator."""
 
     def __init__(self, options: QueryOptions) -> None:
         self._options = options
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         if self._options.can_use_tool is None:
-            comment = "the program that asked gave no can_use_tool"
+            comment = "the calling program set no can_use_tool"
             return Answer(approved=False, by="no_operator", comment=comment)
         if (refused := refuse_unaskable(request)) is not None:
             return refused
@@ -304,30 +304,27 @@ class _Caller:
         return answer_with(None if asking is None else await asking(request.questions))
 
 
-class _Heard:
-    """What the turn says, in order: parts as they come, and each message once it is in the history."""
+class _MessageQueue:
+    """The messages of a turn in order: parts as they arrive, and each message once it is in the history."""
 
     def __init__(self, session: Session, *, partial: bool) -> None:
         self._partial = partial
-        self._queue: asyncio.Queue[AgentMessage | None] = asyncio.Queue()
-        self._heard = Heard(session, lambda message: self._queue.put_nowait(_told(message, session.secrets)))
-        self.event = self._heard.event
+        self.queue: asyncio.Queue[AgentMessage | None] = asyncio.Queue()
+        """Ends with None."""
+        self._new = NewMessages(session, lambda message: self.queue.put_nowait(_redacted(message, session.secrets)))
+        self.event = self._new.event
 
     def delta(self, delta: Delta) -> None:
         if self._partial:
-            self._queue.put_nowait(PartialMessage(delta.kind, delta.text))
+            self.queue.put_nowait(PartialMessage(delta.kind, delta.text))
 
     def end(self) -> None:
-        self._heard.look()
-        self._queue.put_nowait(None)
-
-    async def messages(self) -> AsyncGenerator[AgentMessage, None]:
-        while (message := await self._queue.get()) is not None:
-            yield message
+        self._new.check()
+        self.queue.put_nowait(None)
 
 
-def _told(message: Message, secrets: Secrets) -> AgentMessage:
-    """Without what has the shape of a secret; `can_use_tool` is asked about a call as it is."""
+def _redacted(message: Message, secrets: Secrets) -> AgentMessage:
+    """The message without text that looks like a secret; `can_use_tool` receives a call unchanged."""
     text, shown = secrets.redact(message.text), secrets.redact
     if message.role == "assistant":
         calls = [block.call for block in message.blocks if isinstance(block, ToolUseBlock)]

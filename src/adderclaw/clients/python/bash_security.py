@@ -1,4 +1,4 @@
-"""For another Python program: may this command run, by the gate's word? Nothing runs."""
+"""Tells another Python program whether the policy allows a command, without running it."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,22 +16,22 @@ from adderclaw.core.types import ToolCall
 class ValidationResult:
     allowed: bool
     reason: str | None = None
-    """Why not; of what is allowed, why a person is asked about it first, if one is."""
+    """Why it is denied, or why a person would be asked first; None if it is simply allowed."""
 
 
 class BashSecurity:
-    """`BashSecurity(QueryOptions(cwd="…")).is_command_allowed("ls")`: the gate's own verdict on a Bash call."""
+    """`BashSecurity(QueryOptions(cwd="…")).is_command_allowed("ls")`: the policy's verdict on a Bash call."""
 
     def __init__(self, options: QueryOptions | None = None) -> None:
         self._options = options or QueryOptions()
 
     @cached_property
-    def _scene(self) -> ToolEnvironment:
+    def _environment(self) -> ToolEnvironment:
         return tool_environment(start_reading(replace(options_of(self._options), asks="no")), None)
 
     def is_command_allowed(self, command: str) -> ValidationResult:
-        """Whether it is denied whoever is there; what the mode asks about is allowed, for a person may say yes."""
-        decision = prepare_and_judge(self._scene, ToolCall("validate", BASH, {"command": command})).decision
+        """Judge a command. One that a person would be asked about counts as allowed, because they may say yes."""
+        decision = prepare_and_judge(self._environment, ToolCall("validate", BASH, {"command": command})).decision
         return ValidationResult(decision.verdict != "deny", None if decision.verdict == "allow" else decision.reason)
 
 

@@ -1,15 +1,14 @@
-"""What a channel is: a way in to a conversation, which anybody can add (docs/channels.md has one of 50 lines)."""
+"""The interface of channels, which connect people to a conversation; docs/channels.md shows how to write one."""
 
 import asyncio
 import threading
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import Protocol, runtime_checkable
 
-from adderclaw.agent.conversation.one_turn import one_turn
 from adderclaw.agent.loop import lifecycle
 from adderclaw.agent.loop.loop import run_turn
 from adderclaw.agent.run import Run
-from adderclaw.agent.run.drive import drive
+from adderclaw.agent.run.drive import drive, one_turn
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import TurnResult
 from adderclaw.agent.tool_call.approvals import NoOperator, displayed_request, questions_text, refuse_unaskable
@@ -19,24 +18,24 @@ from adderclaw.core.types import Delta, OnDelta
 
 
 class Channel(Protocol):
-    """A way in. A conversation is opened for it, and it talks to it until it has nothing more to say."""
+    """A channel. It gets a conversation, and sends messages to it until it ends."""
 
     @property
     def name(self) -> str:
-        """What rows, receipts and events call it."""
+        """Its name in rows, receipts and events."""
         ...
 
     @property
     def supports_draft_updates(self) -> bool:
-        """Whether an answer can be shown while it is written: then `draft` is called with it, where there is one."""
+        """Whether it can show an answer while it is written. If so, and it has a method `draft`, that is called."""
         ...
 
     def start(self, handle: "Handle") -> int:
-        """Hold the conversation; the exit code when it is over."""
+        """Hold the conversation; returns the exit code at the end."""
         ...
 
     def send(self, conversation_id: str, message: str) -> None:
-        """Show a message of the conversation to whoever is there."""
+        """Show a message of the conversation."""
         ...
 
 
@@ -45,21 +44,21 @@ class Drafts(Protocol):
     """A channel that shows an answer while it is written."""
 
     def draft(self, conversation_id: str, text: str) -> None:
-        """What is there of the answer so far; `send` comes when it is whole."""
+        """Show the answer so far; `send` is called when it is complete."""
         ...
 
 
 @runtime_checkable
 class Approves(Protocol):
-    """A channel with somebody who may say yes. Without it nobody is there: what would be asked is denied."""
+    """A channel that can ask a person for approval. On other channels, calls that need approval are denied."""
 
     def approve(self, conversation_id: str, question: str) -> bool | Awaitable[bool]:
-        """Show the question whole, and wait for the answer."""
+        """Show the complete question and wait for the answer."""
         ...
 
 
 class Handle:
-    """What a channel is given: the conversation that was opened for it."""
+    """The conversation of a channel."""
 
     def __init__(self, channel: Channel, run: Run) -> None:
         self.channel, self.run = channel, run
@@ -69,12 +68,12 @@ class Handle:
         return self.run.session.conversation_id
 
     def hold(self, messages: Iterable[str] | AsyncIterable[str]) -> int:
-        """Answer each message by a turn, one after the other; what is answered goes to `send`. The exit code."""
+        """Run a turn for each message in order, and pass each answer to `send`; returns the exit code."""
         return asyncio.run(self._ended(messages))
 
     async def _ended(self, messages: Iterable[str] | AsyncIterable[str]) -> int:
         work: Awaitable[TurnResult] = self._held(messages)
-        if threading.current_thread() is threading.main_thread():  # Ctrl-C ends it with everything written
+        if threading.current_thread() is threading.main_thread():  # so that Ctrl-C ends it cleanly
             work = until_signal(self.run, work)
         return (await drive(self.run, work)).exit_code
 
@@ -87,7 +86,7 @@ class Handle:
         return last
 
     async def answered(self, text: str) -> TurnResult:
-        """One turn. A channel with a loop of its own calls this in place of `hold`, and drives the run itself."""
+        """Run one turn. A channel with its own event loop calls this instead of `hold`, and drives the run itself."""
         session = self.run.session
         session.budget.restart_limits()
 
@@ -123,7 +122,7 @@ class _Draft:
         elif delta.kind == "text":
             self._text.add(delta.text)
             self._size += len(delta.text)
-            if self._size >= self._show_from:  # each draft is the whole text: a long one waits until it has grown
+            if self._size >= self._show_from:  # a draft is the whole text, so a long one is shown less often
                 self._show_from = self._size * 9 // 8 if self._size > MUCH else 0
                 self._show(self.text)
 
@@ -137,8 +136,8 @@ async def _each(messages: Iterable[str] | AsyncIterable[str]) -> AsyncIterator[s
             yield text
 
 
-class AtChannel:
-    """The operator behind a channel: asked where it has a way to ask."""
+class ChannelOperator:
+    """The operator behind a channel that can ask for approval."""
 
     def __init__(self, asks: Approves, send: Callable[[str, str], None], conversation: Callable[[], str]) -> None:
         self._asks, self._send, self._conversation = asks, send, conversation
@@ -147,17 +146,16 @@ class AtChannel:
         if (refused := refuse_unaskable(request)) is not None:
             return refused
         seen = displayed_request(request)
-        return Answer(await self._said("\n".join([seen.head, seen.text, *seen.marks])), "operator")
+        answer = self._asks.approve(self._conversation(), "\n".join([seen.head, seen.text, *seen.marks]))
+        return Answer((await answer if isinstance(answer, Awaitable) else answer) is True, "operator")
 
     async def ask(self, request: QuestionRequest) -> Answer:
-        """A channel says yes or no; what else is asked nobody there answers."""
+        """Show the question without waiting: a channel can answer only with yes or no."""
         self._send(self._conversation(), questions_text(request.questions))
         return Answer(approved=False, by="no_operator")
 
-    async def _said(self, question: str) -> bool:
-        answer = self._asks.approve(self._conversation(), question)
-        return (await answer if isinstance(answer, Awaitable) else answer) is True
-
 
 def operator_of(channel: Channel, conversation: Callable[[], str]) -> Operator:
-    return AtChannel(channel, channel.send, conversation) if isinstance(channel, Approves) else NoOperator(waits=False)
+    if isinstance(channel, Approves):
+        return ChannelOperator(channel, channel.send, conversation)
+    return NoOperator(waits=False)

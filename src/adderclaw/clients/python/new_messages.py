@@ -1,4 +1,4 @@
-"""The messages of a session's turns, each once it is in the history."""
+"""Reports each message of a session's turns once it is in the history."""
 
 from collections.abc import Callable
 
@@ -7,11 +7,11 @@ from adderclaw.core.events import EventRecord
 from adderclaw.core.types import Message
 
 
-class Heard:
-    """Listens to the bus: whenever something happened there may be new messages."""
+class NewMessages:
+    """An event sink that checks for new messages at each event."""
 
     def __init__(self, session: Session, tell: Callable[[Message], bool | None]) -> None:
-        """`tell` says False to a message that is to come later: it is tried again at the next look."""
+        """`tell` returns False to postpone a message until the next check."""
         self._session, self._tell = session, tell
         self._history = session.state.history
         self._seen = 0
@@ -19,17 +19,17 @@ class Heard:
         self.begin()
 
     def begin(self) -> None:
-        """A turn is about to begin: its first message is the caller's own."""
+        """A turn is about to begin; its first message is the caller's own and is not reported."""
         self._history = self._session.state.history
         self._seen = len(self._history.messages)
         self._first = True
 
     def event(self, _record: EventRecord) -> None:
-        self.look()
+        self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         history = self._session.state.history
-        if history is not self._history:  # compacted: what stands in it now was told before
+        if history is not self._history:  # compacted; everything in it was reported before
             self._history, self._seen = history, len(history.messages)
         for message in history.messages[self._seen :]:
             if self._first and message.role == "user":

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from adderclaw.agent.queries.check import Check
+from adderclaw.agent.queries import Check
 from adderclaw.config import Config, Loaded, home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.model_facts import found_keys, table
@@ -170,7 +170,7 @@ def check_connection(loaded: Loaded, options: Options, *, connect: bool) -> Iter
 
 
 def _call_model(loaded: Loaded, options: Options) -> Check:
-    from adderclaw.agent.queries.model_answer import one_word
+    from adderclaw.agent.queries.judging import one_word
     from adderclaw.agent.run.start import start
 
     name = loaded.config.default_provider

@@ -9,9 +9,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, TypedDict
 
-from adderclaw.agent.queries import clean
+from adderclaw.agent.queries import Check, clean
 from adderclaw.agent.queries import loaded as load_configuration
-from adderclaw.agent.queries.check import Check
 from adderclaw.agent.run.configured_hooks import roots_of
 from adderclaw.agent.run.start import with_operators_own
 from adderclaw.config import Loaded, home, managed

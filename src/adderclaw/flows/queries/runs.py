@@ -4,7 +4,8 @@ import json
 import time
 from collections.abc import Sequence
 
-from adderclaw.agent.view import spans
+from adderclaw.agent.view import timeline
+from adderclaw.agent.view.markup import iso_seconds
 from adderclaw.agent.view.timeline import Kind, Lane
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets
@@ -78,7 +79,7 @@ class Told(NamedTuple):
 
 
 def listed(store: Store, run: Run, now: float) -> Listed:
-    began, ended = spans.moment(run.started_at), spans.moment(run.finished_at)
+    began, ended = iso_seconds(run.started_at), iso_seconds(run.finished_at)
     until = now if run.status == "running" else ended
     seconds = max(0.0, until - began) if until is not None and began is not None else None
     project = transcript.workspace_of(store, run.conversation_id)
@@ -103,7 +104,7 @@ def told(store: Store, run: Run) -> Told:
     return Told(
         listed(store, run, now),
         board(store, run, clean),
-        spans.lanes(store, run, clean, now),
+        timeline.lanes(store, run, clean, now),
         _models(store, run, sessions),
         _tools(store, run),
         checks.of_run(store, run.run_id),

@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from adderclaw.agent.queries import clean
-from adderclaw.agent.queries.check import Check
+from adderclaw.agent.queries import Check, clean
 from adderclaw.config import installation
 from adderclaw.core.record import record
 from adderclaw.core.types import Json

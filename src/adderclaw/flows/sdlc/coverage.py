@@ -42,14 +42,14 @@ def coverage(desk: Desk, conversation_id: str) -> Coverage:
 
 def drawn(coverage_: Coverage, form: Form) -> str:
     """The report in one of its forms: the same blocks in all of them."""
-    from adderclaw.agent.view import page, page_text
+    from adderclaw.agent.view import page
 
     title = f"Plan {coverage_.plan.id}: from plan to proof"
     if form == "html":
         return page.page(title, view.blocks(coverage_))
     if form == "markdown":
-        return page_text.markdown(title, view.blocks(coverage_))
-    return page_text.lines(title, view.blocks(coverage_))
+        return page.markdown(title, view.blocks(coverage_))
+    return page.lines(title, view.blocks(coverage_))
 
 
 def lines(desk: Desk, conversation_id: str) -> list[str]:

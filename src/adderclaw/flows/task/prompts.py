@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple
 
-from adderclaw.agent.loop.tokens import SAFETY, estimate_tokens
+from adderclaw.agent.loop.model_call import SAFETY, estimate_tokens
 from adderclaw.agent.session.prompt import Prompt
 from adderclaw.core.errors import LimitError, ProviderError
 from adderclaw.core.framing import tagged

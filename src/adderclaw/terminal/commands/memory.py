@@ -57,10 +57,10 @@ def search(
 
     Example: adderclaw memory search "aardvark"
     """
-    from adderclaw.agent.queries import memory as facts
+    from adderclaw.agent.queries import conversations
 
     held = None if workspace is None else [load(config_file=config, workspace=workspace).workspace]
-    hits = facts.search(Options(config_file=config), query, limit, held)
+    hits = conversations.search(Options(config_file=config), query, limit, held)
     if output_format == "json":
         print_json(hits)
         return

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from adderclaw.agent.queries import loaded, looking, notices
+from adderclaw.agent.queries import loaded, notices, read_only
 from adderclaw.config import home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.notice_targets import STORED
@@ -111,7 +111,7 @@ def secret(
     from adderclaw.core.redaction import Secrets
     from adderclaw.models.credentials.stored_logins import Logins
 
-    settings = loaded(looking(Options(config_file=config))).config
+    settings = loaded(read_only(Options(config_file=config))).config
     _check(settings.notices.targets, name, part)
     logins = Logins(settings.auth, home(), Secrets(), SystemClock())
     if forget:

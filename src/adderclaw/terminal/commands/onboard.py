@@ -193,8 +193,8 @@ def store_key(answers: Answers) -> str:
 
 
 def test_connection(answers: Answers) -> str:
-    """Why the model does not answer; empty if it does. A typed key is used only from memory."""
-    from adderclaw.agent.queries.model_answer import one_word
+    """Why the model does not answer; empty if it does. The key that was typed is used from memory alone."""
+    from adderclaw.agent.queries.judging import one_word
     from adderclaw.agent.run.start import start
 
     entry = {name: value for name, value in answers.entry.items() if name != "api_key_stored"}

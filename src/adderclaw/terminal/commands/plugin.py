@@ -164,10 +164,11 @@ def remove(
 
 def _forget(plugin: Plugin, *, keep_data: bool) -> list[str]:
     """Removes what the plugin left outside its folder."""
-    from adderclaw.agent.run import Options, plugin_traces, start
+    from adderclaw.agent.run import Options, start
+    from adderclaw.agent.run.plugins import forget
 
     runtime = start(Options(log_level="warning", here=True, looks=True, bare=True))
-    return plugin_traces.forget(runtime, plugin.name, plugin.manifest.mcp_servers, keep_data=keep_data)
+    return forget(runtime, plugin.name, plugin.manifest.mcp_servers, keep_data=keep_data)
 
 
 @app.command()

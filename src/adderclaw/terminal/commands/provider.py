@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adderclaw import config as configuration
-from adderclaw.agent.loop.tokens import count_tokens
-from adderclaw.agent.queries.model_answer import probe_request
+from adderclaw.agent.loop.model_call import count_tokens
+from adderclaw.agent.queries.judging import probe_request
 from adderclaw.agent.run.start import helpers_path
 from adderclaw.agent.session.clock import SystemClock
 from adderclaw.config.model_facts.catalogue import ModelFacts, cost, facts_of, first_answering

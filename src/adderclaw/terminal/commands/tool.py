@@ -97,7 +97,7 @@ def explain(
     if name is None:
         raise UsageError("tool explain: name a tool, or use --batch with lines on stdin")
     tool_input = json_object(arguments, "--json")
-    verdict: Mapping[str, Any] = judging.in_scene(here, name, tool_input)
+    verdict: Mapping[str, Any] = judging.explain_call(here, name, tool_input)
     if hooks:
         verdict = asyncio.run(_explained_with_hooks(config, workspace, profile, name, tool_input))
     if output_format == "json":
@@ -187,7 +187,7 @@ def _print_done(done: list[FinishedCall], result: TurnResult, output_format: str
 
 
 def _scene(config: str | None, workspace: str | None, profile: str | None) -> ToolEnvironment:
-    here = judging.judged_in(_read_options(config, workspace, profile), at_terminal=Terminal().at_terminal)
+    here = judging.judging_environment(_read_options(config, workspace, profile), at_terminal=Terminal().at_terminal)
     for warning in here.policy.rules.warnings:
         print(f"warning: {visible(warning)}", file=sys.stderr)
     return here
@@ -205,10 +205,10 @@ async def _explained_with_hooks(
     from adderclaw.terminal.commands.hooks import call_hooks
 
     options = _read_options(config, workspace, profile)
-    here = judging.judged_in(options, at_terminal=Terminal().at_terminal)
+    here = judging.judging_environment(options, at_terminal=Terminal().at_terminal)
     match = find_tool(here.tools, name)
     if match is None:
-        return dict(judging.in_scene(here, name, arguments))
+        return dict(judging.explain_call(here, name, arguments))
     tool_input = resolve_arguments(match[1], arguments)
     fields = {"tool_name": match[0].name, "tool_input": tool_input, "tool_use_id": "explain"}
     merged, _ = await call_hooks(start_reading(options), "PreToolUse", fields)
@@ -225,7 +225,7 @@ def _explain_batch(here: ToolEnvironment) -> None:
         try:
             request = json_object(_require_utf8(line, f"line {number}"), f"line {number}")
             name, arguments = _tool_and_input(request, f"line {number}")
-            verdict = judging.in_scene(here, name, arguments)
+            verdict = judging.explain_call(here, name, arguments)
         except UsageError as error:
             verdict = {**Decision("deny", "high", str(error), "input", ()).as_json()}
         print_json(verdict)

@@ -6,10 +6,9 @@ from collections.abc import Awaitable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from adderclaw.agent.conversation.one_turn import one_turn
 from adderclaw.agent.loop.loop import ignore_delta, run_turn
 from adderclaw.agent.run import Options, Resume, Run, Runtime, open_run, start_agent
-from adderclaw.agent.run.drive import Report, drive, require_script_finished
+from adderclaw.agent.run.drive import Report, drive, one_turn, require_script_finished
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session import prompt
 from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, Session, TurnResult

@@ -186,7 +186,7 @@ class Requests:
     # ------------------------------------------------------------------ the conversation and its tasks
 
     async def context(self, _request: Json) -> Json:
-        from adderclaw.agent.loop.tokens import context_parts
+        from adderclaw.agent.loop.model_call import context_parts
 
         session = self._run.session
         parts = context_parts(session)

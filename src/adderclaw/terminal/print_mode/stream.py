@@ -7,7 +7,7 @@ from adderclaw.agent.run import Run
 from adderclaw.agent.run.drive import exit_code, require_script_finished, without_secrets
 from adderclaw.agent.session.session import TurnResult
 from adderclaw.clients.json_rpc.wire import Outbox
-from adderclaw.clients.python.new_messages import Heard
+from adderclaw.clients.python.new_messages import NewMessages
 from adderclaw.core.errors import AdderClawError, outcome_of
 from adderclaw.core.events import EventRecord
 from adderclaw.core.types import Delta, Json, Message
@@ -69,7 +69,7 @@ class Stream:
         self._run, self._outbox = run, outbox
         self.lines = Lines(run)
         self._parts = Parts(self.lines, self._put_part) if partial else None
-        self._heard = Heard(run.session, self._message)
+        self._heard = NewMessages(run.session, self._message)
         self._turn: asyncio.Future[TurnResult] | None = None
         self._why = ""
         self._counted = False
@@ -97,7 +97,7 @@ class Stream:
     def _all(self) -> None:
         """Sends all messages up to now."""
         self._run.runtime.bus.deliver()
-        self._heard.look()
+        self._heard.check()
 
     def delta(self, delta: Delta) -> None:
         if self._parts is not None:
@@ -139,7 +139,7 @@ class Stream:
         finally:
             self._all()
             self._counted = True
-            self._heard.look()
+            self._heard.check()
         if last:
             result = require_script_finished(self._run, result)
         self.end(result)

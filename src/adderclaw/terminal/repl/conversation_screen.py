@@ -7,12 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
-from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.enums import EditingMode
-
-from adderclaw.agent.conversation.one_turn import one_turn
 from adderclaw.agent.loop.loop import run_turn
 from adderclaw.agent.run import Run
+from adderclaw.agent.run.drive import one_turn
 from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, TurnResult
 from adderclaw.agent.view.items import Call, Item, Notice, Words
 from adderclaw.agent.view.live import Live

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator, Awaitable, Coroutine
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.agent.conversation.one_turn import one_turn
 from adderclaw.agent.loop.loop import run_turn
 from adderclaw.agent.run import Run
+from adderclaw.agent.run.drive import one_turn
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, TurnResult
 from adderclaw.agent.tool_call import permission_updates

@@ -3,7 +3,7 @@
 import re
 from shlex import quote
 
-from adderclaw.agent.loop import side_question
+from adderclaw.agent.loop import model_call
 from adderclaw.agent.run import Run
 from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.core.errors import UsageError
@@ -173,7 +173,7 @@ async def _draft(run: Run, instructions: str, changes: str, wish: str) -> str:
     asked = f"{framed(content_mark(text), text)}\n\n{wish}".strip()
     session.budget.restart_limits()
     with session.tape.inside_tool():  # not part of the conversation
-        answer = await here.interruptible(run, side_question.ask(session, instructions, asked, purpose="draft"))
+        answer = await here.interruptible(run, model_call.ask_aside(session, instructions, asked, purpose="draft"))
     if answer is None:
         raise UsageError("the draft was interrupted. Nothing was changed.")
     fenced = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", answer, re.DOTALL)

@@ -1,4 +1,4 @@
-"""Which target wants which notice, when it may have it, and what of it is written down."""
+"""Which notices a target subscribes to, when they may be sent, and their content."""
 
 import os
 import re
@@ -22,7 +22,7 @@ TITLE = 160
 TEXT = 1_200
 FULL = 2_400
 FACT = 400
-"""Characters that leave at most, of each."""
+"""Maximum characters of each part that are sent."""
 
 
 def letters(
@@ -34,12 +34,12 @@ def letters(
     due_in: float = 0.0,
     only: Collection[str] | None = None,
 ) -> list[Callable[[Cursor], None]]:
-    """One row for each target that wants it."""
+    """One row for each target that subscribes to the notice, or for each in `only`."""
     clean = clean or Secrets().clean
     id = _id(notice)
     writes: list[Callable[[Cursor], None]] = []
     for name, target in settings.targets.items():
-        if not (wants(target, notice) if only is None else name in only):
+        if not (is_subscribed(target, notice) if only is None else name in only):
             continue
         row = partial(
             rows.put,
@@ -58,15 +58,15 @@ def letters(
 
 
 def _id(notice: Notice) -> str:
-    """What is about the same has the same id, so that it is sent once; it goes into headers as it is."""
+    """The id of a notice. Notices about the same subject share an id and are sent once; it is safe in a header."""
     if not notice.about or notice.again:
         return f"notice-{uuid4().hex}"
     about = notice.about if re.fullmatch(r"[A-Za-z0-9_-]{1,80}", notice.about) else digest(notice.about)[-32:]
     return f"{notice.kind}-{about}"
 
 
-def wants(target: NoticeTarget, notice: Notice) -> bool:
-    """Whether a notice is for a target, by what the operator said of it."""
+def is_subscribed(target: NoticeTarget, notice: Notice) -> bool:
+    """Whether the operator configured the target to receive this notice."""
     if not target.enabled or notice.kind not in target.on:
         return False
     if target.workspaces:
@@ -76,7 +76,7 @@ def wants(target: NoticeTarget, notice: Notice) -> bool:
     if notice.kind != "done":
         return True
     outcome = notice.facts.get("outcome")
-    if outcome == "interrupted":  # nobody knows how long it took
+    if outcome == "interrupted":  # its duration is unknown
         return not target.outcomes or "error" in target.outcomes
     if target.outcomes and outcome not in target.outcomes:
         return False
@@ -84,7 +84,7 @@ def wants(target: NoticeTarget, notice: Notice) -> bool:
 
 
 def awake(quiet: str, at: float) -> float:
-    """The time itself, or the end of the quiet hours that it falls into."""
+    """The time, or the end of the quiet hours if it is within them."""
     hours = re.fullmatch(QUIET, quiet) if quiet else None
     if hours is None:
         return at
@@ -95,13 +95,13 @@ def awake(quiet: str, at: float) -> float:
     if not inside:
         return at
     days = 1 if minute >= ends else 0
-    # by the calendar, so that a night in which the clocks change ends when the clock says so
+    # computed by the calendar, so that a change of the clocks at night does not shift the end
     over = (local.tm_year, local.tm_mon, local.tm_mday + days, ends // 60, ends % 60, 0, 0, 0, -1)
     return max(at, time.mktime(over))
 
 
 def body(notice: Notice, target: NoticeTarget, id: str, now: float, clean: Clean) -> Json:
-    """All that leaves, without secrets, escaped and bounded."""
+    """Everything that is sent, without secrets, escaped and with bounded lengths."""
     full = target.detail == "full"
     text = f"{notice.text}\n\n{notice.full}" if full and notice.full else notice.text
     facts = {name: _fact(value, clean) for name, value in notice.facts.items() if value is not None}
@@ -126,7 +126,7 @@ def _fact(value: object, clean: Clean) -> object:
 
 
 def line(text: str, clean: Clean, most: int) -> str:
-    """One line of it."""
+    """The text in one line, cleaned and cut."""
     return cut(visible(" ".join(str(clean(text)).split()), keep_newlines=False), most)
 
 
