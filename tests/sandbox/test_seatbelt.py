@@ -144,7 +144,7 @@ def test_a_rung_that_confines_is_taken(stand_in: Path) -> None:
 
 
 HOLES = [
-    ('shift 2; exec "$@"', "it let a command read a file outside of the workspace"),
+    ('shift 2; exec "$@"', "it let a command read a file outside the workspace"),
     ("echo 'unknown operation' >&2; exit 65", "sandbox-exec ended with 65: unknown operation"),
     ("exit 0", "sandbox-exec ended with 0"),
     ("exit 9", "a command could not write in its own workspace"),

@@ -40,7 +40,7 @@ type Kind = Literal["bubblewrap", "landlock", "seatbelt"]
 
 
 class SandboxBackend(Protocol):
-    """What starts a session's commands: `holder.LinuxBackend`, on macOS `seatbelt.SeatbeltBackend`."""
+    """Starts a session's commands: `holder.LinuxBackend`, or `seatbelt.SeatbeltBackend` on macOS."""
 
     spec: SandboxSpec
     running: int
@@ -126,7 +126,7 @@ class Box:
         self._tell, self._told_messages = tell, set[str]()
         self.spec = self._resolve_spec(room)
         self._outline = room, self.spec
-        """What the next survey covers, as it was set and with links followed."""
+        """The roots of the next survey, as configured and with links followed."""
         self._contents: SandboxContents = FixedContents(room)
         self._proxy = proxy if kind == "bubblewrap" and not room.network else None
         self._backend: SandboxBackend | None = None
@@ -146,7 +146,7 @@ class Box:
         self._surveyed_roots: tuple[str, ...] = ()
         """The directories of that survey."""
         self._imported: frozenset[str] = frozenset()
-        """What instruction files imported at that survey."""
+        """The files that instruction files imported at that survey."""
 
     def set_spec(self, room: SandboxSpec) -> None:
         """Set what commands see from now on. An idle sandbox is restarted with the next command."""
@@ -209,7 +209,7 @@ class Box:
         return outline
 
     def would_hide_more(self, contents: SandboxContents) -> bool:
-        """Whether the next command would still see files that are to be hidden by now, since the sandbox is in use."""
+        """Whether the next command would still see files that must be hidden now, because the sandbox is in use."""
         inside = self._backend
         if inside is None or not inside.running or not inside.is_alive():
             return False

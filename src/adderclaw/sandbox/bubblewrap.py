@@ -30,10 +30,10 @@ HOLDER_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
 
 @record
 class SandboxSpec:
-    """What a session's commands see and may change."""
+    """What a session's commands can see and change."""
 
     roots: tuple[str, ...] = ()
-    """The workspace and the further directories, links followed."""
+    """The workspace and its additional directories, links followed."""
     unsearched: tuple[str, ...] = ()
     """Further folders that no program is taken from: a trial has no workspace, and must start nothing from one."""
     hidden: tuple[str, ...] = ()

@@ -18,10 +18,9 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import caches, limits, seen
 from adderclaw.sandbox.bubblewrap import SandboxSpec, hidden_paths, options, scratch_folders
 from adderclaw.sandbox.clearing import clear, sweep
-from adderclaw.sandbox.confinement import NO_OUTPUT, NO_PROGRAM
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.process import KILL_WAIT, ProcessRequest
-from adderclaw.sandbox.programs import bubblewrap, is_inside
+from adderclaw.sandbox.programs import NO_OUTPUT, NO_PROGRAM, bubblewrap, is_inside
 from adderclaw.sandbox.protected_paths import NO_MOUNTS, Mounts
 from adderclaw.sandbox.started_inside import StartedInside
 
@@ -193,7 +192,7 @@ class LinuxBackend:
             os.close(complaints)
 
     def _receive_ready(self, complaints: int) -> None:
-        """Read the greeting: it brings the process id and the listening socket of the proxy."""
+        """Read the greeting: it contains the process id and the listening socket of the proxy."""
         self._control.settimeout(START_WAIT)
         try:
             message, ancillary, _, _ = self._control.recvmsg(64, 256, socket.MSG_CMSG_CLOEXEC)
