@@ -104,7 +104,7 @@ def test_d61_what_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     said = ("-NoProfile", "-NonInteractive", "-Command", "a b")
     assert hook_argv(power, ()) == (str(tmp_path / "powershell"), *said)
     (other,) = made(entry(command="a b", shell="powershell"), powershell="pwsh-preview")
-    with pytest.raises(FileNotFoundError, match=r"pwsh-preview .runtime.shell_windows. is not there"):
+    with pytest.raises(FileNotFoundError, match=r"pwsh-preview .runtime.shell_windows. is not installed"):
         hook_argv(other, ())
     (tmp_path / "pwsh-preview").symlink_to("powershell")
     assert hook_argv(other, ()) == (str(tmp_path / "pwsh-preview"), *said)
@@ -118,7 +118,7 @@ def test_d61_what_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_d62_a_shell_that_is_not_there_is_said_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     missing = Hook(0, "Stop", command="x", shell="no-such-shell", source="settings.json")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="no-such-shell is not there"):
+    with pytest.raises(ConfigError, match="no-such-shell is not installed"):
         settings.require_shells([missing], ())
     settings.require_shells(made(entry(), entry(shell="sh"), entry(shell="powershell")), ())
 
