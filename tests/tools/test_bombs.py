@@ -187,7 +187,7 @@ def mcp_line(ground: Ground) -> str:
         lines = asyncio.StreamReader(limit=16 * MB)
         lines.feed_data(b'{"jsonrpc": "2.0", "id": 1, "result": {"x": [' + b"[]," * (4 * MB) + b"0]}}\n")
         lines.feed_eof()
-        child: Any = SimpleNamespace(stdout=lines, spoke=lambda: None)
+        child: Any = SimpleNamespace(stdout=lines, report_first_output=lambda: None)
         inward, read = anyio.create_memory_object_stream[SessionMessage | Exception](9)
         await pipes._read(child, inward)  # pyright: ignore[reportPrivateUsage]
         return read.statistics().current_buffer_used

@@ -53,7 +53,7 @@ FAILS: dict[str, tuple[str, str]] = {
     "metadata": ("""echo '{"success": true, "metadata": []}'""", "metadata must be an object"),
     "failed": ("""echo '{"success": false, "error": "no such city"}'; exit 1""", "failed: no such city"),
     "plainly": ("""echo '{"success": false}'""", "it gave no reason"),
-    "lies": ("""echo '{"success": true}'; echo 'full' >&2; exit 3""", "reported success but failed; it ended with exit code 3\\nst"),
+    "lies": ("""echo '{"success": true}'; echo 'full' >&2; exit 3""", "but failed; it ended with exit code 3\\nst"),
     "exits": ("echo oh >&2; echo 7; exit 1", "ended with exit code 1\\nstderr: oh"),
     "dies": ("kill -9 $$", "ended by signal 9|exit code 137"),
 }  # fmt: skip

@@ -11,12 +11,12 @@ from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, T
 from adderclaw.models.http.addresses import is_named
 from adderclaw.models.http.urls import Hosts, parse
 from adderclaw.tools.paths import denied_result, printable
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 from adderclaw.tools.web import TRUNCATED, UnfollowedRedirect, request_with_redirects
 
 if TYPE_CHECKING:
     from adderclaw.models.http.client import Answer
-    from adderclaw.tools import Kit
+    from adderclaw.tools.kit import Kit
 
 BODY_BYTES = 10 << 20
 """Most bytes of a response, after decompression."""
@@ -190,16 +190,14 @@ def gateway_request(kit: "Kit", what: str, **query: str) -> tuple[HostFact, dict
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    fetcher, known = Fetcher(kit), spec("WebFetch")
+    fetcher = Fetcher(kit)
     seconds = kit.config.runtime.http_timeout_seconds + READING_SECONDS + ANSWERING_SECONDS + 5
     return (
-        Tool(
+        builtin_tool(
             "WebFetch",
             WebFetchArguments,
             fetcher.prepare,
-            known.description,
-            known.parameters,
             (Alias("web_fetch", defaults={"prompt": ""}),),
-            lambda _: seconds,
+            timeout=lambda _: seconds,
         ),
     )

@@ -44,7 +44,7 @@ from adderclaw.tools import identity, paths, unreached
 from adderclaw.tools.background import OUTPUT_BYTES, Output, TaskOutcome, Tasks, TooManyTasks
 from adderclaw.tools.legacy import hardened_git, wildcards
 from adderclaw.tools.legacy.hardened_git import Ready
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.broker import Grant
@@ -606,16 +606,9 @@ def tools(config: Config, means: CommandSetup = UNCONFINED) -> tuple[Tool[Any], 
     def limit(arguments: BashArguments) -> float:
         return _time_limit(arguments) + GRACE
 
-    bash = spec("Bash")
     short = {"timeout": int(config.runtime.shell_timeout_seconds * 1000)}
     return (
-        Tool(
-            "Bash",
-            BashArguments,
-            prepare_here,
-            bash.description,
-            bash.parameters,
-            (Alias("shell", defaults=short), Alias("bash")),
-            limit,
+        builtin_tool(
+            "Bash", BashArguments, prepare_here, (Alias("shell", defaults=short), Alias("bash")), timeout=limit
         ),
     )

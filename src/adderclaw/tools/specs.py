@@ -2,10 +2,11 @@
 
 import json
 import os
+from collections.abc import Callable
 from functools import cache
 
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.types import Json
+from adderclaw.core.types import Alias, Json, Prepare, Tool
 
 FILE = os.path.join(os.path.dirname(__file__), "schemas.json")
 
@@ -26,3 +27,21 @@ def specs() -> dict[str, Spec]:
 
 def spec(name: str) -> Spec:
     return specs()[name]
+
+
+def builtin_tool[A](
+    name: str,
+    arguments: type[A],
+    prepare: Prepare[A],
+    aliases: tuple[Alias, ...] = (),
+    *,
+    timeout: Callable[[A], float] = lambda _arguments: 30.0,
+    decode: Callable[[Json], A] | None = None,
+    deferred: bool = False,
+    usable: bool = True,
+) -> Tool[A]:
+    """A tool with its description and schema from `schemas.json`."""
+    known = spec(name)
+    return Tool(
+        name, arguments, prepare, known.description, known.parameters, aliases, timeout, decode, deferred, usable
+    )

@@ -27,11 +27,11 @@ from adderclaw.models.http.urls import Hosts, parse
 from adderclaw.policy.hosts import covers
 from adderclaw.tools.fetch import gateway_request
 from adderclaw.tools.paths import denied_result
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 from adderclaw.tools.surfing import MOST_SEARCHES, search_service
 
 if TYPE_CHECKING:
-    from adderclaw.tools import Kit
+    from adderclaw.tools.kit import Kit
 
 MOST_RESULTS = 10
 MOST_DOMAINS = 20
@@ -261,15 +261,13 @@ def _argument_problem(arguments: WebSearchArguments) -> str | None:
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    searcher, known = Searcher(kit), spec("WebSearch")
+    searcher = Searcher(kit)
     return (
-        Tool(
+        builtin_tool(
             "WebSearch",
             WebSearchArguments,
             searcher.prepare,
-            known.description,
-            known.parameters,
             (Alias("web_search"),),
-            lambda _: kit.config.runtime.http_timeout_seconds + 5,
+            timeout=lambda _: kit.config.runtime.http_timeout_seconds + 5,
         ),
     )

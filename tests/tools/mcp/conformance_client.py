@@ -15,8 +15,9 @@ from adderclaw.config.servers import Entry, parse_server
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
 from adderclaw.tools.mcp import forms
-from adderclaw.tools.mcp.connection import Connection, ConnectionSetup
+from adderclaw.tools.mcp.connection import Connection
 from adderclaw.tools.mcp.oauth import Person, StoredLogin, auth_for
+from adderclaw.tools.mcp.setup import ConnectionSetup
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 CONTEXT: Json = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")

@@ -9,7 +9,8 @@ from adderclaw.core.decode import Between
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import record
 from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
-from adderclaw.tools.specs import spec
+from adderclaw.tools.lookup import find_tool, nearest_name
+from adderclaw.tools.specs import builtin_tool
 
 MAX_RESULTS = 20
 MAX_QUERY = 1000
@@ -46,8 +47,6 @@ def search_tools(tools: Mapping[str, Tool[Any]], query: str, most: int) -> ToolR
 
 
 def _select_by_name(tools: Mapping[str, Tool[Any]], names: list[str]) -> ToolResult:
-    from adderclaw.tools import find_tool, nearest_name
-
     if not names:
         return rejected("select: needs a name. Give select:Name or select:Name,Name.")
     selected: dict[str, Tool[Any]] = {}
@@ -120,15 +119,7 @@ def tools() -> tuple[Tool[Any], ...]:
         # the kernel unwraps a Call before it is judged, so only a Call that names no other tool arrives here
         return rejected(f"Call cannot call {arguments.tool!r}. Name a tool that ToolSearch finds.")
 
-    known, caller = spec("ToolSearch"), spec("Call")
     return (
-        Tool(
-            "ToolSearch",
-            ToolSearchArguments,
-            fixed_prepare(SEARCH_TOUCH, run),
-            known.description,
-            known.parameters,
-            timeout=lambda _given: 60.0,
-        ),
-        Tool("Call", CallArguments, fixed_prepare(SEARCH_TOUCH, call), caller.description, caller.parameters),
+        builtin_tool("ToolSearch", ToolSearchArguments, fixed_prepare(SEARCH_TOUCH, run), timeout=lambda _given: 60.0),
+        builtin_tool("Call", CallArguments, fixed_prepare(SEARCH_TOUCH, call)),
     )

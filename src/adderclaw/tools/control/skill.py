@@ -9,11 +9,12 @@ from adderclaw.core.record import record
 from adderclaw.core.tool_traits import BASH, LS, READ
 from adderclaw.core.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox.workspace import is_directory
-from adderclaw.tools import CalledSkill, PreparedSkill, paths
+from adderclaw.tools import paths
+from adderclaw.tools.kit import CalledSkill, PreparedSkill
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
-    from adderclaw.tools import Kit
+    from adderclaw.tools.kit import Kit
 
 MAX_LISTED_CHARS = 8_000
 """The longest list of skills in the tool's description."""

@@ -21,9 +21,10 @@ from adderclaw.core.types import (
 )
 from adderclaw.storage import Store
 from adderclaw.tools.mcp import pins, results
-from adderclaw.tools.mcp.connection import Connection, ConnectionSetup, Elicit, Sample, Unavailable
+from adderclaw.tools.mcp.connection import Connection
 from adderclaw.tools.mcp.definitions import Definition, Listing, description_for_model, server_of, tool_name
 from adderclaw.tools.mcp.pins import Pin
+from adderclaw.tools.mcp.setup import ConnectionSetup, Elicit, Sample, Unavailable
 from adderclaw.tools.mcp.snapshots import Snapshots
 
 type Offer = Callable[[Tool[Any]], None]

@@ -25,6 +25,7 @@ from adderclaw.core.types import (
 )
 from adderclaw.sandbox import process, workspace
 from adderclaw.sandbox.process import Finished
+from adderclaw.tools.lookup import builtin_names
 
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
@@ -61,10 +62,7 @@ def plugin_tools(
 
 def name_clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
     """Which tools of a plugin have a name that is taken, and by what."""
-    from adderclaw.core.tool_traits import NAMES
-    from adderclaw.tools import aliases
-
-    taken = {name.lower(): f"a built-in tool is called {name}" for name in (*aliases(), *NAMES)}
+    taken = {name.lower(): f"a built-in tool is called {name}" for name in builtin_names()}
     for other in others:
         taken |= {tool.name.lower(): f"the plugin {other.name!r} has a tool of that name" for tool in other.tools}
     return [
