@@ -1,4 +1,4 @@
-"""Input and output of the gate: the operator's policy, one call with its facts, and the decision."""
+"""Input and output of the policy: the operator's policy, one call with its facts, and the decision."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -87,7 +87,7 @@ class Policy:
 
 @record
 class Case:
-    """One call with all facts that the gate uses."""
+    """One call with all facts that the policy uses."""
 
     tool: str
     """Canonical name."""

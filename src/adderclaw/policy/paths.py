@@ -1,4 +1,4 @@
-"""Paths as the gate compares them: folded names, containment, and protected names."""
+"""Paths as the policy compares them: folded names, containment, and protected names."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ _IGNORABLE = (
 
 
 def is_normal_absolute(path: str) -> bool:
-    """Whether a path is absolute and normalized, as the gate requires."""
+    """Whether a path is absolute and normalized, as the policy requires."""
     return path.startswith("/") and "\0" not in path and not {".", ".."} & set(path.split("/"))
 
 

@@ -36,7 +36,7 @@ class PreparedSkill(NamedTuple):
     path: str
     """The file to read."""
     read: "Callable[[], CalledSkill]"
-    """Reads exactly that file; raises Refused."""
+    """Reads exactly that file; raises PathRefused."""
 
 
 class CalledSkill(NamedTuple):
@@ -72,11 +72,11 @@ class Skills(Protocol):
     def has(self, name: str) -> bool: ...
 
     def called(self, name: str, arguments: str, session_id: str) -> CalledSkill:
-        """A skill's text for the person who called it; raises Refused with the reason."""
+        """A skill's text for the person who called it; raises PathRefused with the reason."""
         ...
 
     def prepared(self, name: str, arguments: str, file: str, session_id: str) -> PreparedSkill:
-        """The file that the model's call reads, and a function that reads exactly it; raises Refused."""
+        """The file that the model's call reads, and a function that reads exactly it; raises PathRefused."""
         ...
 
     def granted(self, name: str) -> tuple[tuple[str, ...], str]:

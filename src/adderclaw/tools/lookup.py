@@ -56,7 +56,7 @@ def decode_arguments(tool: Tool[Any], arguments: Json) -> Any:
 
 
 def unwrap_call(call: ToolCall) -> ToolCall:
-    """The call inside a `Call {tool, input}`, which hooks, the gate and the receipt see; other calls unchanged."""
+    """The call inside a `Call {tool, input}`, which hooks, the policy and the receipt see; other calls unchanged."""
     arguments = call.arguments
     if call.name != CALL or arguments is None or arguments.keys() - {"tool", "input"}:
         return call

@@ -108,7 +108,7 @@ async def request_with_redirects(
 ) -> "tuple[HostFact, Answer | UnfollowedRedirect]":
     """Requests a URL and follows redirects on the same host; returns the final URL and its response.
 
-    Raises Refused or Failed.
+    Raises PathRefused or Failed.
     """
     from adderclaw.models.http.client import Failed, exchange
 

@@ -23,7 +23,7 @@ type Kind = Literal["command", "http", "prompt", "agent", "mcp_tool", "callback"
 type Shell = Literal["bash", "sh", "powershell"]
 
 BUILT_IN_VALIDATORS = frozenset({"bash-security", "bashsecurity", "adderclaw-protection", ".adderclaw-protection"})
-"""Validators that are part of the gate: naming them changes nothing, and they cannot be removed."""
+"""Validators that are part of the policy: naming them changes nothing, and they cannot be removed."""
 SECONDS: dict[str, float] = {"prompt": 30.0, "agent": 60.0}
 KIND_FIELDS = ("headers", "allowedEnvVars", "model", "continueOnBlock", "server", "tool", "input")
 SESSION_END_LONGEST = 60.0

@@ -26,6 +26,7 @@ from adderclaw.core.types import (
 from adderclaw.sandbox import process, workspace
 from adderclaw.sandbox.process import Finished
 from adderclaw.tools.lookup import builtin_names
+from adderclaw.tools.specs import visible_schema
 
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
@@ -96,24 +97,11 @@ def _tool(plugin: "LoadedPlugin", tool: PluginTool, start: "Starter | None") -> 
         arguments=cast(type[Json], dict),
         prepare=prepare,
         description=f"[plugin {name}] {described}",
-        parameters=_visible(tool.schema),
+        parameters=visible_schema(tool.schema),
         timeout=lambda _arguments: tool.timeout + GRACE,
         decode=partial(_check_arguments, tool.schema),
         deferred=tool.deferred,
     )
-
-
-def _visible(value: Any) -> Any:
-    """A schema with all invisible characters shown."""
-    match value:
-        case str():
-            return visible(value)
-        case dict():
-            return {visible(str(key)): _visible(item) for key, item in cast(Json, value).items()}
-        case list():
-            return [_visible(item) for item in cast(list[Any], value)]
-        case _:
-            return value
 
 
 def _check_arguments(schema: Json, arguments: Json) -> Json:
