@@ -112,7 +112,14 @@ class Fetcher:
         except Failed as error:
             return rejected(f"the request to {asked.host} failed: {error}")
         if isinstance(answer, UnfollowedRedirect):
-            return _redirect_result(target, answer)
+            if answer.why:
+                why = f"HTTP {answer.status}: the redirect to {printable(answer.url)!r} was not followed: {answer.why}"
+                return rejected(why, own=False)
+            return ToolResult(
+                f"{target.url} redirects to another host: {answer.url}\nIt was not followed. Call WebFetch with that "
+                "URL if you need it.",
+                metadata={"status": answer.status, "location": answer.url},
+            )
         return (target if asked is not target else source), answer
 
     async def _answer(self, page: Page, arguments: WebFetchArguments, ctx: ToolContext) -> ToolResult:
@@ -164,17 +171,6 @@ async def _page_text(source: HostFact, answer: "Answer") -> str | ToolResult:
     except TimeoutError:
         return rejected(f"{source.url} cannot be read within {READING_SECONDS:g} seconds.")
     return text or rejected(f"{source.url} has no text.")
-
-
-def _redirect_result(target: HostFact, answer: UnfollowedRedirect) -> ToolResult:
-    if answer.why:
-        why = f"HTTP {answer.status}: the redirect to {printable(answer.url)!r} was not followed: {answer.why}"
-        return rejected(why, own=False)
-    return ToolResult(
-        f"{target.url} redirects to another host: {answer.url}\nIt was not followed. Call WebFetch with that URL "
-        "if you need it.",
-        metadata={"status": answer.status, "location": answer.url},
-    )
 
 
 def gateway_request(kit: "Kit", what: str, **query: str) -> tuple[HostFact, dict[str, str]]:

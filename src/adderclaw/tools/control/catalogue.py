@@ -42,7 +42,10 @@ def search_tools(tools: Mapping[str, Tool[Any]], query: str, most: int) -> ToolR
     scored = [(_score(tool, words), -index, tool) for index, tool in enumerate(late.values())]
     best = sorted((entry for entry in scored if entry[0] > 0), key=lambda entry: entry[:2], reverse=True)
     if not best:
-        return _no_match(query, late)
+        names = list(late)
+        more = f" and {len(names) - 100} more" if len(names) > 100 else ""
+        listed = f"Available: {', '.join(names[:100])}{more}." if names else "There are no more tools."
+        return own_words(f"No tool matches {query[:100]!r}. {listed}", {"tools": []})
     return _describe_tools([tool for _, _, tool in best[:most]], [])
 
 
@@ -73,13 +76,6 @@ def _describe_tools(tools: list[Tool[Any]], notes: list[str]) -> ToolResult:
     # descriptions of MCP tools come from outside
     foreign = any(tool.name.startswith("mcp__") for tool in tools)
     return ToolResult("\n".join(lines), metadata=about) if foreign else own_words("\n".join(lines), about)
-
-
-def _no_match(query: str, late: Mapping[str, Tool[Any]]) -> ToolResult:
-    names = list(late)
-    more = f" and {len(names) - 100} more" if len(names) > 100 else ""
-    listed = f"Available: {', '.join(names[:100])}{more}." if names else "There are no more tools."
-    return own_words(f"No tool matches {query[:100]!r}. {listed}", {"tools": []})
 
 
 def _score(tool: Tool[Any], words: list[str]) -> int:
