@@ -150,7 +150,7 @@ FOUND = {
     "select:TaskGet, Brief": "TaskGet",
     "approval of the plan": "ExitPlanMode",
     "+task create": "TaskCreate",
-    "tell the operator": "Brief",
+    "message the operator": "Brief",
 }
 NOT_FOUND = [
     ("", True, "query is empty"),

@@ -1,16 +1,16 @@
 """What the session gives to the tools: their kit, and its interface to skills."""
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from adderclaw.core.record import NamedTuple, mutable_record
 from adderclaw.core.types import Clock, Effort, Json
-from adderclaw.tools.surfing import Surfing
 
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
-    from adderclaw.config.schema.settings import Config
+    from adderclaw.config.schema.settings import Config, Web
     from adderclaw.sandbox.process import Starter
     from adderclaw.sandbox.proxy import Judge
     from adderclaw.storage import Store
@@ -28,6 +28,13 @@ CHECKER_FILES = (
 AGENT_FOLDERS = (".claude/agents", ".adderclaw/agents")
 """Folders of a project's subagent definitions. `control.definitions` is imported only if one exists. Of two definitions
 with the same name, the one in the later folder is used."""
+
+CACHE_SECONDS = 900.0
+MOST_PAGES = 50
+MOST_CHARACTERS = 20_000_000
+MINUTE = 60.0
+MOST_SEARCHES = 200
+"""Per session, including its children."""
 
 
 class PreparedSkill(NamedTuple):
@@ -84,6 +91,39 @@ class Skills(Protocol):
         ...
 
 
+class Surfing:
+    """Rate limits and page cache that the web tools of a session share with its child sessions."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, deque[float]] = {}
+        self._pages: dict[str, tuple[float, str]] = {}
+        self.searches = 0
+
+    def seconds_to_wait(self, kind: str, most: int, clock: Clock) -> float:
+        """Seconds until another request of this kind is allowed; 0 means now, and counts the request."""
+        times, now = self._asked.setdefault(kind, deque()), clock.monotonic()
+        while times and times[0] <= now - MINUTE:
+            times.popleft()
+        if len(times) >= most:
+            return times[0] + MINUTE - now
+        times.append(now)
+        return 0.0
+
+    def cached_page(self, url: str, clock: Clock) -> str | None:
+        """The text of a page that was fetched within the last 15 minutes."""
+        entry = self._pages.get(url)
+        if entry is None or entry[0] <= clock.monotonic() - CACHE_SECONDS:
+            self._pages.pop(url, None)
+            return None
+        return entry[1]
+
+    def cache_page(self, url: str, text: str, clock: Clock) -> None:
+        self._pages.pop(url, None)
+        self._pages[url] = (clock.monotonic(), text)
+        while len(self._pages) > MOST_PAGES or sum(len(text) for _, text in self._pages.values()) > MOST_CHARACTERS:
+            del self._pages[next(iter(self._pages))]
+
+
 @mutable_record
 class Kit:
     """What tools are built with. Without a store they cannot run, but they can be listed and explained."""
@@ -121,3 +161,8 @@ class Kit:
     """Records the current state of a workspace when a plan is approved."""
     surfing: Surfing = field(default_factory=Surfing)
     """Page cache and rate limits that the web tools share with child sessions."""
+
+
+def search_service(web: "Web") -> str | None:
+    """The service that WebSearch uses: the configured one, otherwise the gateway if there is one."""
+    return web.search or ("gateway" if web.gateway_url else None)

@@ -3,20 +3,17 @@
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adderclaw.core.tool_traits import BASH, NAMES, TOOL_SEARCH, TOOLS, WEB_SEARCH
 from adderclaw.core.types import Alias, Json, Prepared, Tool, ToolContext
 from adderclaw.tools import control
+from adderclaw.tools.kit import Kit, search_service
 from adderclaw.tools.lookup import decode_arguments
 from adderclaw.tools.specs import spec
-from adderclaw.tools.surfing import search_service
-
-if TYPE_CHECKING:
-    from adderclaw.tools.kit import Kit
 
 
-def builtin_tools(kit: "Kit") -> "dict[str, Tool[Any]]":
+def builtin_tools(kit: Kit) -> "dict[str, Tool[Any]]":
     """Name → tool, always in the order of NAMES, so that the prompt's prefix stays cacheable."""
     by_name = {tool.name: tool for tool in (*_late_tools(kit), *control.tools(kit))}
     searches = search_service(kit.config.web) is not None
@@ -30,11 +27,11 @@ def builtin_tools(kit: "Kit") -> "dict[str, Tool[Any]]":
 # ------------------------------------------------------------------ tools that are imported late
 
 
-type Make = Callable[[Any, "Kit"], Iterable[Tool[Any]]]
+type Make = Callable[[Any, Kit], Iterable[Tool[Any]]]
 """Builds the tools of a module from the kit."""
 
 
-def _shell(module: Any, kit: "Kit") -> Iterable[Tool[Any]]:
+def _shell(module: Any, kit: Kit) -> Iterable[Tool[Any]]:
     bash = kit.config.runtime.shell_linux
     env = kit.env if kit.start is not None else None
     sealed = kit.has_look_room and kit.config.security.network != "allow"
@@ -43,7 +40,7 @@ def _shell(module: Any, kit: "Kit") -> Iterable[Tool[Any]]:
     return module.tools(kit.config, means)
 
 
-def read_only_bash(kit: "Kit") -> Tool[Any]:
+def read_only_bash(kit: Kit) -> Tool[Any]:
     """A Bash tool that runs every command in the sandbox's read-only view."""
     from adderclaw.sandbox import process
     from adderclaw.tools import shell
@@ -78,14 +75,14 @@ def names_by_module() -> dict[str, list[str]]:
     return modules
 
 
-def _late_tools(kit: "Kit") -> Iterator[Tool[Any]]:
+def _late_tools(kit: Kit) -> Iterator[Tool[Any]]:
     for name, names in names_by_module().items():
         module = _Module(name, kit)
         for tool in names:
             yield module.tool(tool)
 
 
-def load_tools(module: str, kit: "Kit") -> Iterable[Tool[Any]]:
+def load_tools(module: str, kit: Kit) -> Iterable[Tool[Any]]:
     """Imports a module and builds its tools."""
     make = TOOL_FACTORIES.get(module, lambda module, kit: module.tools(kit))
     return make(importlib.import_module(f"adderclaw.tools.{module}"), kit)
@@ -94,7 +91,7 @@ def load_tools(module: str, kit: "Kit") -> Iterable[Tool[Any]]:
 class _Module:
     """The tools of one module, built when the first of them is needed."""
 
-    def __init__(self, name: str, kit: "Kit") -> None:
+    def __init__(self, name: str, kit: Kit) -> None:
         self._name, self._kit = name, kit
         self._tools: dict[str, Tool[Any]] = {}
 
