@@ -99,7 +99,9 @@ def test_the_network_is_reached_only_where_the_room_says_so() -> None:
         assert not may(whole, "network-outbound", path), "a socket with a path"
     for view in ("read_only", "offline"):
         assert not may(read(seatbelt.profile(SandboxSpec(network=True), view=view)), "network-outbound", "*:*")
-    assert '(deny network-outbound (remote ip "*:8123"))' in seatbelt.profile(SandboxSpec(network=True), shut_port=8123)
+    assert '(deny network-outbound (remote ip "*:8123"))' in seatbelt.profile(
+        SandboxSpec(network=True), blocked_port=8123
+    )
 
 
 def test_a_hook_keeps_all_but_the_server(stand_in: Path, tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def unused_bubblewraps(roots: Sequence[str]) -> Iterator[str]:
 
 def create_box(
     kind: str,
-    room: "SandboxSpec",
+    spec: "SandboxSpec",
     *,
     proxy: "Proxy | None" = None,
     tell: Callable[[str], None] = lambda _: None,
@@ -265,7 +265,7 @@ def create_box(
 
     for known in get_args(Kind.__value__):
         if kind == known:
-            return Box(known, room, proxy=proxy, tell=tell, recorder=recorder, surveyor=surveyor)
+            return Box(known, spec, proxy=proxy, tell=tell, recorder=recorder, surveyor=surveyor)
     raise AdderClawError(f"there is no sandbox of kind {kind!r}")
 
 

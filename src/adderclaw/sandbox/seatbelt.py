@@ -69,43 +69,43 @@ FAILED = {
 
 
 def profile(
-    room: SandboxSpec, *, tmp: str = "", mounts: Mounts = NO_MOUNTS, view: View = "all", shut_port: int | None = None
+    spec: SandboxSpec, *, tmp: str = "", mounts: Mounts = NO_MOUNTS, view: View = "all", blocked_port: int | None = None
 ) -> str:
     """The rules of a profile. The last matching rule decides: first the allowed paths, then exceptions within them."""
-    shown = (*seen.readable(room.roots, room.shown), *filter(None, (room.cache, tmp)))
-    writable = () if room.read_only else (*room.roots, *filter(None, (room.cache,)))
+    shown = (*seen.readable(spec.roots, spec.shown), *filter(None, (spec.cache, tmp)))
+    writable = () if spec.read_only else (*spec.roots, *filter(None, (spec.cache,)))
     writable = () if view == "read_only" else (*writable, tmp)
     lines = [
         *ALWAYS,
-        _rule("allow", "file-read-metadata", "literal", _parent_folders((*shown, *room.roots))),
-        _rule("allow", "file-read*", "subpath", (*shown, *room.roots)),
+        _rule("allow", "file-read-metadata", "literal", _parent_folders((*shown, *spec.roots))),
+        _rule("allow", "file-read*", "subpath", (*shown, *spec.roots)),
         _rule("allow", "file-read* file-write*", "literal", DEVICES),
         _rule("allow", "file-read* file-write*", "subpath", writable),
-        _rule("deny", "file-write*", "subpath", (*mounts.kept, *map(followed, (*room.kept, *room.traces)))),
-        _rule("deny", "file-write*", "literal", (*mounts.pinned, *_parents_in_roots(_hidden(room), room.roots))),
-        *_network(reached=room.network and view not in ("read_only", "offline"), shut_port=shut_port),
+        _rule("deny", "file-write*", "subpath", (*mounts.kept, *map(followed, (*spec.kept, *spec.traces)))),
+        _rule("deny", "file-write*", "literal", (*mounts.pinned, *_parents_in_roots(_hidden(spec), spec.roots))),
+        *_network(reached=spec.network and view not in ("read_only", "offline"), blocked_port=blocked_port),
         # git starts programs that a repository names; it must not start those in the workspace
-        _rule("deny", "process-exec", "subpath", room.roots if view == "git" else ()),
+        _rule("deny", "process-exec", "subpath", spec.roots if view == "git" else ()),
         "(deny file-write-setugid)",
-        _rule("deny", "file-read* file-write* process-exec network-outbound", "subpath", _hidden(room)),
+        _rule("deny", "file-read* file-write* process-exec network-outbound", "subpath", _hidden(spec)),
     ]
     return "\n".join(filter(None, lines)) + "\n"
 
 
-def _network(*, reached: bool, shut_port: int | None) -> list[str]:
+def _network(*, reached: bool, blocked_port: int | None) -> list[str]:
     """Allows hosts but no Unix sockets of the machine, where an agent for keys or containers may listen."""
     if not reached:
         return ["(deny network*)"]
-    return [*NETWORK_RULES, *_deny_port(shut_port)]
+    return [*NETWORK_RULES, *_deny_port(blocked_port)]
 
 
 def _deny_port(port: int | None) -> list[str]:
     return [f'(deny network-outbound (remote ip "*:{port}"))'] if port is not None else []
 
 
-def _hidden(room: SandboxSpec) -> tuple[str, ...]:
+def _hidden(spec: SandboxSpec) -> tuple[str, ...]:
     """Includes paths that do not exist yet, because a rule needs no file."""
-    return (*hidden_paths(room), *room.hidden, *map(followed, room.hidden))
+    return (*hidden_paths(spec), *spec.hidden, *map(followed, spec.hidden))
 
 
 def command_without(away: Iterable[str], port: int, roots: Sequence[str]) -> tuple[str, ...]:
@@ -148,24 +148,24 @@ def _parents_in_roots(paths: Iterable[str], roots: Sequence[str]) -> list[str]:
 class SeatbeltBackend:
     """Starts a session's commands (`box.Place`). There is no program inside: each command has its own profile."""
 
-    def __init__(self, room: SandboxSpec) -> None:
+    def __init__(self, spec: SandboxSpec) -> None:
         import tempfile
 
-        if room.stand_in:
+        if spec.stand_in:
             raise AdderClawError("Seatbelt cannot show a copy of the workspace in its place; bubblewrap can")
-        self.spec = room
+        self.spec = spec
         self.running = self.gits = 0
         self.is_used = self.refuses_file_changes = False
-        self._program = _sandbox_exec((*room.roots, *room.unsearched))
+        self._program = _sandbox_exec((*spec.roots, *spec.unsearched))
         clearing.sweep(tempfile.gettempdir())
         self._folder = followed(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
         self.env = {"TMPDIR": self._folder, "HOME": self._folder}
-        self.defaults = dict(room.variables)
+        self.defaults = dict(spec.variables)
         self._cache = -1
-        if room.cache and not room.read_only:
-            os.makedirs(room.cache, mode=0o700, exist_ok=True)
-            self.defaults |= caches.environment(room.cache)
-            self._cache = caches.lock_cache(room.cache, room.roots[0])
+        if spec.cache and not spec.read_only:
+            os.makedirs(spec.cache, mode=0o700, exist_ok=True)
+            self.defaults |= caches.environment(spec.cache)
+            self._cache = caches.lock_cache(spec.cache, spec.roots[0])
         self._everywhere, self._for_git = NO_MOUNTS, NO_MOUNTS
         self._commands: set[UnconfinedProcess] = set()
 
@@ -182,7 +182,7 @@ class SeatbeltBackend:
             tmp=self._folder,
             mounts=self._for_git if order.view == "git" else self._everywhere,
             view=order.view,
-            shut_port=server.port if server is not None else None,
+            blocked_port=server.port if server is not None else None,
         )
         program = order.argv[0]
         if not os.path.isabs(program):

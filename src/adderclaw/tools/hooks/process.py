@@ -168,9 +168,9 @@ async def _sandbox_start(ground: HookWorkspace) -> process.Starter | None:
 
     if own_server.found() is None:
         return None
-    from adderclaw.sandbox import hook_wall
+    from adderclaw.sandbox import hook_confinement
 
-    return await asyncio.to_thread(hook_wall.hook_starter, ground.roots)
+    return await asyncio.to_thread(hook_confinement.hook_starter, ground.roots)
 
 
 def _append_note(stderr: str, note: str) -> str:
