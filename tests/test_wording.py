@@ -29,7 +29,7 @@ ALLOWED = {
     ("fleet/database.py", 'database "'): "PostgreSQL wrote it",
     ("fleet/work.py", "I/O"): "SQLite wrote it",
     ("fleet/work.py", "full"): "SQLite wrote it",
-    ("tools/hooks/ecmascript.py", "SyntaxError: "): "the JavaScript engine wrote it",
+    ("tools/hooks/matching.py", "SyntaxError: "): "the JavaScript engine wrote it",
     ("tools/mcp/servers.py", "session terminated"): "a server of MCP wrote it",
     ("models/providers/faults.py", "credit balance"): "a model provider wrote it",
     ("models/providers/openai_server.py", "Error: "): "what a tool of somebody else wrote is not marked twice",

@@ -53,7 +53,7 @@ def test_macos_without_a_sandbox_refuses_to_go_on_alone(mac: World) -> None:
     assert mac.cli("init").code == 0
     found = checks(mac)["sandbox"]
     assert found["state"] == "warning"
-    assert "seatbelt: no `sandbox-exec` on the PATH" in found["detail"]
+    assert "seatbelt: `sandbox-exec` is not on PATH" in found["detail"]
     assert "bubblewrap" not in found["fix"], "there is none for macOS"
     mac.script(text("no"))
     refused = mac.agent("go", "--profile", "sandboxed")

@@ -114,7 +114,7 @@ def test_a_plan_that_nobody_could_approve_waits_for_the_operator(world: World) -
         entry = f'[providers.models.remote]\nkind = "openai-compatible"\nbase_url = "{model.base_url}"\nmodel = "m"\n'
         world.configure(more=entry)
         world.agent("plan it", "--provider", "remote", "--permission-mode", "plan")
-    assert "kept as draft" in heard(model, 1)
+    assert "stored as draft" in heard(model, 1)
     assert world.rows("SELECT phase FROM conversations") == [("planning",)]
     assert world.cli("sdlc", "approve", "--yes").code == 0
     assert world.rows("SELECT phase FROM conversations") == [("implement",)]

@@ -95,7 +95,7 @@ def test_25_s47_scripts_outside_of_a_skills_folder_are_named_and_blocked(place: 
     ran = place.run("anthropic", TASK, decision("release-odd"), decision("release-odd", finish("Nothing was run.")))
     blocked = json.dumps(ran.of("skill_disclosure_loaded"))
     assert "../../outside.sh" in blocked
-    assert "outside of the skill's folder" in blocked
+    assert "outside the skill's folder" in blocked
     shown = world.cli("skills", "inspect", "release-odd").out
     assert "outside: ../../outside.sh" in shown
     world.configure("full")
@@ -104,5 +104,6 @@ def test_25_s47_scripts_outside_of_a_skills_folder_are_named_and_blocked(place: 
     )
     assert world.agent("go").code == 0
     loaded, refused = world.entries("tool_result")[-2:]
-    assert f"Blocked, since outside of the skill's folder: ../../outside.sh, {tmp_path}/far.sh." in loaded["content"]
+    blocked = f"Blocked because they are outside the skill's folder: ../../outside.sh, {tmp_path}/far.sh."
+    assert blocked in loaded["content"]
     assert "leads out of the skill's folder" in refused["content"]

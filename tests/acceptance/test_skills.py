@@ -39,7 +39,7 @@ def test_list_shows_what_can_be_used_and_what_cannot(world: World) -> None:
     done = world.cli("skills", "list", cwd=world.workspace)
     assert done.code == 0, done.err
     assert "greet                        user     Greets people by name." in done.out
-    assert "note: fields that the specification does not have: version" in done.out
+    assert "note: fields that the specification does not define: version" in done.out
     assert "empty                        invalid" in done.out
     assert "greet appears twice" in done.out
     assert "\x1b" not in done.out
@@ -245,7 +245,7 @@ def test_26_a_description_that_is_too_long_is_a_warning(world: World) -> None:
     words = "reads tables " * 100
     (folder / "SKILL.md").write_text(f"---\nname: long\ndescription: {words}\n---\nThe long one's text.\n")
     listed = world.cli("skills", "list", "--workspace", str(world.workspace)).out
-    assert "at most 1024 are allowed" in listed
+    assert "only the first 1024 are used" in listed
     assert "invalid" not in listed
     world.script(call("Skill", skill="long"), text("done"))
     done = world.agent("go", "--workspace", str(world.workspace))

@@ -21,7 +21,7 @@ from adderclaw.policy.legacy.shell.loose import MAX_TEXT, every_word
 from adderclaw.policy.legacy.shell.plan import Plan, Raw
 from adderclaw.policy.legacy.shell.words import Component
 from adderclaw.sandbox.legacy.survey import Surveyor
-from adderclaw.tools.hooks import ecmascript
+from adderclaw.tools.hooks import matching
 from adderclaw.tools.hooks.answers import HookRun, read_answer
 from adderclaw.tools.hooks.matching import matches
 from adderclaw.tools.legacy import hardened_git
@@ -223,7 +223,7 @@ def test_a_hook_whose_answer_is_cut_refuses(ran: HookRun) -> None:
     assert not read_answer("PostToolUse", ran).block
 
 
-@rows(("matcher", "text"), [("(a+)+$", "a" * 99 + "~"), ("Ba.h", "x" * (ecmascript.MAX_CHARS + 1))])
+@rows(("matcher", "text"), [("(a+)+$", "a" * 99 + "~"), ("Ba.h", "x" * (matching.MAX_CHARS + 1))])
 def test_a_matcher_that_is_not_searched_to_its_end_runs_its_hook(matcher: str, text: str) -> None:
     assert matches("PreToolUse", matcher, text)
 

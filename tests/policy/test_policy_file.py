@@ -373,7 +373,7 @@ MALFORMED: list[tuple[str, tuple[str, ...]]] = [
     ("[web_fetch]\nrate_limit = 1.5", ("web_fetch.rate_limit",)),
     ("[memory_read]\nallow = []", ("memory_read.allow",)),
     ("[read]\nallow = [{pattern = 'a', matches = []}]", ("read.allow",)),
-    ("[bash]\n[shell]", ("shell: [bash] is about the same tool; merge the two sections",)),
+    ("[bash]\n[shell]", ("shell: [bash] is about the same tool",)),
     ("[read", ("line 1",)),
 ]
 

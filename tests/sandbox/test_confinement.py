@@ -424,7 +424,7 @@ def test_one_that_outlives_its_kill_is_reported(bubble: Box, root: Path) -> None
     done = asyncio.run(both())
     os.waitpid(traced[0], WALL)
     assert done.timed_out
-    assert b"1 of this command's processes were killed and are not dead yet" in done.stderr
+    assert b"1 of this command's processes were killed but have not ended yet" in done.stderr
 
 
 def test_cancelling_ends_it(box: Box, root: Path) -> None:
@@ -635,7 +635,7 @@ def no_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_any_bubblewrap_it_says_what_to_install(home: Path, no_bubblewrap: None) -> None:
     why = confinement.try_confinement("bubblewrap", ()) or ""
-    assert why == f"{confinement.NO_PROGRAM}; {confinement.NO_PACKAGE}"
+    assert why == f"{programs.NO_PROGRAM}; {confinement.NO_PACKAGE}"
     assert confinement.fix_hint(why) == confinement.INSTALL
 
 

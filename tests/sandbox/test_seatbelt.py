@@ -99,7 +99,9 @@ def test_the_network_is_reached_only_where_the_room_says_so() -> None:
         assert not may(whole, "network-outbound", path), "a socket with a path"
     for view in ("read_only", "offline"):
         assert not may(read(seatbelt.profile(SandboxSpec(network=True), view=view)), "network-outbound", "*:*")
-    assert '(deny network-outbound (remote ip "*:8123"))' in seatbelt.profile(SandboxSpec(network=True), shut_port=8123)
+    assert '(deny network-outbound (remote ip "*:8123"))' in seatbelt.profile(
+        SandboxSpec(network=True), blocked_port=8123
+    )
 
 
 def test_a_hook_keeps_all_but_the_server(stand_in: Path, tmp_path: Path) -> None:
@@ -139,12 +141,12 @@ def test_a_rung_that_confines_is_taken(stand_in: Path) -> None:
     assert confinement.try_confinement("seatbelt", ()) == f"seatbelt does not exist on {sys.platform}", (
         "macOS alone has it"
     )
-    with pytest.raises(AdderClawError, match="no `sandbox-exec`"):
+    with pytest.raises(AdderClawError, match="`sandbox-exec` is not on PATH"):
         seatbelt.prove((str(stand_in.parent),))  # one of the workspace is not run
 
 
 HOLES = [
-    ('shift 2; exec "$@"', "it let a command read a file outside of the workspace"),
+    ('shift 2; exec "$@"', "it let a command read a file outside the workspace"),
     ("echo 'unknown operation' >&2; exit 65", "sandbox-exec ended with 65: unknown operation"),
     ("exit 0", "sandbox-exec ended with 0"),
     ("exit 9", "a command could not write in its own workspace"),
@@ -234,5 +236,5 @@ def test_time_limits_and_ends(box: Box, root: Path) -> None:
 
 def test_what_it_cannot_do_is_refused(stand_in: Path, root: Path) -> None:
     copied = confinement.create_box("seatbelt", SandboxSpec((str(root),), stand_in=str(root)))
-    with pytest.raises(AdderClawError, match="takes bubblewrap"):
+    with pytest.raises(AdderClawError, match="bubblewrap can"):
         copied.open()

@@ -101,7 +101,7 @@ def test_a_plan_is_not_approved_by_calling_exit_plan_mode(world: World) -> None:
     world.script(call("ExitPlanMode", plan=PLAN), text("done"))
     world.cli.env |= env
     typed = world.cli.typed("agent", "-r", id, stdin="go on\ny\n/exit\n")
-    assert "it is kept as draft" in typed.out + typed.err, typed
+    assert "It is stored as draft" in typed.out + typed.err, typed
     assert phase(world) == "planning"
 
 

@@ -190,7 +190,7 @@ def test_a_file_that_others_changed_is_not_replaced(ground: Ground) -> None:
     place = ground.place("door/secret.txt")
     old = workspace.read_replaceable(place)
     (ground.root / "door" / "secret.txt").write_text("others\n")
-    with pytest.raises(PathRefused, match="changed by somebody else"):
+    with pytest.raises(PathRefused, match="changed by another process"):
         workspace.replace_unchanged(place, b"x", old)
     with pytest.raises(PathRefused):
         workspace.replace_unchanged(place, b"x", None)

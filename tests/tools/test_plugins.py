@@ -37,23 +37,23 @@ SAYS: dict[str, tuple[str, str]] = {
     "lingers": ("""sleep 31532 & echo '"lingers"'""", "lingers"),
 }
 FAILS: dict[str, tuple[str, str]] = {
-    "hangs": ("sleep 31533", "did not end within 1 seconds, and was ended"),
-    "will-not-end": ("trap '' TERM; while :; do sleep 1; done", "did not end within 1 seconds, and was ended"),
-    "floods": ("yes", "answered more than 1048576 bytes"),
-    "complains": ("yes >&2", "did not end within|printed to stderr without end"),
-    "silent": ("exit 0", "answered nothing"),
-    "chats": ("echo Sure, here is your answer", "did not answer JSON.*Sure, here"),
-    "two": ("echo 1; echo 2", "did not answer JSON"),
-    "half": ("""printf '{"success": tr'""", "did not answer JSON"),
-    "deep": (DEEP, "nested too deeply|did not answer JSON"),
-    "bytes": ("printf '\\377\\376'", "did not answer JSON"),
+    "hangs": ("sleep 31533", "did not finish within 1 seconds and was ended"),
+    "will-not-end": ("trap '' TERM; while :; do sleep 1; done", "did not finish within 1 seconds and was ended"),
+    "floods": ("yes", "printed more than 1048576 bytes on stdout"),
+    "complains": ("yes >&2", "did not finish within|printed too much on stderr"),
+    "silent": ("exit 0", "printed nothing"),
+    "chats": ("echo Sure, here is your answer", "did not print JSON.*Sure, here"),
+    "two": ("echo 1; echo 2", "did not print JSON"),
+    "half": ("""printf '{"success": tr'""", "did not print JSON"),
+    "deep": (DEEP, "nested too deeply|did not print JSON"),
+    "bytes": ("printf '\\377\\376'", "did not print JSON"),
     "nan": ("echo NaN", "NaN is not valid JSON"),
     "unsure": ("""echo '{"success": "yes"}'""", "success must be true or false"),
-    "more": ("""echo '{"success": true, "outptu": 1}'""", '"outptu" means nothing'),
+    "more": ("""echo '{"success": true, "outptu": 1}'""", '"outptu" is not a known key'),
     "metadata": ("""echo '{"success": true, "metadata": []}'""", "metadata must be an object"),
     "failed": ("""echo '{"success": false, "error": "no such city"}'; exit 1""", "failed: no such city"),
-    "plainly": ("""echo '{"success": false}'""", "it does not say why"),
-    "lies": ("""echo '{"success": true}'; echo 'full' >&2; exit 3""", "did not; it ended with exit code 3\\nst"),
+    "plainly": ("""echo '{"success": false}'""", "it gave no reason"),
+    "lies": ("""echo '{"success": true}'; echo 'full' >&2; exit 3""", "but failed; it ended with exit code 3\\nst"),
     "exits": ("echo oh >&2; echo 7; exit 1", "ended with exit code 1\\nstderr: oh"),
     "dies": ("kill -9 $$", "ended by signal 9|exit code 137"),
 }  # fmt: skip
@@ -241,7 +241,7 @@ def test_the_name_of_a_built_in_tool_is_taken(tmp_path_factory: pytest.TempPathF
 def test_the_name_of_another_plugins_tool_is_taken(tmp_path: Path) -> None:
     first, second = manifest(tmp_path, "a", echo=PLAIN), manifest(tmp_path, "b", Echo=PLAIN)
     assert plugin_tools.name_clashes(first.manifest, ()) == []
-    assert "the plugin 'a' brings" in plugin_tools.name_clashes(second.manifest, [first.manifest])[0]
+    assert "the plugin 'a' has a tool of that name" in plugin_tools.name_clashes(second.manifest, [first.manifest])[0]
     said: list[str] = []
     loaded = [LoadedPlugin(first, str(tmp_path)), LoadedPlugin(second, str(tmp_path))]
     assert list(plugin_tools.plugin_tools(loaded, None, ("Bash",), said.append)) == ["echo"]

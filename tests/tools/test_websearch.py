@@ -12,7 +12,7 @@ import pytest
 from adderclaw.config.schema.settings import Config, Runtime, Security, Web
 from adderclaw.core.types import ToolContext, ToolResult, Workspace
 from adderclaw.tools import Kit, builtin_tools, decode_arguments
-from adderclaw.tools.surfing import MOST_SEARCHES
+from adderclaw.tools.kit import MOST_SEARCHES
 from tests.listening import served
 from tests.tools.test_fetch import Clock
 

@@ -9,7 +9,7 @@ from adderclaw.config.plugins import installed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.suggestions import did_you_mean
-from adderclaw.tools import names
+from adderclaw.tools import lookup
 
 ALL = "*"
 
@@ -37,21 +37,25 @@ def _lists(now: Config) -> Iterator[tuple[str, list[str]]]:
 
 def wrong(listed: list[str], options: Options) -> Iterator[tuple[int, str]]:
     """Index and message of each name that is not a tool."""
-    builtin = names.builtin_names()
+    builtin = lookup.builtin_names()
     for index, name in enumerate(listed):
         if "*" in name and name != ALL:
-            yield index, f'{name!r} is not the name of a tool; use tool names, or "*" for all'
-        elif name not in builtin and name != ALL and not name.startswith(names.SERVER_PREFIX):
-            # installed plugins, enabled or not, and those of the command line
-            plugins = (*installed.known(home()), *map(installed.at, options.plugin_dirs))
-            plugin_tools = [tool.name for plugin in plugins for tool in plugin.manifest.tools]
-            if name not in plugin_tools:
-                yield index, f"there is no tool {name!r}{did_you_mean(name, (*builtin, *plugin_tools))}"
+            yield index, f'{name!r} is not the name of a tool; a list of tools has names, or "*"'
+        elif name not in builtin and name != ALL and not name.startswith(lookup.SERVER_PREFIX):
+            brought = _of_plugins(options)
+            if name not in brought:
+                yield index, f"there is no tool {name!r}{did_you_mean(name, (*builtin, *brought))}"
+
+
+def _of_plugins(options: Options) -> list[str]:
+    """The tools of every plugin that is installed, enabled or not, and of those that the command line names."""
+    names = (*installed.known(home()), *map(installed.at, options.plugin_dirs))
+    return [tool.name for plugin in names for tool in plugin.manifest.tools]
 
 
 def unknown_in_rules(loaded: Loaded) -> list[str]:
     """A warning for each permission rule whose tool does not exist. Settings of other programs may name theirs."""
-    builtin = names.builtin_names()
+    builtin = lookup.builtin_names()
     permissions = loaded.config.permissions
     problems: list[str] = []
     for behaviour, rules in (("deny", permissions.deny), ("ask", permissions.ask), ("allow", permissions.allow)):

@@ -1,4 +1,4 @@
-"""The gate: guards can only deny, judges give opinions, and the mode decides where no judge has one. No I/O."""
+"""The policy: guards can only deny, judges give opinions, and the mode decides if no judge has one. No I/O."""
 
 import os
 import re
@@ -144,13 +144,12 @@ def policy_of(
 ) -> Policy:
     """The operator's policy, created once at start. Only this function may read the disk, through `real`.
 
-    `profile` None follows `security.autonomy`. `sandboxed` says whether an OS sandbox really carries the commands,
-    `bubblewrap` whether it is that one,
-    `autonomy_set` whether a layer of the configuration chose the autonomy (or it is the default), `aliases` maps
-    other names of tools to canonical ones, `own_files` adds to the files that no tool touches, `policies` are the
-    policy.toml files as `config` read them, `started` the files that hooks, servers and helpers run, `hooked` those
-    that the operator's own hooks name, `settings` where a project's settings can stand, `scratch` is the folder that a
-    sandbox has for the session alone, `traces` the folders with the traces of runs.
+    `profile` None follows `security.autonomy`. `sandboxed` says whether an OS sandbox runs the commands, `bubblewrap`
+    whether it is that one, `autonomy_set` whether a layer of the configuration chose the autonomy (or it is the
+    default). `aliases` maps other names of tools to canonical ones. `own_files` are added to the files that no tool may
+    touch, `policies` are the policy.toml files as `config` read them. `started` are the files that hooks, servers and
+    helpers run, `hooked` those that the operator's own hooks name, `settings` the possible paths of a project's
+    settings. `scratch` is the sandbox's folder for this session only, `traces` are the folders with traces of runs.
     """
     security, permissions = config.security, config.permissions
 
@@ -195,7 +194,7 @@ def policy_of(
 
 
 def with_permissions(policy: Policy, permissions: "Permissions", real: Callable[[str], str]) -> Policy:
-    """The policy of a session after its permissions changed: rules, mode and further directories.
+    """The policy of a session after its permissions changed: rules, mode and additional directories.
 
     A mode other than the first one replaces the autonomy; `plan` only adds its own denials.
     """
@@ -212,7 +211,7 @@ def with_permissions(policy: Policy, permissions: "Permissions", real: Callable[
 
 
 def with_allowed(policy: Policy, texts: Iterable[str]) -> Policy:
-    """The policy with further allow rules, without invalid ones and duplicates."""
+    """The policy with more allow rules, without invalid ones and duplicates."""
     anchors = Anchors(policy.workspace, policy.workspace, policy.user_home)
     added = parse_all((), (), texts, anchors, policy.aliases).allow
     rules = policy.rules._replace(allow=tuple(dict.fromkeys((*policy.rules.allow, *added))))

@@ -1,4 +1,4 @@
-"""Input and output of the gate: the operator's policy, one call with its facts, and the decision."""
+"""Input and output of the policy: the operator's policy, one call with its facts, and the decision."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -30,11 +30,11 @@ class Opinion(NamedTuple):
 
 @record
 class Policy:
-    """What the operator allows. `gate.policy_of` makes it from the configuration."""
+    """What the operator allows, built from the configuration by `adderclaw.policy`."""
 
     workspace: str
     roots: tuple[str, ...]
-    """The workspace and the further directories, each as it is named and as it is with links followed."""
+    """The workspace and its additional directories, each as named and with links followed."""
     autonomy: Autonomy = "supervised"
     autonomy_set: bool = True
     """Whether the autonomy was chosen explicitly: then the stricter of autonomy and mode decides, else the mode."""
@@ -87,7 +87,7 @@ class Policy:
 
 @record
 class Case:
-    """One call with all facts that the gate uses."""
+    """One call with all facts that the policy uses."""
 
     tool: str
     """Canonical name."""
@@ -103,7 +103,7 @@ class Case:
     interactive: bool = True
     """Whether a person can answer; if not, what would be asked is denied."""
     free_reads: bool = False
-    """The operator named the file by hand: reads may leave the workspace."""
+    """The operator named the file, so reads may leave the workspace."""
     protected_ids: frozenset[tuple[int, int]] = frozenset()
     """(device, inode) of the files that are protected under every name."""
     at_terminal: bool = False

@@ -1,4 +1,4 @@
-"""Converts the facts of a call to JSON and back, so that the gate can judge it again when the files are gone."""
+"""Converts the facts of a call to JSON and back, so that the policy can judge it again when the files are gone."""
 
 from dataclasses import is_dataclass
 from typing import Any, cast

@@ -8,10 +8,10 @@ from adderclaw.policy import judges
 from adderclaw.policy.case import Case
 from adderclaw.policy.legacy import remotes
 from adderclaw.policy.legacy.shell.planner import Plan, canonical_text, simples
-from adderclaw.policy.rules import Anchors, InvalidRule, Rule, parse
+from adderclaw.policy.rules import Anchors, InvalidRule, parse
 
 _MOST = 4
-"""Commands of one plan: nobody reads more rules than this before a yes."""
+"""Commands of one plan: a person would not read more rules than this before approving."""
 _JOINTS = r" (?:&&|\|\||\|) |; "
 
 
@@ -61,19 +61,14 @@ def _rules_for_path(case: Case) -> tuple[str, ...]:
 
 
 def _would_allow(texts: tuple[str, ...], case: Case) -> bool:
-    """Whether the gate would allow the call with these rules alone."""
+    """Whether the policy would allow the call with these rules alone."""
     policy = case.policy
     anchors = Anchors(policy.workspace, policy.workspace, policy.user_home)
     try:
-        added = tuple(parse(text, "allow", anchors) for text in texts)
+        rules = policy.rules._replace(allow=tuple(parse(text, "allow", anchors) for text in texts))
     except InvalidRule:
         return False
-    return _is_allowed_by(case, added)
-
-
-def _is_allowed_by(case: Case, added: tuple[Rule, ...]) -> bool:
-    rules = case.policy.rules._replace(allow=added)
-    opinion = judges.permission_rules(replace(case, policy=replace(case.policy, rules=rules)))
+    opinion = judges.permission_rules(replace(case, policy=replace(policy, rules=rules)))
     others = (judges.policy_files(case), judges.hook(case))
     silent = all(other is None or other.verdict in (None, "allow") for other in others)
     return opinion is not None and opinion.verdict == "allow" and silent

@@ -1,4 +1,4 @@
-"""The mode decides where no judge has an opinion: by risk, the stricter of autonomy and permission mode."""
+"""The mode decides if no judge has an opinion: by risk, the stricter of autonomy and permission mode."""
 
 from adderclaw.core.tool_traits import BASH, traits
 from adderclaw.core.types import Autonomy, PermissionMode, Risk, Verdict

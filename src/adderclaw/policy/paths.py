@@ -1,4 +1,4 @@
-"""Paths as the gate compares them: folded names, containment, and protected names."""
+"""Paths as the policy compares them: folded names, containment, and protected names."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ _IGNORABLE = (
 
 
 def is_normal_absolute(path: str) -> bool:
-    """Whether a path is absolute and normalized, as the gate requires."""
+    """Whether a path is absolute and normalized, as the policy requires."""
     return path.startswith("/") and "\0" not in path and not {".", ".."} & set(path.split("/"))
 
 
@@ -46,7 +46,7 @@ def fold_path(path: str) -> str:
 
 
 def forms(fact: PathFact) -> tuple[str, ...]:
-    """The path as named and where it leads, each once."""
+    """The path as named and its target, each once."""
     return (fact.path,) if fact.path == fact.real else (fact.path, fact.real)
 
 
@@ -61,13 +61,13 @@ def containing_folder(path: str, folders: Iterable[str]) -> str | None:
 
 
 def contained_path(path: str, others: Iterable[str]) -> str | None:
-    """The first of the others that lies beneath a path."""
+    """The first of the others that is beneath a path."""
     loose = fold_path(path)
     return next((other for other in others if other and beneath(fold_path(other), loose)), None)
 
 
 def root_of(path: str, roots: Iterable[str]) -> str | None:
-    """The outermost root that a path lies in."""
+    """The outermost root that contains a path."""
     return min((root for root in roots if beneath(path, root)), key=len, default=None)
 
 
@@ -88,7 +88,7 @@ def _parts(path: str, roots: Iterable[str]) -> list[str]:
 
 
 def is_run(path: str, folders: Iterable[str], roots: Iterable[str]) -> bool:
-    """Whether a path is one of our runs' folders, or lies in one."""
+    """Whether a path is the folder of one of our runs, or is in one."""
     for folder in folders:
         if not beneath(fold_path(path), fold_path(folder)):
             continue

@@ -309,7 +309,7 @@ def _refusal(file: PolicyFile, section: Section | None, case: Case) -> str | Non
 def _denied_paths(file: PolicyFile, section: Section | None, case: Case) -> Iterator[tuple[str, Rule, PathFact]]:
     """File tools follow their own section; other tools that read or write files follow those for reading and writing.
 
-    `gate.hidden_from_search` filters what a search finds beneath its folder.
+    `policy.hidden_from_search` filters what a search finds beneath its folder.
     """
     reads, writes = case.touch.reads, case.touch.writes
     own = section if section is not None and section.scope == "path" else None

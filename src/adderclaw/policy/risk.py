@@ -51,22 +51,16 @@ def _assess_parts(case: Case) -> Iterator[AssessedRisk]:
         yield AssessedRisk("high", "a command of an unknown kind", "not listed")
     for fact in touch.writes:
         if not is_device(fact):
-            inside = is_inside(fact, policy.roots) or is_scratch(fact, case)
-            yield (
-                AssessedRisk("medium", touch.why or "writes to the workspace")
-                if inside
-                else _outside_risk("writes", fact)
-            )
+            if is_inside(fact, policy.roots) or is_scratch(fact, case):
+                yield AssessedRisk("medium", touch.why or "writes to the workspace")
+            else:
+                yield AssessedRisk("high", f"writes {fact.path}", "outside")
     for fact in touch.reads:
         known = is_device(fact) or is_inside(fact, policy.roots) or is_scratch(fact, case) or is_kept(fact, case)
         if not known:
             yield AssessedRisk("medium", f"reads {fact.path}, outside the workspace")
     for host in touch.hosts:
         yield _host_risk(host, policy.allowed_domains)
-
-
-def _outside_risk(how: str, fact: PathFact) -> AssessedRisk:
-    return AssessedRisk("high", f"{how} {fact.path}", "outside")
 
 
 def _assess_plan(case: Case, plan: Plan) -> Iterator[AssessedRisk]:
@@ -139,5 +133,5 @@ def is_scratch(fact: PathFact, case: Case) -> bool:
 
 
 def is_inside(fact: PathFact, roots: tuple[str, ...]) -> bool:
-    """Whether a path and its target are both in the workspace or a further directory."""
+    """Whether a path and its target are both in the workspace or an additional directory."""
     return all(any(beneath(path, root) for root in roots) for path in forms(fact))

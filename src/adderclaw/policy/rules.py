@@ -94,7 +94,7 @@ def parse_all(
 
 
 def parse(text: str, behaviour: Verdict, anchors: Anchors, aliases: Mapping[str, str] | None = None) -> Rule:
-    """One rule; raises Invalid with the reason."""
+    """One rule; raises InvalidRule with the reason."""
     if len(text) > glob_patterns.LONGEST:
         raise InvalidRule(f"it is longer than {glob_patterns.LONGEST:,} characters")
     match = re.fullmatch(_RULE, text.strip())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from adderclaw.config.denied_names import NOTHING, DeniedNames
 from adderclaw.config.paths import followed, settled
 from adderclaw.core.errors import AdderClawError
-from adderclaw.sandbox import known, protected_paths, seen
+from adderclaw.sandbox import git_facts, protected_paths, seen
 from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.sandbox.legacy.survey import Survey, Surveyor
 from adderclaw.sandbox.process import ProcessRequest, RunningProcess
@@ -40,7 +40,7 @@ type Kind = Literal["bubblewrap", "landlock", "seatbelt"]
 
 
 class SandboxBackend(Protocol):
-    """What starts a session's commands: `holder.LinuxBackend`, on macOS `seatbelt.SeatbeltBackend`."""
+    """Starts a session's commands: `holder.LinuxBackend`, or `seatbelt.SeatbeltBackend` on macOS."""
 
     spec: SandboxSpec
     running: int
@@ -94,8 +94,8 @@ class SandboxContents(Protocol):
 class FixedContents:
     """Contents that never change."""
 
-    def __init__(self, room: SandboxSpec) -> None:
-        self._spec = room
+    def __init__(self, spec: SandboxSpec) -> None:
+        self._spec = spec
 
     def outline(self) -> SandboxSpec:
         return self._spec
@@ -113,7 +113,7 @@ class Box:
     def __init__(
         self,
         kind: Kind,
-        room: SandboxSpec,
+        spec: SandboxSpec,
         *,
         proxy: "Proxy | None" = None,
         tell: Callable[[str], None] = lambda _: None,
@@ -121,14 +121,14 @@ class Box:
         surveyor: Surveyor | None = None,
     ) -> None:
         self.kind: Kind = kind
-        self.requested: SandboxSpec = room
+        self.requested: SandboxSpec = spec
         """As the caller set it; `spec` has links followed."""
         self._tell, self._told_messages = tell, set[str]()
-        self.spec = self._resolve_spec(room)
-        self._outline = room, self.spec
-        """What the next survey covers, as it was set and with links followed."""
-        self._contents: SandboxContents = FixedContents(room)
-        self._proxy = proxy if kind == "bubblewrap" and not room.network else None
+        self.spec = self._resolve_spec(spec)
+        self._outline = spec, self.spec
+        """The roots of the next survey, as configured and with links followed."""
+        self._contents: SandboxContents = FixedContents(spec)
+        self._proxy = proxy if kind == "bubblewrap" and not spec.network else None
         self._backend: SandboxBackend | None = None
         self._calls = 0
         self._running = 0
@@ -146,16 +146,16 @@ class Box:
         self._surveyed_roots: tuple[str, ...] = ()
         """The directories of that survey."""
         self._imported: frozenset[str] = frozenset()
-        """What instruction files imported at that survey."""
+        """The files that instruction files imported at that survey."""
 
-    def set_spec(self, room: SandboxSpec) -> None:
+    def set_spec(self, spec: SandboxSpec) -> None:
         """Set what commands see from now on. An idle sandbox is restarted with the next command."""
-        self._contents = FixedContents(room)
-        self._update_spec(room)
+        self._contents = FixedContents(spec)
+        self._update_spec(spec)
 
-    def _update_spec(self, room: SandboxSpec) -> None:
-        if room != self.requested:
-            self.requested, self.spec = room, self._resolve_spec(room)
+    def _update_spec(self, spec: SandboxSpec) -> None:
+        if spec != self.requested:
+            self.requested, self.spec = spec, self._resolve_spec(spec)
 
     def start(self, order: ProcessRequest, contents: SandboxContents | None = None) -> "SandboxedCommand":
         """Start a command in the sandbox, and the sandbox first if it does not run."""
@@ -192,11 +192,11 @@ class Box:
                 self._check_before(inside, survey)
             if order.view == "git":
                 order = order._replace(env={**order.env, "ADDERCLAW_GIT_DIRS": self._gits})
-            if known.PLAIN_VARIABLE in order.env:
+            if git_facts.PLAIN_VARIABLE in order.env:
                 # While another git runs, which may change settings, they are not known.
                 git_settings = None if inside.gits else survey or self._survey_for_git()
                 order = order._replace(
-                    env={**order.env, **known.git_environment(git_settings, order.cwd, self.spec.roots)}
+                    env={**order.env, **git_facts.git_environment(git_settings, order.cwd, self.spec.roots)}
                 )
             return SandboxedCommand(self, inside, order, mark, watched=watched)
         except BaseException:
@@ -209,7 +209,7 @@ class Box:
         return outline
 
     def would_hide_more(self, contents: SandboxContents) -> bool:
-        """Whether the next command would still see files that are to be hidden by now, since the sandbox is in use."""
+        """Whether the next command would still see files that must be hidden now, because the sandbox is in use."""
         inside = self._backend
         if inside is None or not inside.running or not inside.is_alive():
             return False
@@ -228,7 +228,7 @@ class Box:
         saves."""
         if self._is_large:
             return None
-        survey = self._surveyor.survey(self._outline[1].roots, (), known.MAX_FOLDERS, self._contents.shut())
+        survey = self._surveyor.survey(self._outline[1].roots, (), git_facts.MAX_FOLDERS, self._contents.shut())
         self._is_large = not survey.is_whole
         return survey
 
@@ -244,11 +244,11 @@ class Box:
         self._mount(inside, survey)
 
     def _survey(self) -> Survey:
-        room = self._outline[1]
-        survey = self._surveyor.survey(room.roots, tuple(map(settled, room.kept)), shut=self._contents.shut())
+        spec = self._outline[1]
+        survey = self._surveyor.survey(spec.roots, tuple(map(settled, spec.kept)), shut=self._contents.shut())
         if not survey.is_whole:
             self._tell_once(TOO_LARGE.format(folders=survey.folders))
-        return protected_paths.without_own_folder(survey, room.own)
+        return protected_paths.without_own_folder(survey, spec.own)
 
     def _add_directories(self, survey: Survey) -> None:
         """Take the files of newly added directories as known: no command could have changed them."""
@@ -388,16 +388,16 @@ class Box:
             return False  # it was started ahead and failed: start another
         return True
 
-    def _resolve_spec(self, room: SandboxSpec) -> SandboxSpec:
+    def _resolve_spec(self, spec: SandboxSpec) -> SandboxSpec:
         """The spec with links followed and without missing roots. Raises AdderClawError if it would protect nothing."""
-        resolved = {root: followed(root) for root in room.roots}
+        resolved = {root: followed(root) for root in spec.roots}
         roots = tuple(dict.fromkeys(real for real in resolved.values() if os.path.isdir(real)))
         if "/" in roots:
             raise AdderClawError("the workspace is /: a sandbox would protect nothing; choose a directory below it")
         for root in (root for root, real in resolved.items() if real not in roots):
             self._tell_once(UNREACHABLE.format(root=root))
-        shown = tuple(path for path in map(followed, room.shown) if path not in ("/", *seen.home_folders()))
-        return replace(room, roots=roots, shown=shown, named=(*room.roots, *room.shown))
+        shown = tuple(path for path in map(followed, spec.shown) if path not in ("/", *seen.home_folders()))
+        return replace(spec, roots=roots, shown=shown, named=(*spec.roots, *spec.shown))
 
     def _tell_deferred_change(self, inside: SandboxBackend) -> None:
         """Tell once that a change waits until what runs in the sandbox has ended."""

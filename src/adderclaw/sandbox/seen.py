@@ -1,7 +1,7 @@
-"""What a session's commands see of the machine beside their workspace: one list, for every kind of sandbox.
+"""What a session's commands can read outside their workspace: one list for every kind of sandbox.
 
-It is a list of what is shown, never of what is hidden: the system's programs, the settings that programs need, the
-toolchains that PATH leads to, and what the operator names in `sandbox.read_paths`. Nothing else exists inside.
+The list names what is visible, never what is hidden: the system's programs, the settings that programs need, the
+toolchains that PATH leads to, and the operator's `sandbox.read_paths`. Nothing else exists inside.
 """
 
 import os
@@ -13,7 +13,7 @@ from adderclaw.config.paths import beneath, followed, settled
 from adderclaw.sandbox.programs import search_path
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
-"""Programs and libraries; some of them are links to others."""
+"""Programs and libraries; some of these folders are links to others."""
 if sys.platform == "darwin":
     SYSTEM = (
         *("/usr", "/bin", "/sbin", "/System", "/Library/Apple", "/Library/Developer", "/Applications/Xcode.app"),
@@ -26,14 +26,14 @@ FILES = (
     *("os-release", "lsb-release", "debian_version", "alpine-release", "redhat-release", "fedora-release"),
     *("ssl/openssl.cnf", "ssl/cert.pem", "ssl/ca-bundle.pem", "pki/tls/openssl.cnf", "pki/tls/cert.pem"),
 )
-"""Beneath /etc. Settings that may hold a password (pip.conf, npmrc, gitconfig, profile.d …) are not among them."""
+"""Files beneath /etc, without settings that may contain a password (pip.conf, npmrc, gitconfig, profile.d …)."""
 FOLDERS = (
     *("alternatives", "ld.so.conf.d", "ssl/certs", "ca-certificates", "pki/tls/certs", "pki/ca-trust/extracted"),
     *("crypto-policies", "fonts", "terminfo", "perl", "nodejs", "maven", "chromium", "chromium.d", "ghostscript"),
     *("texmf", "glvnd", "OpenCL", "vulkan"),
 )
 BY_LANGUAGE = ("python", "java", ".java", "php", "ruby", "ImageMagick")
-"""How the names of further folders begin, which end in a version."""
+"""Prefixes of further folders beneath /etc, whose names end in a version."""
 KERNEL = (
     *("/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/kernel/mm/transparent_hugepage"),
     *(f"/sys/fs/cgroup/{name}" for name in ("cgroup.controllers", "cpu.max", "cpuset.cpus.effective")),
@@ -41,44 +41,44 @@ KERNEL = (
     *("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
     "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
 )
-"""How many processors and how much memory there are: what interpreters and build tools size themselves by."""
+"""The number of processors and the amount of memory, which interpreters and build tools use to size themselves."""
 STATE = ("/var/cache/fontconfig",)
 MANAGERS = frozenset(
     """.pyenv .rbenv .nodenv .goenv .jenv .asdf .volta .nvm .sdkman .ghcup .elan .juliaup .dotnet .linuxbrew .pixi
-    miniconda3 miniforge3 mambaforge anaconda3 micromamba""".split()  # noqa: SIM905 - one line for each says no more
+    miniconda3 miniforge3 mambaforge anaconda3 micromamba""".split()  # noqa: SIM905 - a list would take 19 lines
 )
-"""Folders directly in a home that are a toolchain as a whole, where PATH leads into one."""
+"""Folders directly in a home that are shown as a whole if PATH leads into them."""
 STORES = (
     *(".rustup/toolchains", ".rustup/settings.toml", ".local/share/uv/python", ".pyenv/versions", ".nvm/versions"),
     *(".local/share/fnm/node-versions", ".local/share/mise/installs", ".asdf/installs", ".cache/ms-playwright"),
     *(".sdkman/candidates", ".rbenv/versions", ".volta/tools"),
 )
-"""Where version managers keep interpreters, beneath the user's home: a project's own environment leads there."""
+"""Where version managers store interpreters beneath the user's home; a project's virtual environment links to them."""
 PROGRAMS = ("bin", "sbin", "shims", "libexec")
 LIBRARIES = ("lib", "lib64", "libexec", "pyvenv.cfg", "conda-meta")
 MAX_LINKS = 64
-"""Of the folders of PATH, how many links to other places are followed."""
+"""At most this many links in the folders of PATH are followed."""
 
 
 def readable(roots: Sequence[str], shown: Sequence[str] = ()) -> tuple[str, ...]:
-    """Every file and folder outside the workspace that a command may read, links followed, none within another."""
+    """Every file and folder outside the workspace that a command may read, links followed, without nested ones."""
     return _outermost((*map(followed, etc_paths()), *readable_outside_etc(roots, shown)))
 
 
 def readable_outside_etc(roots: Sequence[str], shown: Sequence[str] = ()) -> tuple[str, ...]:
-    """The same without the settings of the system."""
+    """Like `readable`, without /etc."""
     paths = (*SYSTEM, *KERNEL, *STATE, *toolchains(roots), *shown)
     return _outermost(followed(path) for path in paths if os.path.exists(path))
 
 
 def etc_paths() -> tuple[str, ...]:
-    """What is shown of /etc."""
+    """The visible files and folders of /etc."""
     named = (os.path.join("/etc", name) for name in (*FILES, *etc_folders()))
     return tuple(path for path in named if os.path.exists(path))
 
 
 def etc_folders() -> tuple[str, ...]:
-    """The folders beneath /etc that are shown, by their names there."""
+    """The names of the visible folders beneath /etc."""
     try:
         more = sorted(name for name in os.listdir("/etc") if name.startswith(BY_LANGUAGE))
     except OSError:
@@ -87,7 +87,7 @@ def etc_folders() -> tuple[str, ...]:
 
 
 def toolchains(roots: Sequence[str]) -> tuple[str, ...]:
-    """What the folders of PATH need, the Python that runs us, and the stores of version managers; not the system's."""
+    """The toolchains in PATH, the Python that runs us, and the stores of version managers, except system folders."""
     return _toolchains(search_path(roots), settled(os.path.expanduser("~")), sys.prefix, sys.base_prefix)
 
 
@@ -107,8 +107,8 @@ def _toolchains(path: tuple[str, ...], user: str, *prefixes: str) -> tuple[str, 
 
 @lru_cache(maxsize=8)
 def own_program_paths(roots: tuple[str, ...]) -> tuple[str, ...]:
-    """What runs us, as far as it lies in the workspace, whose links are followed: no command may change what then runs
-    without a sandbox. We were started from there, so where that is stays as it was."""
+    """The parts of our own program that are in the workspace. Commands must not change them, because they run without
+    a sandbox."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     candidates = (sys.prefix, sys.base_prefix, os.path.dirname(sys.executable), package)
     return _outermost(
@@ -121,7 +121,7 @@ def is_system_path(path: str) -> bool:
 
 
 def home_folders() -> tuple[str, ...]:
-    """Every user's, and our own."""
+    """Every user's home, and AdderClaw's."""
     from adderclaw.config import home
 
     candidates = (os.path.expanduser("~"), home(), "/root", "/home")
@@ -130,7 +130,7 @@ def home_folders() -> tuple[str, ...]:
 
 
 def links_on_path(path: str) -> Iterator[tuple[str, str]]:
-    """The links on the way to a path, and where each leads, as written: inside, the path must lead there too."""
+    """The links on the way to a path, with their targets as written. The sandbox needs the same links inside."""
     waiting, at = os.path.normpath(path).split("/")[1:], "/"
     for _ in range(200):
         if not waiting:
@@ -147,7 +147,7 @@ def links_on_path(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _prefix(folder: str, user: str) -> str:
-    """The toolchain that a folder of programs belongs to, where there is one of its own; else the folder alone."""
+    """The toolchain that a folder of programs belongs to, or else the folder alone."""
     top, name = os.path.split(folder)
     if name not in PROGRAMS or _is_too_much(top, user) or is_system_path(folder):
         return folder
@@ -164,7 +164,7 @@ def _is_home(path: str, user: str) -> bool:
 
 
 def _is_too_much(path: str, user: str) -> bool:
-    """A home, what holds one, a folder at the top: whatever PATH says, these are never shown as a whole."""
+    """Whether a path is a home, contains one, or is a top-level folder. PATH never makes these visible as a whole."""
     from adderclaw.config import home
 
     at_the_top = os.path.dirname(path) == "/" and path not in SYSTEM
@@ -172,7 +172,7 @@ def _is_too_much(path: str, user: str) -> bool:
 
 
 def _link_targets(folder: str, user: str) -> Iterator[str]:
-    """Where the links in a folder of programs lead: the toolchain there, the packages, or the file alone."""
+    """The targets of the links in a folder of programs: a toolchain, a folder of packages, or a single file."""
     if is_system_path(folder):
         return
     try:
@@ -188,7 +188,7 @@ def _link_targets(folder: str, user: str) -> Iterator[str]:
 
 
 def _base_interpreter(environment: str, user: str) -> str:
-    """The interpreter that a virtual environment outside of the workspace was made from."""
+    """The interpreter that a virtual environment outside the workspace is based on."""
     try:
         with open(os.path.join(environment, "pyvenv.cfg"), encoding="utf-8") as file:
             lines = file.read(10_000).splitlines()

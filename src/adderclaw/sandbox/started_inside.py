@@ -1,4 +1,4 @@
-"""A command that the program inside a sandbox has started for us, and the socket by which it is ended."""
+"""A command that the program inside a sandbox has started for us, and the socket that controls it."""
 
 import contextlib
 import errno
@@ -14,12 +14,12 @@ from adderclaw.sandbox.watchdog import CALL_MARK
 
 NOTE = "\nadderclaw: {report}\n"
 SURVIVORS = (
-    "{count} of this command's processes were killed and are not dead yet: they end with the sandbox at the latest"
+    "{count} of this command's processes were killed but have not ended yet; they end with the sandbox at the latest"
 )
 
 
 class Program(Protocol):
-    """The program inside, as a command needs it."""
+    """The program inside the sandbox."""
 
     def send(self, payload: bytes, fds: list[int]) -> None: ...
 
@@ -28,12 +28,12 @@ class Program(Protocol):
 
 class StartedInside:
     def __init__(self, inside: Program, order: ProcessRequest, mark: str, roots: Sequence[str], wait: float) -> None:
-        """`wait`: seconds that the program inside has for an answer."""
+        """`wait`: how many seconds the program inside has to answer."""
         self._inside, self._wait = inside, wait
         self._code = -int(signal.SIGKILL)
         self._over = self._ending = False
         self._left = 0
-        """Processes that are killed and not dead yet."""
+        """The number of processes that were killed but have not ended yet."""
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             inside.send(_payload(order, order.env, mark, roots), [theirs.fileno(), *order.streams, *order.pass_fds])
@@ -56,7 +56,7 @@ class StartedInside:
             self._over = True
             raise OSError(numbers[0], os.strerror(numbers[0]), os.fsdecode(rest[-1]) if len(rest) > 1 else None)
         else:
-            self._over = True  # the channel is closed: nothing of it runs any more, or nothing at all does
+            self._over = True  # the channel is closed: the command or the whole sandbox has ended
         return True
 
     def _receive(self, flags: int = 0) -> bytes | None:
@@ -96,7 +96,7 @@ class StartedInside:
                 while self._receive():
                     pass
             except TimeoutError:
-                self._inside.close()  # it does not answer: then everything in it ends
+                self._inside.close()  # it does not answer, so end the whole sandbox
         self._channel.close()
         return self._code
 
@@ -109,7 +109,7 @@ def _payload(order: ProcessRequest, env: Mapping[str, str], mark: str, roots: Se
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
         program = resolved
     if (wrong := next((name for name in env if not name or "=" in name), None)) is not None:
-        raise ValueError(f"no name for an environment variable: {wrong!r}")
+        raise ValueError(f"{wrong!r} is not a valid name of an environment variable")
     words = [" ".join(map(str, (order.view, len(order.argv), *order.pass_fds))), order.cwd, program, *order.argv[1:]]
     words += [f"{name}={value}" for name, value in env.items()]
     text = "\0".join((*words, f"{CALL_MARK}={mark}"))

@@ -1,14 +1,14 @@
-"""The program between commands and files where Landlock alone confines them: it changes modes, owners, times and
-extended attributes for them, inside of the workspace only.
+"""Changes modes, owners, times and extended attributes for commands that only Landlock confines, and only inside the
+workspace.
 
-Landlock has no right for these changes, so the kernel stops each such call and asks here. The path is read from the
-caller's memory once, followed once, and what it leads to is held by a descriptor: where that lies is looked at after,
-and the change is made to the descriptor. Nothing that a command exchanges meanwhile makes a difference, since Landlock
-lets nobody move anything into the workspace or out of it. No call is ever let through to be done by the caller.
+Landlock cannot restrict these changes, so the kernel stops each such call and asks this supervisor. It reads the path
+from the caller's memory once, follows it once, and holds the target by a descriptor. Only then does it check where the
+target is, and it makes the change through the descriptor. Swapping files meanwhile has no effect, because Landlock does
+not let commands move anything into or out of the workspace. The caller's own call never continues.
 
-Like `inside`, its code is the input of `python -I -S`, and it imports only what is there at once. It starts `inside`
-as its child: what may read a process's memory is, on many systems, its ancestors alone. When it ends, the kernel
-answers every such call with "not there", and `inside` is killed.
+Like `inside`, this code is the input of `python -I -S` and imports only built-in modules. It starts `inside` as its
+child, because on many systems only ancestors may read a process's memory. When it ends, the kernel answers every such
+call with ENOSYS, and `inside` is killed.
 """
 
 import ctypes
@@ -26,22 +26,22 @@ EPERM, ENOENT, EBADF, EFAULT, EINVAL, E2BIG, ERANGE, ENAMETOOLONG = 1, 2, 9, 14,
 HERE, NO_FOLLOW, EMPTY_PATH = -100, 0x100, 0x1000
 """AT_FDCWD, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH."""
 NO_MAGIC_LINKS = 2
-"""RESOLVE_NO_MAGICLINKS: /proc/self would be ours."""
+"""RESOLVE_NO_MAGICLINKS: /proc/self would be the supervisor's, not the caller's."""
 O_PATH, O_NOFOLLOW, O_CLOEXEC = posix.O_PATH, posix.O_NOFOLLOW, posix.O_CLOEXEC
 PAGE, PATH_BYTES, NAME_BYTES, VALUE_BYTES = 4096, 4096, 256, 65_536
 SET_IDS = 0o6000
 ATTRIBUTES = (b"user.", b"system.posix_acl_access", b"system.posix_acl_default")
-"""Names of extended attributes that need no further right; others (capabilities of files) are nobody's here."""
+"""Extended attributes that need no further right; all others (such as file capabilities) are refused."""
 OF_THE_CALLER = (b"/proc/self/fd/", b"/proc/thread-self/fd/", b"/dev/fd/")
-"""How the C library names a descriptor where the kernel knows no better call."""
+"""Paths with which the C library names a descriptor if the kernel has no better call."""
 KEPT_CAPABILITIES_MASK = 0b1011
-"""CHOWN, DAC_OVERRIDE, FOWNER: `inside` says the same."""
+"""CHOWN, DAC_OVERRIDE, FOWNER, the same as in `inside`."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Caller:
-    """One call that waits, and the process that made it."""
+    """One waiting call and the process that made it."""
 
     def __init__(self, listener: int, request: bytes) -> None:
         self.listener = listener
@@ -49,15 +49,15 @@ class Caller:
         self.bytes = -1
 
     def check(self) -> None:
-        """Whether it still waits: else what was found by its number may be another process's. Before any change."""
+        """Raises OSError unless the call still waits. Called before any change, because a pid may be reused."""
         fcntl.ioctl(self.listener, IS_VALID, struct.pack("=Q", self.id))
 
     def signed(self, index: int) -> int:
-        """An argument of 32 bits."""
+        """A signed 32-bit argument."""
         return ctypes.c_int(self.args[index] & 0xFFFFFFFF).value
 
     def memory(self, address: int, size: int) -> bytes:
-        """What lies there, as far as it can be read."""
+        """The caller's memory at an address, as far as it can be read."""
         if not 0 < address < 1 << 62:
             raise OSError(EFAULT, "no address")
         if self.bytes < 0:
@@ -74,7 +74,7 @@ class Caller:
         return content
 
     def text(self, address: int, most: int, error: int) -> bytes:
-        """A text that ends with a zero: page by page, since what follows it may not be readable."""
+        """A zero-terminated text, read page by page because the memory after it may not be readable."""
         content = b""
         while len(content) < most:
             part = self.memory(address + len(content), min(PAGE - (address + len(content)) % PAGE, most - len(content)))
@@ -86,7 +86,7 @@ class Caller:
         raise OSError(error, "too long")
 
     def descriptor(self, number: int) -> int:
-        """What its descriptor leads to, or the directory it is in; ours to close."""
+        """A new descriptor of what the process has open as `number`, or of its current directory."""
         entry = "cwd" if number == HERE else f"fd/{number}"
         if number < 0 and number != HERE:
             raise OSError(EBADF, "no descriptor")
@@ -96,7 +96,7 @@ class Caller:
             raise OSError(EBADF, "no descriptor") from None
 
     def target(self, at: int, address: int, flags: int) -> int:
-        """A descriptor of what the call is about."""
+        """Opens the file that the call names."""
         if flags & ~(NO_FOLLOW | EMPTY_PATH):
             raise OSError(EINVAL, "unknown flags")
         path = self.text(address, PATH_BYTES, ENAMETOOLONG)
@@ -118,7 +118,7 @@ class Caller:
 
 
 def open_path(base: int, path: bytes, flags: int) -> int:
-    """Follow a path to its end, and hold what is there without opening it."""
+    """Follows a path to its end and returns a descriptor of the target without opening its content."""
     how = struct.pack("=QQQ", O_PATH | O_CLOEXEC | (O_NOFOLLOW if flags & NO_FOLLOW else 0), 0, NO_MAGIC_LINKS)
     fd = libc.syscall(ctypes.c_long(437), ctypes.c_int(base), path, how, ctypes.c_size_t(len(how)))
     if fd < 0:
@@ -127,7 +127,7 @@ def open_path(base: int, path: bytes, flags: int) -> int:
 
 
 def is_inside(fd: int, roots: list[bytes]) -> bool:
-    """Whether what a descriptor holds lies in one of the folders now: nothing moves in or out of them."""
+    """Whether the target of a descriptor is in one of the folders now. Nothing can move in or out of them."""
     path = posix.readlink(b"/proc/self/fd/%d" % fd)
     return any(path == root or path.startswith(root + b"/") for root in roots)
 
@@ -136,7 +136,7 @@ def is_inside(fd: int, roots: list[bytes]) -> bool:
 
 
 type Change = Callable[[bytes], object]
-"""What is done to a path, once it is sure whose call it is: all that it needs was read before."""
+"""Applies the change to a path after the caller was checked. Everything it needs was read before."""
 
 
 def mode_change(mode: int) -> Change:
@@ -181,7 +181,7 @@ def check(answer: int) -> None:
 
 
 def timespec_of_microseconds(pairs: bytes) -> bytes:
-    """Two `timeval` as `timespec`."""
+    """Converts two `timeval` to `timespec`."""
     first, some, second, others = struct.unpack("=qqqq", pairs)
     if not (0 <= some < 1_000_000 and 0 <= others < 1_000_000):
         raise OSError(EINVAL, "microseconds")
@@ -193,12 +193,12 @@ class Supervisor:
         self.listener, self.roots, self.names = listener, roots, names
 
     def answer(self) -> None:
-        """Take one call, make the change, and say what came of it."""
+        """Receives one call, makes the change and sends the result."""
         request = bytearray(80)
         try:
             fcntl.ioctl(self.listener, RECEIVE, request, True)
         except OSError:
-            return  # whoever made it was killed before it could be taken
+            return  # the caller was killed before its call could be received
         caller, error = Caller(self.listener, bytes(request)), 0
         try:
             self.make_change(caller)
@@ -211,16 +211,16 @@ class Supervisor:
         try:
             fcntl.ioctl(self.listener, SEND, request[:8] + struct.pack("=qiI", 0, -error, 0))
         except OSError:
-            pass  # it was killed meanwhile
+            pass  # the caller was killed meanwhile
 
     def make_change(self, caller: Caller) -> None:
         if caller.pid == 0:
-            raise OSError(EPERM, "a process that cannot be seen from here")
+            raise OSError(EPERM, "a process in another pid namespace")
         name = self.names[caller.number]
         fd = self.target_of(name, caller)
         try:
             if not is_inside(fd, self.roots):
-                raise OSError(EPERM, "outside of the workspace")
+                raise OSError(EPERM, "outside the workspace")
             change = self.change(name, caller)
             caller.check()
             change(b"/proc/self/fd/%d" % fd)
@@ -228,7 +228,7 @@ class Supervisor:
             posix.close(fd)
 
     def target_of(self, name: str, caller: Caller) -> int:
-        """What the call is about: a descriptor, or a path from a folder, with a link at its end followed or not."""
+        """Opens the call's target: a descriptor, or a path relative to a folder, whose last link is followed or not."""
         args = caller.args
         match name:
             case "fchmod" | "fchown" | "fsetxattr" | "fremovexattr":
@@ -267,7 +267,7 @@ class Supervisor:
                 raise OSError(EPERM, name)
 
     def times(self, name: str, caller: Caller) -> "bytes | None":
-        """Two `timespec`; None is now."""
+        """Two `timespec`; None means now."""
         address = caller.args[2 if name.endswith("at") else 1]
         if address == 0:
             return None
@@ -288,7 +288,7 @@ def control_process(*arguments: int) -> None:
 
 
 def drop_capabilities() -> None:
-    """It can change what commands could change, and no more."""
+    """Drops every capability except those that commands have."""
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     if libc.capget(header, sets) == 0:
         left = (ctypes.c_uint32 * 6)(sets[0] & KEPT_CAPABILITIES_MASK, sets[1] & KEPT_CAPABILITIES_MASK, 0, 0, 0, 0)
@@ -303,14 +303,14 @@ def contents(fd: int) -> bytes:
 
 
 def run_program_inside(program: int, parent: int, channel: socket, arguments: list[str]) -> None:
-    """Be the program inside, which ends when its supervisor does."""
+    """Runs the program inside in this process, which ends when its supervisor does."""
     control_process(1, 9)  # PR_SET_PDEATHSIG
     if posix.getppid() != parent:
         raise SystemExit(1)
     sys.argv[1:] = [*arguments, f"supervisor={channel.detach()}"]
-    modules = marshal.loads(contents(program))  # noqa: S302 - from whoever started us
+    modules = marshal.loads(contents(program))  # noqa: S302 - from our own parent
     posix.close(program)
-    # Our own text, handed over as this one was: another interpreter would double the time that a start takes.
+    # Our own code, passed in like this file: starting another interpreter would double the start-up time.
     for name, code in modules:
         module = type(sys)(name)
         sys.modules.setdefault(name, module)
@@ -318,7 +318,7 @@ def run_program_inside(program: int, parent: int, channel: socket, arguments: li
 
 
 def receive_listener(channel: socket) -> int:
-    """The descriptor that calls are asked about on; -1 where the kernel has no such thing."""
+    """Receives the descriptor on which the kernel reports calls; -1 if the kernel has none."""
     _, ancillary, _, _ = channel.recvmsg(16, 64, MSG_CMSG_CLOEXEC)
     descriptors = [data for level, _, data in ancillary if level == SOL_SOCKET]
     channel.close()
@@ -326,13 +326,13 @@ def receive_listener(channel: socket) -> int:
 
 
 def serve(supervisor: Supervisor, child: int) -> None:
-    """Until the program inside has ended."""
+    """Answers calls until the program inside has ended."""
     poller = select.poll()
     poller.register(supervisor.listener, select.POLLIN)
     try:
         poller.register(posix.pidfd_open(child), select.POLLIN)
     except OSError:
-        pass  # then the end of the last command is what is noticed
+        pass  # then the listener reports the end of the last command
     while True:
         for fd, event in poller.poll():
             if fd != supervisor.listener or not event & select.POLLIN:
@@ -366,7 +366,7 @@ def main(arguments: list[str]) -> None:
         ours.close()
         run_program_inside(program, me, theirs, arguments)
     else:
-        libc.signal(2, None)  # Python's own handler would end us with KeyboardInterrupt
+        libc.signal(2, None)  # Python's own handler would end this process with KeyboardInterrupt
         theirs.close()
         for name in ("control", "ruleset", "seccomp", "refused", "program"):
             posix.close(int(parameters[name]))

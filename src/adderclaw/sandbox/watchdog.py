@@ -1,4 +1,4 @@
-"""What outlives us, for a moment: a shell that kills what we have started when we are killed ourselves."""
+"""A shell that outlives us for a moment: when our process is killed, it kills everything that we have started."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from adderclaw.config.places import home
 from adderclaw.sandbox.memory import memory_file
 
 CALL_MARK = "ADDERCLAW_CALL"
-"""The variable by which what a call has started is known, wherever it went."""
+"""The environment variable that marks every process that a call has started."""
 
 _WATCH = """
 trap '' HUP INT QUIT TERM
@@ -30,25 +30,26 @@ for round in 1 2 3 4 5; do
   [ "$found" ] || break
 done
 """
-"""Waits until nobody holds the other end of its input; kills the groups that descriptor 1 lists, then the marked."""
+"""Waits until the other end of its input is closed, then kills the process groups listed on descriptor 1 and all
+processes with the mark."""
 
 _SLOT = 11
 _PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008)
-"""Seconds before each look at what a call has left: who is in the middle of an exec has no environment to look at."""
+"""Seconds before each check for leftover processes. A process in the middle of an exec has no readable environment."""
 
 type _Process = tuple[str, int]
-"""Its number, and the inode of its folder: by that, it is another one than the one that had the number before."""
+"""The pid and the inode of its /proc folder, which distinguishes processes that reuse a pid."""
 
 
 def home_tag(folder: str = "") -> str:
-    """By which the mark of a call names the home of its agent."""
+    """A short hash of the home, which is part of the mark of each call."""
     return f"{zlib.crc32(os.fsencode(os.path.realpath(folder or home()))):08x}"
 
 
 class Watchdog:
-    """A shell that waits for our death, however we die, and the list of what it is to kill then.
+    """A shell that waits for the end of our process, and the list of process groups that it kills then.
 
-    The list is a file in memory that both hold, so that a call costs two small writes and wakes nobody.
+    The list is a file in memory that both share, so that a call costs two small writes and wakes no process.
     """
 
     def __init__(self) -> None:
@@ -63,7 +64,7 @@ class Watchdog:
         self._pipe = -1
 
     def start(self) -> None:
-        """Start the shell, unless it runs."""
+        """Starts the shell unless it is running."""
         if self._pid and _is_running(self._pid):
             return
         from subprocess import DEVNULL, Popen
@@ -75,7 +76,7 @@ class Watchdog:
             shell = Popen(
                 ["/bin/sh", "-c", _WATCH, "watchdog", f"{CALL_MARK}={self._nonce}."],
                 stdin=ours,
-                stdout=self._groups,  # it says nothing; a plain shell can only read from descriptors of one digit
+                stdout=self._groups,  # it prints nothing; a plain shell can only read from single-digit descriptors
                 stderr=DEVNULL,
                 cwd="/",
                 env={"PATH": "/usr/bin:/bin"},
@@ -84,17 +85,17 @@ class Watchdog:
         finally:
             os.close(ours)
         self._pid = shell.pid
-        shell.returncode = 0  # it outlives us by design: nobody is to wait for it, or to warn that nobody did
+        shell.returncode = 0  # it outlives us by design, so prevents the warning that nobody waited for it
 
     def new_mark(self) -> str:
-        """A new call's mark; it is alive until `kill_marked`."""
+        """The mark of a new call; the call is active until `kill_marked` or `forget_call`."""
         self._calls += 1
         mark = f"{self._nonce}.{self._calls}"
         self._live.add(mark)
         return mark
 
     def watch_group(self, group: int) -> int:
-        """Put a group on the list; the slot that it stands in is given back with `release`."""
+        """Adds a process group to the list and returns its slot, which `release_group` frees."""
         if not self._free:
             self._free.append(self._slots)
             self._slots += 1
@@ -107,27 +108,27 @@ class Watchdog:
         self._free.append(slot)
 
     def forget_call(self, mark: str) -> None:
-        """A call is over, and somebody else has ended what it started."""
+        """Ends a call whose processes have already been ended."""
         self._live.discard(mark)
 
     def kill_marked(self, mark: str) -> None:
-        """A call is over: kill what it started and what then left its process group (`setsid`, daemons)."""
+        """Ends a call: kills the processes it started, including those that left its group (`setsid`, daemons)."""
         self._live.discard(mark)
         unsure: set[_Process] = set()
         for pause in _PAUSES:
             time.sleep(pause)
             leftovers, unsure = self._leftovers()
             for pid in leftovers:
-                # Its group too, if it leads one: what it started may have cleared its environment.
+                # Also its group, if it leads one: its children may have cleared their environment.
                 for kill in (os.killpg, os.kill):
                     with contextlib.suppress(ProcessLookupError, PermissionError):
                         kill(pid, signal.SIGKILL)
             if not leftovers and not unsure:
                 return
-        self._foreign |= unsure  # by now an exec is over: they have no environment
+        self._foreign |= unsure  # an exec would be over by now, so these have no environment
 
     def _leftovers(self) -> "tuple[list[int], set[_Process]]":
-        """Processes that bear the mark of a call that is over, and those that may: in the middle of their exec."""
+        """Processes with the mark of an ended call, and processes in the middle of an exec, which may have it."""
         try:
             with os.scandir("/proc") as entries:
                 running = {(entry.name, entry.inode()) for entry in entries if entry.name.isdigit()}
@@ -145,7 +146,7 @@ class Watchdog:
             elif len(environ) == 1 and _has_program(pid):
                 unsure.add(process)
             elif not mark:
-                self._foreign.add(process)  # not looked at again, so that a call costs one listing of /proc
+                self._foreign.add(process)  # not checked again, so that a call costs one listing of /proc
         return leftovers, unsure
 
 
@@ -154,7 +155,7 @@ _starting = threading.Lock()
 
 
 def watchdog() -> Watchdog:
-    """The one of this process, running."""
+    """The watchdog of this process, started if necessary."""
     with _starting:
         if not _dogs:
             _dogs.append(Watchdog())
@@ -170,7 +171,7 @@ def _is_running(pid: int) -> bool:
 
 
 def _has_program(pid: str) -> bool:
-    """Not so a thread of the kernel, one that has ended, and one of somebody else."""
+    """False for a kernel thread, a process that has ended, and a process of another user."""
     try:
         return bool(os.readlink(f"/proc/{pid}/exe"))
     except OSError:

@@ -6,7 +6,7 @@ from typing import Any
 
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 
 ZONES = "/zoneinfo/"
 
@@ -37,5 +37,5 @@ def tools(clock: Clock) -> tuple[Tool[Any], ...]:
         utc = system.strftime("%Y-%m-%dT%H:%M:%SZ", system.gmtime(now))
         return own_words(f"local time: {local}\nUTC: {utc}\ntimezone: {timezone(now)}", {"epoch": now})
 
-    known, prepare = spec("Time"), fixed_prepare(Touch(why="reads the clock"), run)
-    return (Tool("Time", TimeArguments, prepare, known.description, known.parameters, (Alias("time"),), deferred=True),)
+    prepare = fixed_prepare(Touch(why="reads the clock"), run)
+    return (builtin_tool("Time", TimeArguments, prepare, (Alias("time"),), deferred=True),)

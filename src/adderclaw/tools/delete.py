@@ -15,7 +15,7 @@ from adderclaw.sandbox.legacy.checkpoints.tree import Limits
 from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.tools import paths
 from adderclaw.tools.paths import catch_refusals
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 
 
 @record
@@ -102,21 +102,19 @@ async def _run(judged: PathFact, ctx: ToolContext, limits: Limits | None) -> Too
 
 def tools(config: Config) -> tuple[Tool[Any], ...]:
     limits = limits_of(config.checkpoints) if config.checkpoints.enabled else None
-    known, seconds = spec("Delete"), config.runtime.tool_timeout_seconds
+    seconds = config.runtime.tool_timeout_seconds
 
     def prepare(arguments: DeleteArguments, ctx: ToolContext) -> Prepared:
         fact = _unresolved_fact(arguments.path, ctx)
         return Prepared(_touch(fact, ctx, limits), lambda: _run(fact, ctx, limits))
 
     return (
-        Tool(
+        builtin_tool(
             "Delete",
             DeleteArguments,
             catch_refusals(prepare),
-            known.description,
-            known.parameters,
             (Alias("file_delete"), Alias("delete")),
-            lambda _: seconds,
+            timeout=lambda _: seconds,
             deferred=True,
         ),
     )

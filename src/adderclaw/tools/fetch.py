@@ -11,12 +11,12 @@ from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, T
 from adderclaw.models.http.addresses import is_named
 from adderclaw.models.http.urls import Hosts, parse
 from adderclaw.tools.paths import denied_result, printable
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 from adderclaw.tools.web import TRUNCATED, UnfollowedRedirect, request_with_redirects
 
 if TYPE_CHECKING:
     from adderclaw.models.http.client import Answer
-    from adderclaw.tools import Kit
+    from adderclaw.tools.kit import Kit
 
 BODY_BYTES = 10 << 20
 """Most bytes of a response, after decompression."""
@@ -112,7 +112,14 @@ class Fetcher:
         except Failed as error:
             return rejected(f"the request to {asked.host} failed: {error}")
         if isinstance(answer, UnfollowedRedirect):
-            return _redirect_result(target, answer)
+            if answer.why:
+                why = f"HTTP {answer.status}: the redirect to {printable(answer.url)!r} was not followed: {answer.why}"
+                return rejected(why, own=False)
+            return ToolResult(
+                f"{target.url} redirects to another host: {answer.url}\nIt was not followed. Call WebFetch with that "
+                "URL if you need it.",
+                metadata={"status": answer.status, "location": answer.url},
+            )
         return (target if asked is not target else source), answer
 
     async def _answer(self, page: Page, arguments: WebFetchArguments, ctx: ToolContext) -> ToolResult:
@@ -166,17 +173,6 @@ async def _page_text(source: HostFact, answer: "Answer") -> str | ToolResult:
     return text or rejected(f"{source.url} has no text.")
 
 
-def _redirect_result(target: HostFact, answer: UnfollowedRedirect) -> ToolResult:
-    if answer.why:
-        why = f"HTTP {answer.status}: the redirect to {printable(answer.url)!r} was not followed: {answer.why}"
-        return rejected(why, own=False)
-    return ToolResult(
-        f"{target.url} redirects to another host: {answer.url}\nIt was not followed. Call WebFetch with that URL "
-        "if you need it.",
-        metadata={"status": answer.status, "location": answer.url},
-    )
-
-
 def gateway_request(kit: "Kit", what: str, **query: str) -> tuple[HostFact, dict[str, str]]:
     """The gateway URL for a request, and the header with its token."""
     import os
@@ -190,16 +186,14 @@ def gateway_request(kit: "Kit", what: str, **query: str) -> tuple[HostFact, dict
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    fetcher, known = Fetcher(kit), spec("WebFetch")
+    fetcher = Fetcher(kit)
     seconds = kit.config.runtime.http_timeout_seconds + READING_SECONDS + ANSWERING_SECONDS + 5
     return (
-        Tool(
+        builtin_tool(
             "WebFetch",
             WebFetchArguments,
             fetcher.prepare,
-            known.description,
-            known.parameters,
             (Alias("web_fetch", defaults={"prompt": ""}),),
-            lambda _: seconds,
+            timeout=lambda _: seconds,
         ),
     )

@@ -27,7 +27,7 @@ from adderclaw.core.types import (
 from adderclaw.sandbox import workspace
 from adderclaw.tools import paths, text
 from adderclaw.tools.paths import OldFile, catch_refusals
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 
 LINES = 2000
 IMAGE_STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")
@@ -140,14 +140,14 @@ def _read_image(fd: int, head: bytes, target: PathFact, ctx: ToolContext) -> Too
 
 def _read_notebook(fd: int, target: PathFact, ctx: ToolContext) -> ToolResult | None:
     """Renders a notebook; None for an .ipynb file that is not a valid notebook, which is then read as text."""
-    from adderclaw.tools import notebook
+    from adderclaw.tools import notebook_cells
 
     if os.fstat(fd).st_size > paths.MAX_BYTES:
         return None
     data = paths.read_all(fd, target.path)
     try:
-        result = notebook.render_notebook(data, target, ctx)
-    except notebook.NotANotebook:
+        result = notebook_cells.render_notebook(data, target, ctx)
+    except notebook_cells.NotANotebook:
         os.lseek(fd, 0, os.SEEK_SET)
         return None
     ctx.files_read[target.real] = PART_MARK + digest(data)
@@ -462,33 +462,20 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
     def limit(_: object) -> float:
         return seconds
 
-    reading, writing, editing = spec("Read"), spec("Write"), spec("Edit")
     return (
-        Tool(
+        builtin_tool(
             "Read",
             ReadArguments,
             catch_refusals(prepare_read),
-            reading.description,
-            reading.parameters,
             (Alias("file_read", PATH), Alias("read", PATH), Alias("pdf_extract", PATH)),
-            limit,
+            timeout=limit,
         ),
-        Tool(
+        builtin_tool(
             "Write",
             WriteArguments,
             catch_refusals(prepare_write),
-            writing.description,
-            writing.parameters,
             (Alias("file_write", PATH), Alias("write", PATH)),
-            limit,
+            timeout=limit,
         ),
-        Tool(
-            "Edit",
-            EditArguments,
-            catch_refusals(prepare_edit),
-            editing.description,
-            editing.parameters,
-            (Alias("edit", EDIT),),
-            limit,
-        ),
+        builtin_tool("Edit", EditArguments, catch_refusals(prepare_edit), (Alias("edit", EDIT),), timeout=limit),
     )

@@ -10,8 +10,9 @@ from adderclaw.config.schema.settings import Config
 from adderclaw.core import decode
 from adderclaw.core.tool_traits import TOOLS, traits
 from adderclaw.core.types import Json, Tool
-from adderclaw.tools import Kit, control, late, specs
+from adderclaw.tools import control, registry, specs
 from adderclaw.tools.control import questions
+from adderclaw.tools.kit import Kit
 
 
 class _Clock:
@@ -66,8 +67,8 @@ def load_all_tools() -> dict[str, Tool[Any]]:
     """All tools as their modules build them."""
     kit = Kit(Config(), None, _Clock())
     tools_by_name: dict[str, Tool[Any]] = {tool.name: tool for tool in control.tools(kit)}
-    for module in late.names_by_module():
-        tools_by_name |= {tool.name: tool for tool in late.load_tools(module, kit)}
+    for module in registry.names_by_module():
+        tools_by_name |= {tool.name: tool for tool in registry.load_tools(module, kit)}
     return tools_by_name
 
 

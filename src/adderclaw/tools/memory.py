@@ -7,7 +7,7 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Alias, Clock, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.storage import Store
 from adderclaw.tools.paths import printable
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 
 MAX_HITS = 50
 MAX_KEY = 200
@@ -122,8 +122,7 @@ def _tool[A](
     def prepare(args: A, ctx: ToolContext) -> Prepared:
         return Prepared(touch(args), lambda: run(args, ctx), fails=lambda: fails(args))
 
-    known = spec(name)
-    return Tool(name, arguments, prepare, known.description, known.parameters, (Alias(alias),), deferred=True)
+    return builtin_tool(name, arguments, prepare, (Alias(alias),), deferred=True)
 
 
 def _touch_search(arguments: MemorySearchArguments) -> Touch:

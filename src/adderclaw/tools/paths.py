@@ -28,9 +28,9 @@ def denied_result(refusal: PathRefused) -> ToolResult:
 
 
 def path_fact(raw_path: str, ctx: ToolContext) -> PathFact:
-    """Resolves a path for the gate. The run opens the same resolved path, so links changed later have no effect.
+    """Resolves a path for the policy. The run opens the same resolved path, so links changed later have no effect.
 
-    Raises Refused for text that cannot name a file.
+    Raises PathRefused for text that cannot name a file.
     """
     _check(raw_path)
     path = os.path.normpath(os.path.join(ctx.workspace.cwd, os.path.expanduser(raw_path)))
@@ -80,7 +80,7 @@ def relative_namer(ctx: ToolContext) -> Callable[[str], str]:
 
 
 def locate(real: str, ctx: ToolContext, *, anywhere: bool = False, reading: bool = False) -> WorkspacePath:
-    """A real path as a location in an allowed root; raises Refused if it is in none."""
+    """A real path as a location in an allowed root; raises PathRefused if it is in none."""
     roots = (ctx.workspace.root, *ctx.workspace.extra)
     if reading:
         roots += (*((followed(ctx.outputs_folder),) if ctx.outputs_folder else ()), *ctx.readable_folders)

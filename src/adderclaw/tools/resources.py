@@ -6,7 +6,7 @@ from typing import Any
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, Prepared, Tool, ToolContext, ToolResult, Touch, fixed_prepare, rejected
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 
 NO_SERVERS = "No MCP server is configured. `adderclaw mcp add` adds one."
 SECONDS = 120.0
@@ -49,22 +49,18 @@ def tools() -> tuple[Tool[Any], ...]:
         return Prepared(touch, lambda: read(arguments, context))
 
     return (
-        Tool(
+        builtin_tool(
             "ListMcpResources",
             ListMcpResourcesArguments,
             fixed_prepare(Touch(why="lists the resources of MCP servers"), listed),
-            spec("ListMcpResources").description,
-            spec("ListMcpResources").parameters,
             (Alias("ListMcpResourcesTool"),),
             timeout=lambda _: SECONDS,
             deferred=True,
         ),
-        Tool(
+        builtin_tool(
             "ReadMcpResource",
             ReadMcpResourceArguments,
             reading,
-            spec("ReadMcpResource").description,
-            spec("ReadMcpResource").parameters,
             (Alias("ReadMcpResourceTool"),),
             timeout=lambda _: SECONDS,
             deferred=True,

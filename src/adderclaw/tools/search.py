@@ -17,7 +17,7 @@ from adderclaw.tools import paths
 from adderclaw.tools.files import missing_message
 from adderclaw.tools.grep import MAX_PATTERN, SECONDS, GrepArguments, grep
 from adderclaw.tools.paths import catch_refusals
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.process import Starter
@@ -196,33 +196,10 @@ def tools(config: Config, start: "Starter | None" = None) -> tuple[Tool[Any], ..
     def limit(_: object) -> float:
         return seconds
 
-    listing, globbing, grepping = spec("LS"), spec("Glob"), spec("Grep")
     return (
-        Tool(
-            "LS",
-            LSArguments,
-            catch_refusals(prepare_ls),
-            listing.description,
-            listing.parameters,
-            (Alias("file_list"), Alias("ls")),
-            limit,
-        ),
-        Tool(
-            "Glob",
-            GlobArguments,
-            catch_refusals(prepare_glob),
-            globbing.description,
-            globbing.parameters,
-            (Alias("glob"),),
-            limit,
-        ),
-        Tool(
-            "Grep",
-            GrepArguments,
-            catch_refusals(prepare_grep),
-            grepping.description,
-            grepping.parameters,
-            (Alias("grep", {"regex": "pattern"}),),
-            limit,
+        builtin_tool("LS", LSArguments, catch_refusals(prepare_ls), (Alias("file_list"), Alias("ls")), timeout=limit),
+        builtin_tool("Glob", GlobArguments, catch_refusals(prepare_glob), (Alias("glob"),), timeout=limit),
+        builtin_tool(
+            "Grep", GrepArguments, catch_refusals(prepare_grep), (Alias("grep", {"regex": "pattern"}),), timeout=limit
         ),
     )

@@ -37,14 +37,14 @@ from adderclaw.policy.legacy.programs.operands import ARCHIVE, PATCH
 from adderclaw.policy.legacy.shell import planner as planner
 from adderclaw.policy.legacy.shell.planner import Plan, Raw, Simple
 from adderclaw.policy.paths import DEVICES
-from adderclaw.sandbox import known, process, programs, workspace
+from adderclaw.sandbox import git_facts, process, programs, workspace
 from adderclaw.sandbox.capture import Capture
 from adderclaw.sandbox.process import Finished
-from adderclaw.tools import identity, paths, unreached
+from adderclaw.tools import identity, network_notes, paths
 from adderclaw.tools.background import OUTPUT_BYTES, Output, TaskOutcome, Tasks, TooManyTasks
 from adderclaw.tools.legacy import hardened_git, wildcards
 from adderclaw.tools.legacy.hardened_git import Ready
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.broker import Grant
@@ -322,7 +322,7 @@ async def _run(arguments: BashArguments, judged: JudgedCommand, ctx: ToolContext
         ctx.live_output.pop(ctx.tool_use_id, None)
     dropped = sum(stream.dropped for stream in captures)
     if means.is_sealed and done.returncode and not _is_git_alone(judged):
-        note = "\n".join(filter(None, (note, unreached.network_note(done, refused=means.refused() > refused))))
+        note = "\n".join(filter(None, (note, network_notes.network_note(done, refused=means.refused() > refused))))
     return _result(judged, done, seconds, note, dropped)
 
 
@@ -366,7 +366,7 @@ async def _run_process(
     """Runs the process. Git alone can reach the approved remotes through the broker while it runs."""
     alone, env = _is_git_alone(judged), judged.env
     if isinstance(judged.command, Plan) and hardened_git.is_here(judged.command):
-        env = {**env, known.PLAIN_VARIABLE: ""}
+        env = {**env, git_facts.PLAIN_VARIABLE: ""}
     with ExitStack() as stack:
         if alone and means.start is not None:
             # Other processes of the session are paused meanwhile, so their servers would never answer.
@@ -606,16 +606,9 @@ def tools(config: Config, means: CommandSetup = UNCONFINED) -> tuple[Tool[Any], 
     def limit(arguments: BashArguments) -> float:
         return _time_limit(arguments) + GRACE
 
-    bash = spec("Bash")
     short = {"timeout": int(config.runtime.shell_timeout_seconds * 1000)}
     return (
-        Tool(
-            "Bash",
-            BashArguments,
-            prepare_here,
-            bash.description,
-            bash.parameters,
-            (Alias("shell", defaults=short), Alias("bash")),
-            limit,
+        builtin_tool(
+            "Bash", BashArguments, prepare_here, (Alias("shell", defaults=short), Alias("bash")), timeout=limit
         ),
     )

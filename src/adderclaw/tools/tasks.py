@@ -6,7 +6,7 @@ from adderclaw.core.decode import Between
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.tools.background import Task, Tasks
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 
 MAX_MS = 600_000
 GRACE = 5.0
@@ -78,24 +78,16 @@ def tools(tasks: Tasks | None) -> tuple[Tool[Any], ...]:
     def patience(arguments: TaskOutputArguments) -> float:
         return arguments.timeout / 1000 + GRACE
 
-    looking, ending = spec("TaskOutput"), spec("TaskStop")
     old = {"bash_id": "task_id", "shell_id": "task_id", "agentId": "task_id"}
     return (
-        Tool(
+        builtin_tool(
             "TaskOutput",
             TaskOutputArguments,
             fixed_prepare(OWN, look),
-            looking.description,
-            looking.parameters,
             (Alias("BashOutput", old, {"block": False}), Alias("AgentOutput", old)),
-            patience,
+            timeout=patience,
         ),
-        Tool(
-            "TaskStop",
-            TaskStopArguments,
-            fixed_prepare(OWN, end),
-            ending.description,
-            ending.parameters,
-            (Alias("KillShell", old), Alias("KillBash", old)),
+        builtin_tool(
+            "TaskStop", TaskStopArguments, fixed_prepare(OWN, end), (Alias("KillShell", old), Alias("KillBash", old))
         ),
     )

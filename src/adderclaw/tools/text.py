@@ -99,7 +99,10 @@ def read_view(file: BinaryIO, offset: int, limit: int) -> View:
         position += len(piece) + _skip_rest(file, piece)
         if not room:
             continue
-        line, bad = _line(piece)
+        line = piece.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
+        if len(line) > LINE_CHARS:
+            line = line[:LINE_CHARS] + f"… [line cut at {LINE_CHARS} characters]"
+        bad = "\ufffd" in line and b"\xef\xbf\xbd" not in piece
         used += len(line) + 8
         room = len(lines) < limit and (used <= VIEW_CHARS or not lines)
         if room:
@@ -131,13 +134,6 @@ def _skip_rest(file: BinaryIO, piece: bytes) -> int:
         if len(piece) < 1 << 20:
             break
     return skipped
-
-
-def _line(piece: bytes) -> tuple[str, bool]:
-    text = piece.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
-    if len(text) > LINE_CHARS:
-        text = text[:LINE_CHARS] + f"… [line cut at {LINE_CHARS} characters]"
-    return text, "\ufffd" in text and b"\xef\xbf\xbd" not in piece
 
 
 def number_lines(lines: list[str], first: int) -> str:

@@ -11,7 +11,7 @@ from adderclaw.core.record import record
 from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
 from adderclaw.models.http.urls import Hosts, parse
 from adderclaw.tools.paths import denied_result, printable
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 
 if TYPE_CHECKING:
     from adderclaw.models.http.client import Answer
@@ -108,7 +108,7 @@ async def request_with_redirects(
 ) -> "tuple[HostFact, Answer | UnfollowedRedirect]":
     """Requests a URL and follows redirects on the same host; returns the final URL and its response.
 
-    Raises Refused or Failed.
+    Raises PathRefused or Failed.
     """
     from adderclaw.models.http.client import Failed, exchange
 
@@ -196,16 +196,6 @@ def tools(config: Config) -> tuple[Tool[Any], ...]:
         except PathRefused as refusal:
             return denied_result(refusal)
 
-    known = spec("Http")
     return (
-        Tool(
-            "Http",
-            HttpArguments,
-            prepare,
-            known.description,
-            known.parameters,
-            (Alias("http"),),
-            lambda _: seconds + 5,
-            deferred=True,
-        ),
+        builtin_tool("Http", HttpArguments, prepare, (Alias("http"),), timeout=lambda _: seconds + 5, deferred=True),
     )

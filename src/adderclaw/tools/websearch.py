@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from adderclaw.core.errors import PathRefused
 from adderclaw.core.json_text import check_size
@@ -26,12 +26,9 @@ from adderclaw.core.types import (
 from adderclaw.models.http.urls import Hosts, parse
 from adderclaw.policy.hosts import covers
 from adderclaw.tools.fetch import gateway_request
+from adderclaw.tools.kit import MOST_SEARCHES, Kit, search_service
 from adderclaw.tools.paths import denied_result
-from adderclaw.tools.specs import spec
-from adderclaw.tools.surfing import MOST_SEARCHES, search_service
-
-if TYPE_CHECKING:
-    from adderclaw.tools import Kit
+from adderclaw.tools.specs import builtin_tool
 
 MOST_RESULTS = 10
 MOST_DOMAINS = 20
@@ -70,7 +67,7 @@ class Request(NamedTuple):
 # ------------------------------------------------------------------ what is sent
 
 
-def _build_request(kit: "Kit", name: str, arguments: WebSearchArguments) -> Request | str:
+def _build_request(kit: Kit, name: str, arguments: WebSearchArguments) -> Request | str:
     """The request to send, or why it cannot be sent."""
     from urllib.parse import urlencode
 
@@ -176,7 +173,7 @@ def _format_results(query: str, results: list[SearchResult]) -> str:
 
 
 class Searcher:
-    def __init__(self, kit: "Kit") -> None:
+    def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self.name = search_service(kit.config.web)
 
@@ -260,16 +257,14 @@ def _argument_problem(arguments: WebSearchArguments) -> str | None:
     return None
 
 
-def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
-    searcher, known = Searcher(kit), spec("WebSearch")
+def tools(kit: Kit) -> tuple[Tool[Any], ...]:
+    searcher = Searcher(kit)
     return (
-        Tool(
+        builtin_tool(
             "WebSearch",
             WebSearchArguments,
             searcher.prepare,
-            known.description,
-            known.parameters,
             (Alias("web_search"),),
-            lambda _: kit.config.runtime.http_timeout_seconds + 5,
+            timeout=lambda _: kit.config.runtime.http_timeout_seconds + 5,
         ),
     )

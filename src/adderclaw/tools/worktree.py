@@ -10,8 +10,9 @@ from adderclaw.core.record import record
 from adderclaw.core.types import PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox import process, workspace
 from adderclaw.sandbox.workspace import WorkspacePath
-from adderclaw.tools import Kit, paths
-from adderclaw.tools.specs import spec
+from adderclaw.tools import paths
+from adderclaw.tools.kit import Kit
+from adderclaw.tools.specs import builtin_tool
 
 FOLDER = ".worktrees"
 """The folder in the workspace; its .gitignore hides it from git."""
@@ -221,23 +222,18 @@ def tools(kit: Kit) -> tuple[Tool[Any], ...]:
         )
         return own_words(f"Back in {ctx.workspace.root}; the worktree {inside} is {outcome}.")
 
-    entering, leaving = spec("EnterWorktree"), spec("ExitWorktree")
     return (
-        Tool(
+        builtin_tool(
             "EnterWorktree",
             EnterWorktreeArguments,
             paths.catch_refusals(prepare_enter),
-            entering.description,
-            entering.parameters,
             timeout=lambda _arguments: SECONDS * 3,
             deferred=True,
         ),
-        Tool(
+        builtin_tool(
             "ExitWorktree",
             ExitWorktreeArguments,
             paths.catch_refusals(prepare_leave),
-            leaving.description,
-            leaving.parameters,
             timeout=lambda _arguments: SECONDS * 4,
             deferred=True,
         ),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adderclaw.tools.hooks import ecmascript
+from adderclaw.tools.hooks import matching
 from adderclaw.tools.hooks.matching import matched_text, matches, never_matches_reason
 from tests.rows import rows
 
@@ -91,8 +91,8 @@ def test_a_matcher_that_explodes_ends_and_its_hook_runs(pattern: str) -> None:
 
 def ours(pattern: str, texts: list[str]) -> list[bool | None] | None:
     try:
-        return [ecmascript.search_pattern(pattern, text) for text in texts]
-    except ecmascript.InvalidPattern:
+        return [matching.search_pattern(pattern, text) for text in texts]
+    except matching.InvalidPattern:
         return None
 
 

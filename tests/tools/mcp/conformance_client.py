@@ -14,9 +14,9 @@ from adderclaw.agent.session.clock import SystemClock
 from adderclaw.config.servers import Entry, parse_server
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json
-from adderclaw.tools.mcp import forms
-from adderclaw.tools.mcp.connection import Connection, ConnectionSetup
+from adderclaw.tools.mcp.connection import Connection
 from adderclaw.tools.mcp.oauth import Person, StoredLogin, auth_for
+from adderclaw.tools.mcp.setup import ConnectionSetup
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 CONTEXT: Json = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
@@ -55,7 +55,9 @@ class Browser:
 
 
 async def accept_defaults(_server: str, question: Json) -> Json:
-    return {"action": "accept", "content": forms.form_defaults(question)}
+    fields: Json = question["requested_schema"]["properties"]
+    defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
+    return {"action": "accept", "content": defaults}
 
 
 async def issuer_of(url: str) -> str:

@@ -13,8 +13,8 @@ from adderclaw.config.servers import Entry, parse_server
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Workspace
 from adderclaw.storage import Store
-from adderclaw.tools.mcp.connection import ConnectionSetup
 from adderclaw.tools.mcp.servers import Servers
+from adderclaw.tools.mcp.setup import ConnectionSetup
 
 SCRIPT = Path(__file__).with_name("a_server.py")
 

@@ -103,7 +103,6 @@ def test_every_part_of_a_definition_counts_for_its_hash() -> None:
         base._replace(read_only=True),
     ]
     assert len({one.sha256 for one in (base, *others)}) == 5
-    assert Definition.load(base.as_json()) == base
 
 
 # ------------------------------------------------------------------ results

@@ -257,7 +257,7 @@ def test_too_many_are_cut_and_that_is_said(tmp_path: Path) -> None:
         (folder / "SKILL.md").write_text(f"---\nname: s{number:05}\ndescription: d\n---\n")
     found = load_skills([SkillFolder(str(tmp_path / "skills"), "project")], most=10)
     assert len(found.skills) == 10
-    assert "more than 10 skills: those after" in found.notes[0]
+    assert "more than 10 skills; those after" in found.notes[0]
 
 
 def test_a_collection_as_people_publish_them_loads_without_a_diagnosis(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_stage_3_describes_scripts_and_shows_no_code(skill: Path) -> None:
     assert [file.path for file in found.files] == ["scripts/go.sh#descriptor", "scripts/read.py#descriptor"]
     assert "Reads pages." in found.text
     assert f"python3 {skill}/scripts/read.py" in found.text
-    assert "without network, at most 30 seconds" in found.text
+    assert "without network, for at most 30 seconds" in found.text
     assert "SECRET_CODE" not in found.text
 
 
@@ -206,7 +206,7 @@ def test_a_link_that_stays_inside_is_followed(skill: Path) -> None:
 
 def test_a_section_that_is_not_there_names_those_that_are(skill: Path) -> None:
     (blocked,) = disclosure(skill).requested(["references/a.md#Z"]).blocked
-    assert "there is no such section; there are: A (" in blocked.reason
+    assert "there is no such section. Available sections: A (" in blocked.reason
 
 
 OUTWARD = {

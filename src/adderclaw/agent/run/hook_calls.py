@@ -89,12 +89,12 @@ async def call_read_only(runtime: Runtime, parent: Session, arguments: dict[str,
     The settings count as approval if the gate asks; denied calls stay denied. Without a read-only sandbox, the command
     runs only if the gate allows it without a question.
     """
-    from adderclaw.tools import late
+    from adderclaw.tools import registry
 
     if not parent.environment.kit.has_look_room:
         return await call_without_question(runtime, parent, BASH, arguments, why)
     order = ChildRequest("", agent_type=AGENT, description=why, background=True)
-    child = _session(runtime, parent, late.read_only_bash(parent.environment.kit), order)
+    child = _session(runtime, parent, registry.read_only_bash(parent.environment.kit), order)
     call = ToolCall(child.ids("toolu"), BASH, arguments)
     prepared_call = prepare_and_judge(child.environment, call)
     if prepared_call.error is not None or prepared_call.decision.verdict == "deny":

@@ -15,8 +15,8 @@ from adderclaw.core.questions import QuestionRequest
 from adderclaw.core.types import Json, Message, TextBlock, Tool
 from adderclaw.storage import Store
 from adderclaw.tools.mcp import forms
-from adderclaw.tools.mcp.connection import ConnectionSetup
 from adderclaw.tools.mcp.servers import Servers
+from adderclaw.tools.mcp.setup import ConnectionSetup
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.process import Starter

@@ -109,7 +109,7 @@ class Skills:
                 return CalledSkill(self._framed(skill, invocation.skill_part(skill, file), path), skill.path)
             variables = {"SKILL_DIR": skill.folder, "PROJECT_DIR": self._project, "SESSION_ID": session_id}
             variables |= plugin.variables() if plugin is not None else {}
-            text, inline, rules_given, named = invocation.skill_text(skill, arguments, variables, self._is_there)
+            text, inline, with_arguments, named = invocation.skill_text(skill, arguments, variables, self._is_there)
             if named and not self._vouched(skill):
                 for mark, name in named.items():  # leave it as text; the model may read the file with a tool
                     text = text.replace(mark, f"@{name}")
@@ -123,7 +123,8 @@ class Skills:
             effort, why_not = self._effort(skill)
             text = "\n".join((text, *(f"[{reason}]" for reason in (why, why_not) if reason)))
             files = {mark: self._place(name) for mark, name in named.items()}
-            return CalledSkill(text, skill.path, rules, inline, frozenset() if by_user else rules_given, files, effort)
+            asked = frozenset[str]() if by_user else with_arguments
+            return CalledSkill(text, skill.path, rules, inline, asked, files, effort)
 
         return PreparedSkill(path, read)
 

@@ -15,8 +15,8 @@ from adderclaw.core.tool_traits import EDIT, READ
 from adderclaw.core.types import Json, Tool, ToolContext, Touch, Workspace
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.long_outputs import LongOutputs
-from adderclaw.tools.mcp.connection import ConnectionSetup
 from adderclaw.tools.mcp.servers import Servers
+from adderclaw.tools.mcp.setup import ConnectionSetup
 
 if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box

@@ -7,7 +7,7 @@ from adderclaw.config.schema.settings import Config
 from adderclaw.flows.sdlc.lent import with_lent
 from adderclaw.sandbox.legacy.checkpoints import baseline as trees
 from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of
-from adderclaw.sandbox.workspace.naming import is_directory
+from adderclaw.sandbox.workspace.reading import is_directory
 from adderclaw.storage import Store
 from adderclaw.storage.sdlc import baselines, proof
 

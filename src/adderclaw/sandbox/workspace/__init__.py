@@ -1,9 +1,8 @@
-"""The one way to touch files of the workspace from outside the sandbox: by descriptor, and through no link."""
+"""The only way to access files of the workspace from outside the sandbox: by descriptor, without following links."""
 
 from adderclaw.sandbox.workspace.endless import blocking_git_file, endless_ignore_file
 from adderclaw.sandbox.workspace.folder import Folder, folder
-from adderclaw.sandbox.workspace.naming import is_directory, is_named, is_regular, stat_target
-from adderclaw.sandbox.workspace.place import (
+from adderclaw.sandbox.workspace.path import (
     WorkspacePath,
     configured_path,
     named_file,
@@ -18,8 +17,11 @@ from adderclaw.sandbox.workspace.reading import (
     OldFile,
     entries,
     exists,
+    is_directory,
     is_file,
     is_folder,
+    is_named,
+    is_regular,
     open_file,
     open_folder,
     read,
@@ -28,6 +30,7 @@ from adderclaw.sandbox.workspace.reading import (
     read_replaceable,
     readlink,
     scan,
+    stat_target,
     status,
     walk,
 )

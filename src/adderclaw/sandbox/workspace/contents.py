@@ -1,4 +1,5 @@
-"""Fingerprints of files in a workspace, by descriptor; no link is followed, and no unchanged file read again."""
+"""Fingerprints of files in a workspace. Files are opened by descriptor without following links, and read only if they
+changed."""
 
 import os
 import stat
@@ -11,11 +12,11 @@ from typing import Literal
 from adderclaw.core.record import NamedTuple
 
 MAX_BYTES = 1 << 20
-"""Of one file; a longer one is told by its size and times as well."""
+"""This much of a file is hashed; for a longer file, its size and times are added."""
 MAX_FILES = 2_000
-"""Of one place; the others in it are told together, by what their folder looks like."""
+"""This many files of one tree get a fingerprint; a folder beyond that is represented by its size and times."""
 JUST_NOW = 100_000_000
-"""Nanoseconds: what was changed so shortly before it was read is read once more at the next look."""
+"""Nanoseconds. A file that changed this shortly before it was read is read again next time."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -31,7 +32,7 @@ class Tree(NamedTuple):
 
 
 class Fingerprints:
-    """Reads files once for each time that they are changed."""
+    """Reads each file once per change."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Stamp, str, bytes]] = {}
@@ -42,11 +43,11 @@ class Fingerprints:
         self._seen, self._now = {}, time.time_ns()
 
     def end(self) -> None:
-        """What was not there at this look is forgotten."""
+        """Forgets files that were not seen since `begin`."""
         self._known = self._seen
 
     def tree(self, parent: int, name: str, path: str) -> Tree | None:
-        """A file, a link, or a folder with all that is in it; None for nothing."""
+        """The fingerprints of a file, a link, or a folder with its content; None if it does not exist."""
         try:
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
         except OSError:
@@ -60,7 +61,7 @@ class Fingerprints:
         return Tree("folder", status.st_ino, items)
 
     def _add_folder(self, parent: int, name: str, path: str, items: dict[str, str]) -> None:
-        """Level by level, so that no deep or full folder keeps the others from being looked at."""
+        """Walks level by level, so that one deep or large folder does not use up the limit for the others."""
         waiting: list[tuple[str, tuple[str, ...]]] = [(path, (name,))]
         while waiting:
             folder, parts = waiting.pop(0)
@@ -83,7 +84,7 @@ class Fingerprints:
         return self._read(parent, name, path)[0]
 
     def text(self, parent: int, name: str, path: str) -> bytes | None:
-        """What a plain file holds, its first part; None for no plain file."""
+        """The beginning of a regular file; None for anything else."""
         mark, data = self._read(parent, name, path)
         return data if mark.startswith("file ") else None
 
@@ -137,7 +138,7 @@ def _size_and_times(status: os.stat_result) -> str:
 
 @contextmanager
 def folder_at(top: int, parts: tuple[str, ...]) -> Generator[int]:
-    """A folder beneath another, opened name by name: a link on the way is an error."""
+    """Opens a folder beneath another, name by name; a link on the way is an error."""
     fd = os.dup(top)
     try:
         for part in parts:

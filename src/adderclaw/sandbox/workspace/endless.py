@@ -1,4 +1,4 @@
-"""Ignore files that no program reads to their end: pipes, devices, what a link makes of them, and endless text."""
+"""Finds ignore files that would block or exhaust a program that reads them: pipes, devices and very long files."""
 
 import os
 import stat
@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from adderclaw.config.paths import UNRESOLVED, followed
 from adderclaw.core.errors import PathRefused
-from adderclaw.sandbox.workspace.place import WorkspacePath, resolved_path
+from adderclaw.sandbox.workspace.path import WorkspacePath, resolved_path
 from adderclaw.sandbox.workspace.reading import exists, status, walk
 
 NAMES = frozenset({".gitignore", ".ignore", ".rgignore"})
-"""What ripgrep reads in each folder that it goes into, and in those above."""
+"""The files that ripgrep reads in each folder that it searches, and in the folders above."""
 MAX_BYTES = 1 << 20
 KERNEL = ("/dev/", "/proc/", "/sys/")
-"""What lies there is another thing for each program."""
+"""Links to these folders lead each program to something else."""
 
 
 GIT_FILES = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mailmap"})
@@ -22,7 +22,7 @@ EXCLUDE = ("info", "exclude")
 
 
 def blocking_git_file(path: WorkspacePath, over: Callable[[], bool]) -> str:
-    """The path of a pipe or a device that git would read here; empty where there is none, or once it is `over`."""
+    """The path of a pipe or device that git would read here; empty if there is none, or once `over` returns True."""
     above = path
     while not above.is_root:
         above = above.parent
@@ -45,7 +45,7 @@ def _is_of_git(path: WorkspacePath) -> bool:
 
 
 def endless_ignore_file(path: WorkspacePath, over: Callable[[], bool]) -> str:
-    """The path of one that counts for a search of this place; empty where none does, or once it is `over`."""
+    """The path of an endless ignore file that applies to a search here; empty if there is none, or once `over`."""
     above = path
     while not above.is_root:
         above = above.parent
@@ -60,7 +60,7 @@ def endless_ignore_file(path: WorkspacePath, over: Callable[[], bool]) -> str:
 
 
 def _is_endless(path: WorkspacePath, most: int | None = MAX_BYTES) -> bool:
-    """`most`: how long a regular file may be; None where each of them has an end."""
+    """`most`: how long a regular file may be; None allows any length."""
     try:
         stat_result = status(path)
         if stat.S_ISLNK(stat_result.st_mode):

@@ -1,4 +1,4 @@
-"""An open folder: all that is done to its names goes by its descriptor, wherever the folder is moved meanwhile."""
+"""An open folder. All operations on its entries use its descriptor, so moving the folder meanwhile has no effect."""
 
 import os
 import stat
@@ -6,15 +6,13 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from adderclaw.config.safe_open import READ
-from adderclaw.sandbox.workspace.place import WorkspacePath
-from adderclaw.sandbox.workspace.reading import FOLDER, closing_fd, open_path
+from adderclaw.sandbox.workspace.path import WorkspacePath
+from adderclaw.sandbox.workspace.reading import FOLDER, closing_fd, open_path, read_all
 from adderclaw.sandbox.workspace.writing import NEW, open_or_make_folder
-
-_STEP = 1 << 20
 
 
 class Folder:
-    """What `folder` yields. A name is one in this folder; no link is followed."""
+    """An open folder, as yielded by `folder`. Names are names in this folder; links are not followed."""
 
     __slots__ = ("fd",)
 
@@ -22,7 +20,7 @@ class Folder:
         self.fd = fd
 
     def entries(self) -> list[tuple[str, os.stat_result | None]]:
-        """Every name with what it is; None for what has gone meanwhile. Raises OSError."""
+        """Every name with its status; None for an entry that has disappeared. Raises OSError."""
         with os.scandir(self.fd) as entries:
             return [(entry.name, _status(entry)) for entry in entries]
 
@@ -33,25 +31,22 @@ class Folder:
         return os.readlink(name, dir_fd=self.fd)
 
     def read(self, name: str, most: int) -> bytes | None:
-        """A regular file's content; None where it is none, cannot be read or is larger than that."""
+        """The content of a regular file; None if it is not regular, cannot be read or is larger than `most`."""
         try:
-            fd = os.open(name, READ | os.O_NOFOLLOW, dir_fd=self.fd)
+            with closing_fd(os.open(name, READ | os.O_NOFOLLOW, dir_fd=self.fd)) as fd:
+                status = os.fstat(fd)
+                if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+                    return None
+                data = os.read(fd, status.st_size + 1)
+                # usually one call; the file may be changing
+                return data if len(data) == status.st_size else (data + read_all(fd, name, most - len(data)))
         except OSError:
             return None
-        try:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-                return None
-            return _read_content(fd, status.st_size, most)
-        except OSError:
-            return None
-        finally:
-            os.close(fd)
 
     # -------------------------------------------------------------- changing
 
     def remove(self, name: str) -> None:
-        """A file, a link or an empty folder; nothing where nothing is there."""
+        """Removes a file, a link or an empty folder; does nothing if the name does not exist."""
         with suppress(FileNotFoundError):
             if stat.S_ISDIR(self.status(name).st_mode):
                 os.rmdir(name, dir_fd=self.fd)
@@ -59,14 +54,14 @@ class Folder:
                 os.unlink(name, dir_fd=self.fd)
 
     def make_folder(self, name: str, new: int, mode: int) -> None:
-        """A folder of that mode; one that is made has the mode `new` until it is given its own."""
+        """Creates a folder, or changes the mode of an existing one; a new folder has the mode `new` until then."""
         with suppress(FileExistsError):
             os.mkdir(name, new, dir_fd=self.fd)
         with closing_fd(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=self.fd)) as inner:
             os.fchmod(inner, mode & 0o3777)
 
     def put_file(self, name: str, data: bytes, mode: int, beside: str) -> None:
-        """Written under another name and renamed, so that the file is at every moment the one or the other."""
+        """Writes a file under the name `beside` and renames it, so that the name always has the old or the new file."""
         self._drop(beside)
         try:
             with closing_fd(os.open(beside, NEW, 0o600, dir_fd=self.fd)) as fd:
@@ -95,7 +90,7 @@ class Folder:
 
 @contextmanager
 def folder(path: WorkspacePath, *, make: int | None = None) -> Generator[Folder]:
-    """The folder at a place, made with that mode where it is missing. Raises Refused for a link, or OSError."""
+    """Opens a folder; if it is missing, creates it with the mode `make`. Raises PathRefused for a link, or OSError."""
     fd = open_path(path, FOLDER) if make is None else open_or_make_folder(path, make)
     try:
         yield Folder(fd)
@@ -108,16 +103,3 @@ def _status(entry: "os.DirEntry[str]") -> os.stat_result | None:
         return entry.stat(follow_symlinks=False)
     except OSError:
         return None
-
-
-def _read_content(fd: int, size: int, most: int) -> bytes | None:
-    data = os.read(fd, size + 1)
-    if len(data) == size:
-        return data
-    parts, total = [data], len(data)
-    while part := os.read(fd, _STEP):
-        parts.append(part)
-        total += len(part)
-        if total > most:
-            return None
-    return b"".join(parts)

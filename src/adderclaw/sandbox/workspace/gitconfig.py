@@ -1,4 +1,4 @@
-"""Git's settings read as data: which of them run nothing, where hooks are looked for, which files are included."""
+"""Reads git's settings as data: which of them may run a program, where hooks are, and which files are included."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ PLAIN = re.compile(
     r"|lfs\.repositoryformatversion|lfs\..+\.(access|locksverify)|advice\..+|index\.version|pack\..+|rerere\.(enabled|autoupdate)",
     re.DOTALL,
 )
-"""Settings that run nothing and name no file."""
+"""Settings that neither run a program nor name a file."""
 URL = re.compile(r"(remote\..+\.(url|pushurl)|submodule\..+\.url)", re.DOTALL)
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\\n]|\\.)*)")?\s*\]')
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(=?)")
@@ -25,9 +25,9 @@ _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(=?)")
 
 class Settings(NamedTuple):
     entries: tuple[tuple[str, str], ...]
-    """Key in small letters (but for the name in a section's quotes) and value, in their order."""
+    """Key in lower case (except for the quoted name of a section) and value, in order."""
     is_read: bool
-    """False where the text is nothing that this reader understands: then all of it counts."""
+    """False if this reader does not understand the text; the caller must then assume the worst of all of it."""
 
     def values(self, key: str) -> list[str]:
         return [value for name, value in self.entries if name == key]
@@ -40,14 +40,14 @@ class Settings(NamedTuple):
 
     @property
     def running(self) -> list[tuple[str, str]]:
-        """Settings that may run a program, or lead to others that do."""
+        """Settings that may run a program, or lead to settings that do."""
         return [entry for entry in self.entries if not _is_plain(*entry)]
 
 
 def _is_plain(key: str, value: str) -> bool:
     if PLAIN.fullmatch(key) is None:
         return False
-    # `ext::sh -c …` is a program, and an address that begins with a dash an option
+    # `ext::sh -c …` runs a program, and git reads an address that starts with a dash as an option
     return URL.fullmatch(key) is None or not ("::" in value or value.startswith("-"))
 
 
@@ -71,7 +71,7 @@ def parse(text: str) -> Settings:
 
 
 def _value(text: str, at: int) -> tuple[str, int]:
-    """The value that begins there, and where it ends."""
+    """The value that starts at `at`, and the position of its end."""
     characters: list[str] = []
     length = 0
     quoted = False
@@ -95,7 +95,7 @@ ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}
 
 
 def _characters(text: str, at: int) -> Iterator[tuple[int, str]]:
-    """Each character; an escaped one after a backslash, so that it stands for itself."""
+    """Each character with its position. An escaped character keeps a leading backslash and has no special meaning."""
     while at < len(text):
         if text[at] != "\\":
             yield at, text[at]

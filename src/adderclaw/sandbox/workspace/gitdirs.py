@@ -1,4 +1,4 @@
-"""Git directories by what they are, not by what they are called: followed through pointers, links and settings."""
+"""Finds git directories by their content, not their name, and follows pointers, links and settings to others."""
 
 import os
 import re
@@ -11,38 +11,38 @@ from adderclaw.sandbox.workspace import gitconfig
 from adderclaw.sandbox.workspace.contents import Fingerprints, folder_at
 
 BULK = frozenset({"objects", "refs", "logs", "lfs", "rr-cache"})
-"""Folders of a git directory that hold much and lead nowhere."""
+"""Large folders of a git directory that contain nothing to follow."""
 CONFIGS = ("config", "config.worktree")
 IDENTITY_KEYS = ("user.name", "user.email")
 MAX_HOPS = 40
 MAX_INCLUDED = 40
 MAX_FILES = 400
-"""Of all included settings. With more of either, git's settings here are not known."""
+"""At most this many included files of settings are read. Beyond either limit, git's settings count as unknown."""
 
 
 LAYOUT = frozenset({"head", "commondir", "objects", "refs"})
-"""The names that a git directory is known by."""
+"""The names by which a git directory is recognized."""
 
 
 def is_layout(names: Set[str]) -> bool:
-    """Whether a folder with these names, in small letters, is one that git takes for a repository."""
+    """Whether git regards a folder with these names (in lower case) as a repository."""
     return "head" in names and ("commondir" in names or {"objects", "refs"} <= names)
 
 
 type Path = tuple[str, ...]
-"""The names from the workspace's root to something."""
+"""The names on the way from the workspace's root."""
 
 
 class _Pending(NamedTuple):
     kind: str
-    """`git` directory, `hooks` folder or `config` file that something leads to."""
+    """What to follow: a `git` directory, a `hooks` folder or a `config` file."""
     path: Path
     owner: Path
     """The git directory that it belongs to."""
 
 
 class GitDirectories:
-    """What belongs to the git directories of one workspace; `follow` goes where they lead."""
+    """Everything that belongs to the git directories of one workspace; `follow_links` also finds what they lead to."""
 
     def __init__(self, root: str, top: int, contents: Fingerprints) -> None:
         self._root, self._top, self._contents = root, top, contents
@@ -50,22 +50,24 @@ class GitDirectories:
         self._pending: deque[_Pending] = deque()
         self._followed: set[_Pending] = set()
         self.count = 0
-        """Git directories, and what leads to one, that were come upon."""
+        """How many git directories, and pointers to one, were found."""
         self.folders: dict[str, int] = {}
+        """Path → inode."""
         self.hooks: dict[str, int] = {}
-        """Both with their inodes."""
+        """Path → inode."""
         self.files: dict[str, int] = {}
-        """`.git` files and included settings: plain files, with their inodes."""
+        """`.git` files and included settings, which are regular files: path → inode."""
         self.items: dict[str, str] = {}
+        """Path → fingerprint of what may run a program."""
         self.settings: set[str] = set()
-        """Keys of settings that may run a program or name somebody who commits."""
+        """Keys of settings that may run a program or that set the identity of commits."""
         self.is_known = True
-        """Whether all that git would read here was read, and is nothing but what this reader understands."""
+        """Whether everything that git would read here was read and understood."""
 
-    # -------------------------------------------------------------- what the walk comes upon
+    # -------------------------------------------------------------- adding what a walk finds
 
     def add_pointer(self, fd: int, name: str, folder: Path) -> None:
-        """A `.git` that is a file or a link: where it leads is a git directory."""
+        """Adds a `.git` that is a file or a link, which leads to a git directory."""
         self.count += 1
         path = "/".join((*folder, name))
         tree = self._contents.tree(fd, name, path)
@@ -79,18 +81,18 @@ class GitDirectories:
             read = self._contents.text(fd, name, path) or b""
             match = re.match(r"gitdir: *([^\0\n]+)", os.fsdecode(read))
             text = match[1].rstrip("\r") if match else ""
-            # Git takes all of it for a path, spaces and lines as well.
+            # Git takes the whole text as a path, including spaces and line breaks.
             self.is_known &= os.fsdecode(read).rstrip("\r\n") == f"gitdir: {text}" and text == text.strip()
         target = resolve(self._root, self._top, folder, text) if text else None
         if target is None:
-            self.items[path] = mark  # it leads out of the workspace: nothing more is known of it
+            self.items[path] = mark  # it leads out of the workspace, so nothing more is known
             self.is_known = False
             return
         self._trees.setdefault(target, folder)
         self._enqueue("git", target, target)
 
     def add_directory(self, fd: int, path: Path, *, bare: bool) -> None:
-        """A git directory that is open."""
+        """Adds an open git directory."""
         self.count += 1
         key = "/".join(path)
         if path and (bare or path[-1].casefold() == ".git"):
@@ -101,7 +103,7 @@ class GitDirectories:
         for name in CONFIGS:
             self._add_config(fd, name, (*path, name), path)
         if not path and (own := self._contents.tree(fd, "config", "config")) is not None and own.kind == "file":
-            self.files["config"] = own.inode  # the workspace itself cannot be read-only
+            self.files["config"] = own.inode  # protects the file, because the workspace itself cannot be read-only
         common = self._contents.text(fd, "commondir", "/".join((*path, "commondir")))
         if common is None:
             self.is_known &= self._contents.tree(fd, "commondir", "/".join((*path, "commondir"))) is None
@@ -114,7 +116,7 @@ class GitDirectories:
             else:
                 self._enqueue("git", target, path)
 
-    # -------------------------------------------------------------- where they lead
+    # -------------------------------------------------------------- following what was found
 
     def follow_links(self) -> None:
         while self._pending:
@@ -129,7 +131,7 @@ class GitDirectories:
                         self._add_hooks(fd, path[-1], path)
                     else:
                         self._add_included(fd, path, owner)
-            except OSError:  # not there, or a link to a file
+            except OSError:  # it does not exist, or is a link to a file
                 self.is_known = self.is_known and kind == "hooks"
 
     def _enqueue(self, kind: str, path: Path, owner: Path) -> None:
@@ -162,7 +164,7 @@ class GitDirectories:
             self._add_config(fd, path[-1], path, owner)
 
     def _add_config(self, fd: int, name: str, path: Path, owner: Path) -> None:
-        """What of a file of settings runs something is one item; what it leads to is looked at, too."""
+        """Adds the settings in a file that may run a program as one item, and follows what they lead to."""
         key = "/".join(path)
         tree = self._contents.tree(fd, name, key)
         if tree is None:
@@ -192,13 +194,13 @@ class GitDirectories:
                 self._enqueue("hooks", target, owner)
 
     def _is_worktree_inside(self, entry: tuple[str, str], owner: Path) -> bool:
-        """A submodule's own `core.worktree`: somewhere in the workspace."""
+        """Whether a setting is a submodule's `core.worktree` that is in the workspace."""
         key, value = entry
         return key == "core.worktree" and resolve(self._root, self._top, owner, value) is not None
 
 
 def resolve(root: str, top: int, base: Path, text: str) -> Path | None:
-    """Where a path that is read from `base` leads, links followed within the workspace; None for out of it."""
+    """Resolves a path relative to `base`, following links within the workspace; None if it leads out."""
     pending, at, hops = deque(text.split("/")), list(base), 0
     if text.startswith("/"):
         inside = _beneath(root, text)

@@ -1,4 +1,4 @@
-"""Glob patterns as small automata over the parts of a path: linear in the path, and blind alleys are not walked."""
+"""Glob patterns as small automata over the parts of a path: linear time, and folders that cannot match are skipped."""
 
 import fnmatch
 import re
@@ -11,17 +11,17 @@ MAGIC = frozenset("*?[{")
 
 type States = frozenset[int]
 type PatternStates = tuple[States, ...]
-"""Where each of several patterns may be."""
+"""The states of several patterns."""
 
 
 class Pattern:
-    """One pattern without braces: each part matches one name, `**` any number of directories."""
+    """One pattern without braces: each part matches one name, `**` matches any number of directories."""
 
     __slots__ = ("_parts",)
 
     def __init__(self, pattern: str) -> None:
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
-        # fnmatch writes atomic groups, so that no name can make the match take long
+        # fnmatch uses atomic groups, so no name can make a match slow
         self._parts = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
 
     def start(self) -> States:
@@ -35,7 +35,7 @@ class Pattern:
         return frozenset(states)
 
     def step(self, states: States, name: str) -> States:
-        """Where the pattern may be after one more name; empty when nothing below can match."""
+        """The states after one more name; empty if nothing below can match."""
         after: set[int] = set()
         for state in states:
             if state == len(self._parts):
@@ -51,7 +51,7 @@ class Pattern:
         return len(self._parts) in states
 
     def final_names(self, states: States) -> Iterator[str]:
-        """Expressions for the names that complete the pattern from there on."""
+        """Regular expressions for the names that complete the pattern."""
         for state in states:
             if state < len(self._parts) and not any(self._parts[state + 1 :]):
                 part = self._parts[state]
@@ -59,7 +59,7 @@ class Pattern:
 
 
 class Patterns:
-    """Several patterns, of which a path has to match one."""
+    """Several patterns; a path must match one of them."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = [Pattern(pattern) for pattern in patterns]
@@ -72,7 +72,7 @@ class Patterns:
         return tuple(pattern.step(state, name) for pattern, state in zip(self._patterns, states, strict=True))
 
     def file_matcher(self, states: PatternStates) -> Callable[[str], object] | None:
-        """One test for all names of a folder: whether a file of that name matches; None where none does."""
+        """A test for the names of files in a folder; None if no name can match."""
         if states not in self._ends:
             pairs = zip(self._patterns, states, strict=True)
             lasts = dict.fromkeys(last for pattern, state in pairs for last in pattern.final_names(state))
@@ -81,15 +81,14 @@ class Patterns:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether a pattern, which may have braces, names a path."""
-    return any(_matches_one(Pattern(alternative), path) for alternative in alternatives(pattern))
-
-
-def _matches_one(pattern: Pattern, path: str) -> bool:
-    states = pattern.start()
-    for name in path.split("/"):
-        states = pattern.step(states, name)
-    return pattern.matched(states)
+    """Whether a pattern, which may have braces, matches a path."""
+    for one_pattern in map(Pattern, alternatives(pattern)):
+        states = one_pattern.start()
+        for name in path.split("/"):
+            states = one_pattern.step(states, name)
+        if one_pattern.matched(states):
+            return True
+    return False
 
 
 def is_bounded(pattern: str) -> bool:
@@ -101,7 +100,7 @@ def is_bounded(pattern: str) -> bool:
 
 
 def split_base(pattern: str) -> tuple[str, str]:
-    """The directory that a pattern names outright, and the rest: `src/a/*.py` → `src/a`, `*.py`."""
+    """The directory that a pattern names literally, and the rest: `src/a/*.py` → `src/a`, `*.py`."""
     parts = pattern.split("/")
     plain = 0
     while plain < len(parts) - 1 and not MAGIC & set(parts[plain]):
@@ -110,7 +109,7 @@ def split_base(pattern: str) -> tuple[str, str]:
 
 
 def alternatives(pattern: str) -> list[str]:
-    """`a.{py,md}` → `a.py`, `a.md`. Raises ValueError beyond MAX_ALTERNATIVES."""
+    """Expands braces: `a.{py,md}` → `a.py`, `a.md`. Raises ValueError beyond MAX_ALTERNATIVES."""
     expanded = list(islice(_expanded(pattern, 0), MAX_ALTERNATIVES + 1))
     if len(expanded) > MAX_ALTERNATIVES:
         raise ValueError(TOO_MANY)
@@ -118,7 +117,7 @@ def alternatives(pattern: str) -> list[str]:
 
 
 def _expanded(pattern: str, depth: int) -> Iterator[str]:
-    if depth > MAX_ALTERNATIVES:  # each level has at least one alternative more
+    if depth > MAX_ALTERNATIVES:  # each level adds at least one alternative
         raise ValueError(TOO_MANY)
     braces = _braces(pattern)
     if braces is None:
@@ -131,7 +130,7 @@ def _expanded(pattern: str, depth: int) -> Iterator[str]:
 
 
 def _braces(pattern: str) -> tuple[int, list[int], int] | None:
-    """The first closed pair of braces with a comma: its start, its own commas, its end."""
+    """The first closed pair of braces that contains a comma: its start, its own commas and its end."""
     opened: list[tuple[int, list[int]]] = []
     first: tuple[int, list[int], int] | None = None
     for index, char in enumerate(pattern):

@@ -1,4 +1,4 @@
-"""Files by name: one walk by descriptor, through no link, that asks of a file no more than its name until that fits."""
+"""Finds files by name: a walk by descriptor that follows no links and queries only the files whose names match."""
 
 import errno
 import os
@@ -7,24 +7,24 @@ from itertools import islice
 
 from adderclaw.config.safe_open import ANCHOR, opener
 from adderclaw.sandbox.workspace.globs import Patterns, PatternStates
-from adderclaw.sandbox.workspace.place import WorkspacePath
+from adderclaw.sandbox.workspace.path import WorkspacePath
 from adderclaw.sandbox.workspace.reading import FOLDER
 
 CLOCK_INTERVAL = 1000
-"""Entries of one folder between two looks at the clock."""
+"""The time limit is checked after this many entries of a folder."""
 
 
 class Matches:
-    """What a walk has found so far."""
+    """The files that a walk has found so far."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._newest: list[tuple[int, str]] = []
         self.total = 0
         self.loops: list[str] = []
-        """Links that lead in a circle, so that nobody can say what they are."""
+        """Links that lead in a circle."""
         self.unseen = 0
-        """Entries whose names fit, and of which nothing more can be known."""
+        """The number of entries whose names match but whose status cannot be read."""
         self.is_whole = True
 
     def add(self, modified: int, path: str) -> None:
@@ -38,12 +38,12 @@ class Matches:
         del self._newest[self._most :]
 
     def newest(self) -> list[str]:
-        """Paths from the walk's place on, the newest first; those of one time by name."""
+        """Paths relative to the start of the walk, newest first; files with the same time are ordered by name."""
         self._cut()
         return [path for _, path in self._newest]
 
     def exclude(self, is_left_out: Callable[[str], bool]) -> None:
-        """Drop these of the paths that are kept."""
+        """Removes the paths for which `is_left_out` returns True."""
         self._cut()
         remaining = [match for match in self._newest if not is_left_out(match[1])]
         self.total -= len(self._newest) - len(remaining)
@@ -51,9 +51,9 @@ class Matches:
 
 
 def find_matching(path: WorkspacePath, patterns: Patterns, most: int, over: Callable[[], bool]) -> Matches:
-    """The newest files beneath a place that the patterns name; what it comes to is not whole once it is `over`.
+    """The newest files beneath `path` that match the patterns; the result is incomplete once `over` returns True.
 
-    Each folder is opened from the root's descriptor: the way there leads through no link, whatever is exchanged.
+    Each folder is opened from the root's descriptor, so no link is followed even if files are swapped meanwhile.
     """
     matches = Matches(most)
     waiting: list[tuple[str, PatternStates]] = [("", patterns.start())]
@@ -65,7 +65,7 @@ def find_matching(path: WorkspacePath, patterns: Patterns, most: int, over: Call
             try:
                 fd = opened(root, (base + relative).rstrip("/") or ".", FOLDER)
             except OSError:
-                continue  # gone, exchanged for a link, or nothing that we may read
+                continue  # removed, replaced by a link, or not readable
             try:
                 with os.scandir(fd) as entries:
                     while batch := [*islice(entries, CLOCK_INTERVAL)]:
@@ -85,33 +85,29 @@ def find_matching(path: WorkspacePath, patterns: Patterns, most: int, over: Call
 def _visit(
     fd: int, batch: "list[os.DirEntry[str]]", above: str, patterns: Patterns, states: PatternStates, matches: Matches
 ) -> Iterator[tuple[str, PatternStates]]:
-    """Note the files that match; give the folders in which more may be."""
-    fits = patterns.file_matcher(states)
+    """Adds the files that match, and yields the folders that may contain more."""
+    matches_name = patterns.file_matcher(states)
     for entry in batch:
         name = entry.name
         if entry.is_dir(follow_symlinks=False):
             if name != ".git" and any(after := patterns.step(states, name)):
                 yield above + name, after
-        elif fits is not None and fits(name):
-            _note(fd, entry, above + name, matches)
-
-
-def _note(fd: int, entry: "os.DirEntry[str]", path: str, matches: Matches) -> None:
-    try:
-        if entry.is_symlink() and _leads_to_folder(fd, entry.name):
-            return
-        matches.add(entry.stat(follow_symlinks=False).st_mtime_ns, path)
-    except FileNotFoundError:
-        pass  # deleted while we look
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            matches.loops.append(path)
-        else:
-            matches.unseen += 1  # the others of its folder are still found
+        elif matches_name is not None and matches_name(name):
+            path = above + name
+            try:
+                if not (entry.is_symlink() and _leads_to_folder(fd, name)):
+                    matches.add(entry.stat(follow_symlinks=False).st_mtime_ns, path)
+            except FileNotFoundError:
+                pass  # deleted meanwhile
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    matches.loops.append(path)
+                else:
+                    matches.unseen += 1
 
 
 def _leads_to_folder(fd: int, name: str) -> bool:
-    """Raises OSError where the link leads in a circle; one that leads nowhere is a link to a file."""
+    """Raises OSError for a link that leads in a circle. A dangling link counts as a link to a file."""
     import stat
 
     try:

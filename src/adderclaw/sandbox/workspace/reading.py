@@ -1,4 +1,4 @@
-"""Looking at places: opening, reading, listing and walking, always from the root's descriptor and through no link."""
+"""Opens, reads, lists and walks workspace paths, always from the root's descriptor and without following links."""
 
 import errno
 import os
@@ -6,26 +6,27 @@ import stat
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+from adderclaw.config.paths import followed
 from adderclaw.config.safe_open import ANCHOR, READ, opener
 from adderclaw.core.errors import PathRefused
 from adderclaw.core.record import NamedTuple
-from adderclaw.sandbox.workspace.place import WorkspacePath, printable
+from adderclaw.sandbox.workspace.path import WorkspacePath, printable, resolved_path
 
 MAX_BYTES = 16 * 1024 * 1024
-"""The largest file that is held in memory whole: to be hashed, edited or replaced."""
+"""The largest file that is loaded into memory, to be hashed, edited or replaced."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PART = 1 << 20
 
 
 class OldFile(NamedTuple):
-    """What a write would replace."""
+    """The file that a write would replace."""
 
     data: bytes
     stat: os.stat_result
 
 
 class Entry(NamedTuple):
-    """One name in a folder, with what it is; a link is a link."""
+    """One entry of a folder with its status; links are not followed."""
 
     path: WorkspacePath
     status: os.stat_result
@@ -47,13 +48,13 @@ class Entry(NamedTuple):
 
 
 def open_path(path: WorkspacePath, flags: int) -> int:
-    """A descriptor, reached from the root through no link. Raises Refused for a link, or OSError as open does."""
+    """Opens a path from the root without following links. Raises PathRefused for a link, or OSError as open does."""
     anchor = os.open(path.root, ANCHOR)
     try:
         return opener()(anchor, path.relative, flags)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EXDEV):
-            raise PathRefused(f"{printable(path.text)} is reached through a link that leads elsewhere") from None
+            raise PathRefused(f"{printable(path.text)} leads through a symbolic link, which is not followed") from None
         error.filename = path.text
         raise
     finally:
@@ -70,7 +71,7 @@ def closing_fd(fd: int) -> Generator[int]:
 
 @contextmanager
 def parent_of(path: WorkspacePath) -> Generator[int]:
-    """The folder that a place lies in."""
+    """Opens the folder that contains a path."""
     if path.is_root:
         raise PathRefused(f"{printable(path.root)} is the root of the workspace itself")
     with closing_fd(open_path(path.parent, FOLDER)) as fd:
@@ -78,12 +79,13 @@ def parent_of(path: WorkspacePath) -> Generator[int]:
 
 
 def open_folder(path: WorkspacePath) -> int:
-    """A folder for listing, and for calls that take `dir_fd`. The caller closes it."""
+    """Opens a folder for listing and for calls that take `dir_fd`. The caller closes it."""
     return open_path(path, FOLDER)
 
 
 def open_file(path: WorkspacePath) -> int:
-    """A regular file for reading. A folder raises IsADirectoryError; links, pipes, sockets and devices are refused."""
+    """Opens a regular file for reading. Raises IsADirectoryError for a folder, PathRefused for links, pipes, sockets
+    and devices. The caller closes it."""
     fd = open_path(path, READ)
     try:
         require_regular(os.fstat(fd), path)
@@ -97,19 +99,16 @@ def require_regular(status: os.stat_result, path: WorkspacePath) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path.text)
     if not stat.S_ISREG(status.st_mode):
-        raise PathRefused(f"{printable(path.text)} is not a regular file but {_kind(status.st_mode)}")
-
-
-def _kind(mode: int) -> str:
-    kinds = ((stat.S_ISLNK, "a symbolic link"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
-    return next((name for test, name in kinds if test(mode)), "a device")
+        kinds = ((stat.S_ISLNK, "a symbolic link"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+        kind = next((name for test, name in kinds if test(status.st_mode)), "a device")
+        raise PathRefused(f"{printable(path.text)} is not a regular file but {kind}")
 
 
 # ------------------------------------------------------------------ contents
 
 
 def read_all(fd: int, name: str, most: int = MAX_BYTES) -> bytes:
-    """What an open file holds; raises EFBIG with that name where it is more than `most`."""
+    """The content of an open file; raises EFBIG with that name if it is larger than `most`."""
     parts: list[bytes] = []
     total = 0
     while part := os.read(fd, _PART):
@@ -121,13 +120,13 @@ def read_all(fd: int, name: str, most: int = MAX_BYTES) -> bytes:
 
 
 def read(path: WorkspacePath, most: int = MAX_BYTES) -> bytes:
-    """A regular file's content; raises EFBIG where it is larger than `most`."""
+    """The content of a regular file; raises EFBIG if it is larger than `most`."""
     with closing_fd(open_file(path)) as fd:
         return read_all(fd, path.text, most)
 
 
 def read_head(path: WorkspacePath, most: int) -> tuple[bytes, int]:
-    """The first bytes of a regular file, at most so many, and its size."""
+    """The first `most` bytes of a regular file, and its size."""
     with closing_fd(open_file(path)) as fd:
         size = os.fstat(fd).st_size
         parts: list[bytes] = []
@@ -138,7 +137,7 @@ def read_head(path: WorkspacePath, most: int) -> tuple[bytes, int]:
 
 
 def read_replaceable(path: WorkspacePath, most: int = MAX_BYTES) -> OldFile | None:
-    """What a write would replace, or None. Refuses links, hard links and what is no regular file."""
+    """The file that a write would replace, or None. Refuses links, hard links and anything but regular files."""
     try:
         with parent_of(path) as parent:
             require_replaceable(os.stat(path.name, dir_fd=parent, follow_symlinks=False), path)
@@ -151,9 +150,9 @@ def read_replaceable(path: WorkspacePath, most: int = MAX_BYTES) -> OldFile | No
 
 
 def require_replaceable(status: os.stat_result, path: WorkspacePath) -> None:
-    """Raises Refused for what must not be written over."""
+    """Raises PathRefused for anything that must not be overwritten."""
     if stat.S_ISLNK(status.st_mode):
-        raise PathRefused(f"{printable(path.text)} is a symbolic link: name the file itself")
+        raise PathRefused(f"{printable(path.text)} is a symbolic link; use the path of the file itself")
     require_regular(status, path)
     if status.st_nlink > 1:
         raise PathRefused(
@@ -161,11 +160,11 @@ def require_replaceable(status: os.stat_result, path: WorkspacePath) -> None:
         )
 
 
-# ------------------------------------------------------------------ what is there
+# ------------------------------------------------------------------ status
 
 
 def status(path: WorkspacePath) -> os.stat_result:
-    """What is there, a link as a link. Raises OSError as lstat does, Refused where a link leads there."""
+    """The status of a path; a link at its end is not followed. Raises OSError as lstat does, or PathRefused."""
     if path.is_root:
         with closing_fd(open_path(path, ANCHOR)) as fd:
             return os.fstat(fd)
@@ -181,7 +180,7 @@ def _has(path: WorkspacePath, test: Callable[[int], bool]) -> bool:
 
 
 def exists(path: WorkspacePath) -> bool:
-    """Whether something is there, were it a link that leads nowhere."""
+    """Whether the path exists, even as a dangling link."""
     return _has(path, lambda _mode: True)
 
 
@@ -194,7 +193,7 @@ def is_folder(path: WorkspacePath) -> bool:
 
 
 def readlink(path: WorkspacePath) -> str:
-    """Where a link says that it leads. Raises OSError where there is none."""
+    """The target of a link as written. Raises OSError if the path is not a link."""
     with parent_of(path) as parent:
         return os.readlink(path.name, dir_fd=parent)
 
@@ -203,13 +202,13 @@ def readlink(path: WorkspacePath) -> str:
 
 
 def entries(folder: WorkspacePath) -> list[Entry]:
-    """What a folder holds, by name; what vanishes meanwhile is left out."""
+    """The entries of a folder, ordered by name; entries that disappear meanwhile are left out."""
     with closing_fd(open_folder(folder)) as fd:
         return sorted(_list_folder(fd, folder), key=lambda entry: entry.path.relative)
 
 
 def scan(fd: int) -> AbstractContextManager[Iterator["os.DirEntry[str]"]]:
-    """What an open folder holds; its caller looks at no entry with its links followed."""
+    """The entries of an open folder. The caller must not follow the links among them."""
     return os.scandir(fd)
 
 
@@ -223,9 +222,9 @@ def _list_folder(fd: int, folder: WorkspacePath) -> Iterator[Entry]:
 
 
 def walk(top: WorkspacePath, *, into: Callable[[Entry], bool] = lambda _folder: True) -> Iterator[Entry]:
-    """All that lies beneath, folder after folder; `into` says which folders are entered. No link is followed.
+    """Everything beneath a folder, folder by folder; `into` decides which folders to enter. No link is followed.
 
-    A folder that cannot be opened, or is exchanged for a link meanwhile, has nothing in it.
+    A folder that cannot be opened, or that was replaced by a link meanwhile, counts as empty.
     """
     waiting = [top]
     while waiting:
@@ -239,3 +238,48 @@ def walk(top: WorkspacePath, *, into: Callable[[Entry], bool] = lambda _folder: 
                 if entry.is_folder and into(entry):
                     waiting.append(entry.path)
                 yield entry
+
+
+# ------------------------------------------------------------------ paths as somebody wrote them
+
+
+def stat_target(path: str) -> os.stat_result | None:
+    """The status of what an absolute path leads to; None if it does not exist or is replaced by a link meanwhile."""
+    try:
+        if "/.." not in path:
+            return os.stat(path)  # nearly always enough: nothing is opened
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        pass  # a folder that cannot be searched, or a name that is too long
+    try:
+        return status(resolved_path(followed(path)))
+    except (OSError, PathRefused):
+        return None
+
+
+def is_directory(path: str) -> bool:
+    target = stat_target(path)
+    return target is not None and stat.S_ISDIR(target.st_mode)
+
+
+def is_regular(path: str) -> bool:
+    target = stat_target(path)
+    return target is not None and stat.S_ISREG(target.st_mode)
+
+
+def is_named(path: str) -> bool:
+    """Whether a path as written exists, even as a dangling link."""
+    normal = os.path.normpath(path)
+    try:
+        os.lstat(normal)
+        return True
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        pass
+    folder, name = os.path.split(normal)
+    try:
+        return exists(resolved_path(os.path.join(followed(folder), name)))
+    except PathRefused:
+        return False

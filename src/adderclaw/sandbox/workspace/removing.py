@@ -1,4 +1,4 @@
-"""Taking places away: removed bottom up, renamed, or moved out to a folder of our own, all by descriptors."""
+"""Removes, renames and moves workspace paths, always by descriptors."""
 
 import errno
 import os
@@ -7,27 +7,23 @@ from contextlib import suppress
 
 from adderclaw.config.safe_open import READ, opener
 from adderclaw.core.errors import PathRefused
-from adderclaw.sandbox.workspace.place import WorkspacePath, printable
+from adderclaw.sandbox.workspace.path import WorkspacePath, printable
 from adderclaw.sandbox.workspace.reading import FOLDER, closing_fd, parent_of
 
 _STEP = 1 << 20
 
 
 def remove(path: WorkspacePath) -> None:
-    """A file, a link (not what it leads to) or an empty folder. Raises OSError as unlink and rmdir do."""
+    """Removes a file, a link (not its target) or an empty folder. Raises OSError as unlink and rmdir do."""
     with parent_of(path) as parent:
-        _remove_one(path.name, parent)
-
-
-def _remove_one(name: str, parent: int) -> None:
-    if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-        os.rmdir(name, dir_fd=parent)
-    else:
-        os.unlink(name, dir_fd=parent)
+        if stat.S_ISDIR(os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode):
+            os.rmdir(path.name, dir_fd=parent)
+        else:
+            os.unlink(path.name, dir_fd=parent)
 
 
 def remove_tree(path: WorkspacePath) -> None:
-    """A folder with all that it holds, or a single file; links are removed, never followed."""
+    """Removes a folder with its content, or a single file; links are removed, never followed."""
     with parent_of(path) as parent:
         remove_tree_at(parent, path.name)
 
@@ -38,7 +34,7 @@ def remove_tree_at(parent: int, name: str) -> None:
         return
     with closing_fd(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=parent)) as top:
         folders = ["."]
-        for relative in folders:  # grows while it runs: the deepest come last
+        for relative in folders:  # the list grows while the loop runs; the deepest folders come last
             with closing_fd(opener()(top, relative, FOLDER)) as here:
                 folders += [f"{relative}/{folder}" for folder in _remove_files(here)]
         for relative in reversed(folders[1:]):
@@ -49,7 +45,7 @@ def remove_tree_at(parent: int, name: str) -> None:
 
 
 def _remove_files(folder: int) -> list[str]:
-    """Remove all but the folders of a folder, whose names are returned."""
+    """Removes everything in a folder except folders, and returns their names."""
     with os.scandir(folder) as entries:
         names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in names:
@@ -59,7 +55,7 @@ def _remove_files(folder: int) -> list[str]:
 
 
 def rename(path: WorkspacePath, to: WorkspacePath) -> None:
-    """Within the workspace, over nothing: raises FileExistsError where something is there."""
+    """Renames within the workspace; raises FileExistsError if the target exists."""
     with parent_of(path) as parent, parent_of(to) as other:
         with suppress(FileNotFoundError):
             os.stat(to.name, dir_fd=other, follow_symlinks=False)
@@ -68,7 +64,7 @@ def rename(path: WorkspacePath, to: WorkspacePath) -> None:
 
 
 def move_out(path: WorkspacePath, folder: str, name: str) -> None:
-    """To a folder of our own, outside the workspace, under a new name: renamed, or copied and removed."""
+    """Moves a path to a folder of our own outside the workspace, by renaming, or else by copying and removing."""
     with parent_of(path) as parent, closing_fd(os.open(folder, FOLDER)) as ours:
         try:
             os.stat(name, dir_fd=ours, follow_symlinks=False)
@@ -85,11 +81,11 @@ def move_out(path: WorkspacePath, folder: str, name: str) -> None:
             remove_tree_at(parent, path.name)
 
 
-# ------------------------------------------------------------------ to another file system
+# ------------------------------------------------------------------ copying to another file system
 
 
 def _copy(parent: int, name: str, ours: int, new: str) -> None:
-    """Files, links as links, folders; what is none of these cannot be moved between file systems."""
+    """Copies files, links (as links) and folders. Nothing else can be moved between file systems."""
     status = os.stat(name, dir_fd=parent, follow_symlinks=False)
     if not stat.S_ISDIR(status.st_mode):
         _copy_one(parent, name, ours, new)
@@ -125,7 +121,7 @@ def _copy_one(here: int, name: str, there: int, new: str) -> None:
     with closing_fd(os.open(name, READ | os.O_NOFOLLOW, dir_fd=here)) as source:
         if not stat.S_ISREG(os.fstat(source).st_mode):
             raise PathRefused(
-                f"{printable(name)} is no file, link or folder: it cannot be moved to another file system"
+                f"{printable(name)} is not a file, link or folder, so it cannot be moved to another file system"
             )
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with closing_fd(os.open(new, flags, 0o600, dir_fd=there)) as target:

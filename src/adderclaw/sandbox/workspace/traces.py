@@ -1,10 +1,10 @@
-"""The folder in the workspace with the traces of runs: ours alone once one has written there, and ignored by git."""
+"""The workspace folder with the traces of runs. Once a run has written there, it is ours and git ignores it."""
 
 import re
 from collections.abc import Sequence
 
 from adderclaw.core.errors import PathRefused
-from adderclaw.sandbox.workspace.place import WorkspacePath
+from adderclaw.sandbox.workspace.path import WorkspacePath
 from adderclaw.sandbox.workspace.reading import Entry, entries, read_head
 from adderclaw.sandbox.workspace.writing import write
 
@@ -16,7 +16,10 @@ IGNORED = SIGNATURE + b"/.gitignore\n/*/events.jsonl\n/*/step-*.json\n"
 
 
 def traces(name: str, root: str, *, headless: bool = False) -> tuple[str, ...]:
-    """Many projects have a `runs` of their own: this is ours where the run writes there (`headless`), or one did."""
+    """The folder of traces, if this run writes there (`headless`) or an earlier one did.
+
+    Many projects have a `runs` folder of their own.
+    """
     folder = WorkspacePath(root, name)
     if folder.is_root:
         return ()
@@ -31,7 +34,7 @@ def is_ours(folder: WorkspacePath) -> bool:
 
 
 def ignore_in_git(folder: WorkspacePath, run: WorkspacePath) -> None:
-    """Have git ignore the traces in a folder, or in this run's alone where the folder has a `.gitignore` already."""
+    """Makes git ignore all traces in a folder, or only this run's if the folder already has a `.gitignore`."""
     if is_ours(folder):
         return
     try:
@@ -46,18 +49,18 @@ EVIDENCE = "evidence"
 RUN_FILE = re.compile(
     rf"{re.escape(EVENTS)}|step-\d{{4,}}-(request|response)\.json|\.gitignore|{EVIDENCE}/[0-9a-f]{{64}}\.[a-z]{{3,4}}"
 )
-"""The files of a run."""
+"""The names of a run's files."""
 HEAD_BYTES = 4096
-"""Bytes of a run's events that name the run."""
+"""The beginning of a run's events, which contains its id."""
 MAX_ENTRIES = 5_000
-"""Entries of a folder that are read to learn whether it holds nothing but traces."""
+"""A folder with more entries is not checked for containing only traces."""
 
 
 class Traces:
-    """Which files of the workspace are traces of runs, so that a search from above leaves them out.
+    """Identifies the traces of runs in the workspace, so that searches of folders above can leave them out.
 
-    A folder of traces may hold files of the user's, and a user's folder may have the same name: only the files of a run
-    whose events name that run count.
+    A folder of traces may contain files of the user, and a user's folder may have the same name. So only the files of a
+    run whose events contain that run's id count.
     """
 
     def __init__(self, folders: Sequence[WorkspacePath]) -> None:
@@ -65,18 +68,16 @@ class Traces:
         self._runs: dict[str, bool] = {}
 
     def for_search(self, path: str) -> "Traces":
-        """Those that a search of this folder meets: not where the folder of traces, or one in it, is searched."""
+        """The traces to leave out of a search of this folder; none if the search starts in a folder of traces."""
         return Traces([folder for folder in self._folders if not f"{path}/".startswith(f"{folder.text}/")])
 
     def is_trace(self, path: str) -> bool:
-        return any(self._is_trace(folder, path.removeprefix(f"{folder.text}/")) for folder in self._folders_above(path))
+        folders_above = (folder for folder in self._folders if path.startswith(f"{folder.text}/"))
+        return any(self._is_trace(folder, path.removeprefix(f"{folder.text}/")) for folder in folders_above)
 
     def is_trace_folder(self, path: str) -> bool:
-        """Whether this is a folder of traces that holds nothing else."""
+        """Whether this is a folder that contains only traces."""
         return any(folder.text == path and self._has_only_traces(folder) for folder in self._folders)
-
-    def _folders_above(self, path: str) -> list[WorkspacePath]:
-        return [folder for folder in self._folders if path.startswith(f"{folder.text}/")]
 
     def _is_trace(self, folder: WorkspacePath, relative: str) -> bool:
         run, slash, name = relative.partition("/")
@@ -105,7 +106,8 @@ class Traces:
         name = entry.path.name
         if not entry.is_folder:
             return self._is_trace(folder, name)
-        inside = [f"{name}/{inner.path.name}" for inner in entries(entry.path) if inner.path.name != EVIDENCE]
-        if len(inside) < len(entries(entry.path)):
+        names = [inner.path.name for inner in entries(entry.path)]
+        inside = [f"{name}/{inner}" for inner in names if inner != EVIDENCE]
+        if EVIDENCE in names:
             inside += [f"{name}/{EVIDENCE}/{inner.path.name}" for inner in entries(entry.path / EVIDENCE)]
         return bool(inside) and all(self._is_trace(folder, relative) for relative in inside)

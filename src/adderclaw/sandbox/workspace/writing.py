@@ -1,10 +1,10 @@
-"""Writing to places: one step from the old content to the new, each folder on the way by its descriptor."""
+"""Writes workspace paths atomically, opening each folder on the way by its descriptor."""
 
 import os
 from contextlib import suppress
 
 from adderclaw.core.errors import PathRefused
-from adderclaw.sandbox.workspace.place import WorkspacePath, printable
+from adderclaw.sandbox.workspace.path import WorkspacePath, printable
 from adderclaw.sandbox.workspace.reading import (
     FOLDER,
     OldFile,
@@ -19,12 +19,12 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def make_folders(path: WorkspacePath, mode: int = 0o777) -> None:
-    """The folder and those above it, where they are missing."""
+    """Creates a folder and its missing parents."""
     os.close(open_or_make_folder(path, mode))
 
 
 def open_or_make_folder(path: WorkspacePath, mode: int = 0o777) -> int:
-    """A descriptor of the folder, made with its parents where it is missing, each step by descriptor."""
+    """Opens a folder, creating it and its missing parents step by step through descriptors."""
     try:
         return open_path(path, FOLDER)
     except FileNotFoundError:
@@ -45,7 +45,7 @@ def open_or_make_folder(path: WorkspacePath, mode: int = 0o777) -> int:
 
 
 def write(path: WorkspacePath, data: bytes, *, mode: int | None = None) -> None:
-    """Put `data` there in one step over whatever regular file is there, whose mode stays unless another is given."""
+    """Writes a file atomically, replacing a regular file, whose mode is preserved unless `mode` is given."""
     with closing_fd(_parent(path)) as parent:
         old = _status(path.name, parent)
         if old is not None:
@@ -54,14 +54,15 @@ def write(path: WorkspacePath, data: bytes, *, mode: int | None = None) -> None:
 
 
 def replace_unchanged(path: WorkspacePath, data: bytes, old: OldFile | None) -> None:
-    """The same, if what is there is still `old`; Refused else."""
+    """Like `write`, but raises PathRefused unless the file on disk is still `old`."""
+    status = old.stat if old else None
     with closing_fd(_parent(path)) as parent:
-        _require_unchanged_file(path, parent, old)
-        _put(path, data, old.stat if old else None, parent, None)
+        _require_unchanged(path, parent, status)
+        _put(path, data, status, parent, None)
 
 
 def open_append(path: WorkspacePath) -> int:
-    """A regular file with one name, to write at its end; made with its folders where missing. The caller closes it."""
+    """Opens a regular file for appending, creating it and its folders if missing. The caller closes it."""
     with closing_fd(open_or_make_folder(path.parent, 0o700)) as parent:
         fd = os.open(path.name, os.O_APPEND | os.O_NONBLOCK | NEW & ~os.O_EXCL, 0o600, dir_fd=parent)
     try:
@@ -89,17 +90,17 @@ def _put(path: WorkspacePath, data: bytes, old: os.stat_result | None, parent: i
         _require_unchanged(path, parent, old)
         os.rename(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
     except BaseException as error:
-        with suppress(OSError):  # also where nothing could be made: a read-only disk refuses this, too
+        with suppress(OSError):  # the file may not exist, for example on a read-only disk
             os.unlink(temporary, dir_fd=parent)
         if isinstance(error, OSError) and error.filename == temporary:
-            error.filename = path.text  # nobody asked for a file of the other name
+            error.filename = path.text  # the caller does not know the temporary name
         raise
     os.fsync(parent)
 
 
 def _put_nameless(name: str, data: bytes, old: os.stat_result | None, parent: int, mode: int | None) -> bool:
-    """Fill a file that has no name before it is whole, and then give it one: a process that is killed meanwhile leaves
-    nothing behind. Whether this file system, and /proc, can do that."""
+    """Writes a nameless file and names it once it is complete, so that a killed process leaves nothing behind. Returns
+    False if the file system or /proc does not support it."""
     if not hasattr(os, "O_TMPFILE"):
         return False
     try:
@@ -117,7 +118,7 @@ def _put_nameless(name: str, data: bytes, old: os.stat_result | None, parent: in
 
 def _fill(fd: int, data: bytes, old: os.stat_result | None, mode: int | None) -> None:
     if old is not None and (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
-        with suppress(PermissionError):  # somebody else's file in a folder of ours: the new one is ours
+        with suppress(PermissionError):  # another user's file in our folder: the new file is ours
             os.fchown(fd, old.st_uid, old.st_gid)
     new_mode = mode if mode is not None else old.st_mode if old is not None else None
     if new_mode is not None:
@@ -135,17 +136,13 @@ def _status(name: str, parent: int) -> os.stat_result | None:
         return None
 
 
-def _require_unchanged_file(path: WorkspacePath, parent: int, old: OldFile | None) -> None:
-    _require_unchanged(path, parent, old.stat if old else None)
-
-
 def _require_unchanged(path: WorkspacePath, parent: int, old: os.stat_result | None) -> None:
-    """Nobody may have put something else there since we looked."""
+    """Raises PathRefused if the file on disk is no longer `old`."""
     status = _status(path.name, parent)
     if status is not None:
         require_replaceable(status, path)
     if _fingerprint(status) != _fingerprint(old):
-        raise PathRefused(f"{printable(path.text)} was changed by somebody else at this moment: read it again")
+        raise PathRefused(f"{printable(path.text)} was changed by another process just now; read it again")
 
 
 def _fingerprint(status: os.stat_result | None) -> tuple[int, ...] | None:
@@ -153,7 +150,7 @@ def _fingerprint(status: os.stat_result | None) -> tuple[int, ...] | None:
 
 
 def put_link(path: WorkspacePath, target: str) -> None:
-    """A symbolic link in one step, over a file or link that is there; it is only written, never followed."""
+    """Creates a symbolic link atomically, replacing an existing file or link. The target is not followed."""
     with parent_of(path) as parent:
         temporary = f".adderclaw-{os.urandom(8).hex()}.tmp"
         os.symlink(target, temporary, dir_fd=parent)
@@ -165,7 +162,7 @@ def put_link(path: WorkspacePath, target: str) -> None:
 
 
 def chmod(path: WorkspacePath, mode: int) -> None:
-    """The mode of a folder or a regular file with one name, by its descriptor; no setuid, setgid or sticky bit."""
+    """Sets the mode of a folder or a regular file without hard links; never a setuid, setgid or sticky bit."""
     from adderclaw.config.safe_open import READ
 
     with closing_fd(open_path(path, READ)) as fd:

@@ -26,11 +26,12 @@ from adderclaw.core.types import (
 )
 from adderclaw.sandbox import workspace
 from adderclaw.tools import long_outputs
+from adderclaw.tools.kit import AGENT_FOLDERS
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
-    from adderclaw.tools import Kit
     from adderclaw.tools.control.definitions import Definition, KnownDefinitions
+    from adderclaw.tools.kit import Kit
 
 MAX_PROMPT = 200_000
 DEFAULT_TYPE = "general-purpose"
@@ -213,10 +214,6 @@ def _start_in_background(kit: "Kit", order: ChildRequest, ctx: ToolContext, *, a
     return own_words(f"The subagent runs in the background as {task.id}. {note}", {"agentId": task.id})
 
 
-BUILT_IN = "built in"
-"""The source of the subagent types that are part of the program."""
-FOLDERS = (".claude/agents", ".adderclaw/agents")
-"""Folders of a project's definitions. For two with the same name, the one in the later folder is used."""
 MAX_LISTED_CHARS = 4_000
 """Characters of the tool description that are left for custom definitions."""
 
@@ -226,13 +223,13 @@ def _describe(kit: "Kit", text: str) -> str:
     homes = (kit.home, *foreign_homes(kit.config.compat.claude))
     folders = [
         *(os.path.join(home, home_names.AGENTS) for home in homes),
-        *(os.path.join(kit.project, entry) for entry in FOLDERS),
+        *(os.path.join(kit.project, entry) for entry in AGENT_FOLDERS),
     ]
     has_own = kit.agents or any(plugin.manifest.agents for plugin in kit.plugins)
     if not has_own and (not kit.home or not any(map(workspace.is_directory, folders))):
         return text
     definitions = _known(kit).by_name.values()
-    lines = [f"\n- {entry.name}: {entry.description[:300]}" for entry in definitions if entry.source != BUILT_IN]
+    lines = [f"\n- {entry.name}: {entry.description[:300]}" for entry in definitions if not entry.is_built_in]
     return (text + "".join(lines))[: len(text) + MAX_LISTED_CHARS]
 
 

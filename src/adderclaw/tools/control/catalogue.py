@@ -9,7 +9,8 @@ from adderclaw.core.decode import Between
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import record
 from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
-from adderclaw.tools.specs import spec
+from adderclaw.tools.lookup import find_tool, nearest_name
+from adderclaw.tools.specs import builtin_tool
 
 MAX_RESULTS = 20
 MAX_QUERY = 1000
@@ -41,13 +42,14 @@ def search_tools(tools: Mapping[str, Tool[Any]], query: str, most: int) -> ToolR
     scored = [(_score(tool, words), -index, tool) for index, tool in enumerate(late.values())]
     best = sorted((entry for entry in scored if entry[0] > 0), key=lambda entry: entry[:2], reverse=True)
     if not best:
-        return _no_match(query, late)
+        names = list(late)
+        more = f" and {len(names) - 100} more" if len(names) > 100 else ""
+        listed = f"Available: {', '.join(names[:100])}{more}." if names else "There are no more tools."
+        return own_words(f"No tool matches {query[:100]!r}. {listed}", {"tools": []})
     return _describe_tools([tool for _, _, tool in best[:most]], [])
 
 
 def _select_by_name(tools: Mapping[str, Tool[Any]], names: list[str]) -> ToolResult:
-    from adderclaw.tools import find_tool, nearest_name
-
     if not names:
         return rejected("select: needs a name. Give select:Name or select:Name,Name.")
     selected: dict[str, Tool[Any]] = {}
@@ -74,13 +76,6 @@ def _describe_tools(tools: list[Tool[Any]], notes: list[str]) -> ToolResult:
     # descriptions of MCP tools come from outside
     foreign = any(tool.name.startswith("mcp__") for tool in tools)
     return ToolResult("\n".join(lines), metadata=about) if foreign else own_words("\n".join(lines), about)
-
-
-def _no_match(query: str, late: Mapping[str, Tool[Any]]) -> ToolResult:
-    names = list(late)
-    more = f" and {len(names) - 100} more" if len(names) > 100 else ""
-    listed = f"Available: {', '.join(names[:100])}{more}." if names else "There are no more tools."
-    return own_words(f"No tool matches {query[:100]!r}. {listed}", {"tools": []})
 
 
 def _score(tool: Tool[Any], words: list[str]) -> int:
@@ -120,15 +115,7 @@ def tools() -> tuple[Tool[Any], ...]:
         # the kernel unwraps a Call before it is judged, so only a Call that names no other tool arrives here
         return rejected(f"Call cannot call {arguments.tool!r}. Name a tool that ToolSearch finds.")
 
-    known, caller = spec("ToolSearch"), spec("Call")
     return (
-        Tool(
-            "ToolSearch",
-            ToolSearchArguments,
-            fixed_prepare(SEARCH_TOUCH, run),
-            known.description,
-            known.parameters,
-            timeout=lambda _given: 60.0,
-        ),
-        Tool("Call", CallArguments, fixed_prepare(SEARCH_TOUCH, call), caller.description, caller.parameters),
+        builtin_tool("ToolSearch", ToolSearchArguments, fixed_prepare(SEARCH_TOUCH, run), timeout=lambda _given: 60.0),
+        builtin_tool("Call", CallArguments, fixed_prepare(SEARCH_TOUCH, call)),
     )

@@ -12,11 +12,14 @@ from adderclaw.core.errors import ConfigError, PathRefused
 from adderclaw.core.tool_traits import tools_in_set
 from adderclaw.core.types import DEFAULT_THINKING, EFFORTS, Json, PermissionMode, Thinking, parse_effort
 from adderclaw.sandbox import workspace
-from adderclaw.tools.control.agent import BUILT_IN, FOLDERS
+from adderclaw.tools.kit import AGENT_FOLDERS
+from adderclaw.tools.lookup import SERVER_PREFIX, builtin_names
 
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
 
+BUILT_IN = "built in"
+"""The source of the subagent types that are part of the program."""
 MAX_FILES = 200
 MAX_BYTES = 256 * 1024
 MAX_DESCRIPTION = 1536
@@ -47,6 +50,10 @@ class Definition(NamedTuple):
     background: bool = False
     thinking: Thinking = DEFAULT_THINKING
     source: str = BUILT_IN
+
+    @property
+    def is_built_in(self) -> bool:
+        return self.source == BUILT_IN
 
 
 class KnownDefinitions(NamedTuple):
@@ -103,7 +110,6 @@ def known_definitions(
 def _require_tools(definition: Definition, brought: Sequence[str], problems: list[str]) -> None:
     """Raises ValueError for an unknown tool. A file that another program also reads only loses that name."""
     from adderclaw.core.suggestions import did_you_mean
-    from adderclaw.tools.names import SERVER_PREFIX, builtin_names
 
     existing = (*builtin_names(), *brought)
     for key, listed in (("tools", definition.tools), ("disallowedTools", definition.without)):
@@ -154,7 +160,9 @@ def _definition_files(home: str, project: str, problems: list[str], *, foreign: 
         return []
     homes = (*foreign_homes(foreign), home)
     own = {name: data for folder in homes for name, data in _markdown(folder, "agents", problems).items()}
-    project_files = {name: data for folder in FOLDERS for name, data in _markdown(project, folder, problems).items()}
+    project_files = {
+        name: data for folder in AGENT_FOLDERS for name, data in _markdown(project, folder, problems).items()
+    }
     return [
         *own.items(),
         *(project_files.items() if project_files and _is_trusted(home, project, project_files, problems) else ()),
@@ -242,7 +250,7 @@ def _definition(head: Json, body: str, source: str) -> Definition:
 def _text(head: Json, key: str, default: str | None = None) -> str:
     value: Any = default if head.get(key) is None else head[key]
     if not isinstance(value, str):
-        raise ValueError(f"{key}: it is missing" if value is None else f"{key}: {value!r:.80} is no text")
+        raise ValueError(f"{key}: it is missing" if value is None else f"{key}: {value!r:.80} is not a text")
     return value.strip()
 
 
@@ -262,7 +270,7 @@ def _turn_limit(head: Json, key: str) -> int | None:
     if value is None:
         return None
     if not isinstance(value, str) or not re.fullmatch(r"0*[1-9][0-9]{0,5}", value):
-        raise ValueError(f"{key}: {value!r:.40} is no number of turns")
+        raise ValueError(f"{key}: {value!r:.40} is not a number of turns")
     return int(value)
 
 
@@ -273,9 +281,9 @@ def _tool_names(head: Json, key: str) -> tuple[str, ...] | None:
         return None
     listed = cast(list[Any], value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [0])
     if not all(isinstance(name, str) for name in listed):
-        raise ValueError(f"{key}: {value!r:.80} is no list of tools")
+        raise ValueError(f"{key}: {value!r:.80} is not a list of tools")
     names = tuple(name.strip() for name in listed if name.strip())
     for name in names:
         if "(" in name:
-            raise ValueError(f"{key}: {name[:80]!r}: only names of tools; a rule belongs under [permissions]")
+            raise ValueError(f"{key}: {name[:80]!r} is not the name of a tool; rules belong under [permissions]")
     return names

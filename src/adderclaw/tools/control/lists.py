@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import record
 from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 
 if TYPE_CHECKING:
     from adderclaw.storage import Store
     from adderclaw.storage.lists import Task
-    from adderclaw.tools import Kit
+    from adderclaw.tools.kit import Kit
 
 type Status = Literal["pending", "in_progress", "completed"]
 
@@ -278,13 +278,10 @@ def _tool[A](
     async def run(args: A, ctx: ToolContext) -> ToolResult:
         return rejected(NO_STORE) if kit.store is None else await act(kit.store, args, ctx)
 
-    known = spec(name)
-    return Tool(
+    return builtin_tool(
         name,
         arguments,
         fixed_prepare(Touch(why=why), run),
-        known.description,
-        known.parameters,
         timeout=lambda _given: 660.0,  # hooks of TaskCreated and TaskCompleted may take their time
         deferred=deferred,
     )

@@ -7,12 +7,12 @@ from adderclaw.core.json_text import digest
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.record import record
 from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, refused, rejected
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 
 if TYPE_CHECKING:
     from adderclaw.storage import Store
     from adderclaw.storage.sdlc.phases import Mover
-    from adderclaw.tools import Kit
+    from adderclaw.tools.kit import Kit
 
 MAX_PLAN = 256 * 1024
 NO_STORE = "Plans are not available: this run was started without a database."
@@ -116,11 +116,10 @@ async def _implement(kit: "Kit", store: "Store", ctx: ToolContext, text: str, nu
 
 
 def _approved_result(ctx: ToolContext, text: str, notice: str) -> ToolResult:
-    # in plan mode nobody asked for a proof
     more = f"\n\n({notice})" if notice and not ctx.host.in_plan_mode else ""
     if ctx.host.in_plan_mode and not ctx.host.end_plan_mode():
         return own_words(
-            f"The plan is approved, but this session stays read-only: another one has to carry it out.{more}"
+            f"The plan is approved, but this session stays read-only. Another session must implement it.{more}"
         )
     return own_words(f"The plan is approved: carry it out.{more}\n\n{text}", {"phase": "implement"})
 
@@ -128,13 +127,11 @@ def _approved_result(ctx: ToolContext, text: str, notice: str) -> ToolResult:
 def _refusal_result(answer: Answer, number: int) -> ToolResult:
     comment = f": {answer.comment}" if answer.comment else ""
     if answer.by != "operator":
-        outcome = f"it is kept as draft {number}, and planning goes on"
-        return replace(
-            rejected(f"The plan was not approved by anybody ({answer.by}{comment}); {outcome}."), unanswered=True
-        )
+        outcome = f"It is stored as draft {number}, and planning continues."
+        return replace(rejected(f"The plan was not approved ({answer.by}{comment}). {outcome}"), unanswered=True)
     denied = f"the operator did not approve the plan{comment}"
     by = {"by": answer.by, **({"answered_by": answer.who} if answer.who else {})}
-    message = f"Denied: {denied}. Planning goes on: change the plan, or ask."
+    message = f"Denied: {denied}. Planning continues: change the plan, or ask."
     return replace(refused(message, "operator", denied), metadata={"answered": by})
 
 
@@ -155,7 +152,6 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
 
 
 def _tool(name: str, arguments: type[Any], why: str, run: Any, seconds: float) -> Tool[Any]:
-    known = spec(name)
 
     def decoded(data: Json) -> Any:
         from adderclaw.core.decode import decode
@@ -164,12 +160,10 @@ def _tool(name: str, arguments: type[Any], why: str, run: Any, seconds: float) -
         known_fields = {key: value for key, value in data.items() if key not in ("allowedPrompts", "planFilePath")}
         return decode(arguments, known_fields)
 
-    return Tool(
+    return builtin_tool(
         name,
         arguments,
         fixed_prepare(Touch(why=why), run),
-        known.description,
-        known.parameters,
         timeout=lambda _given: seconds,
         decode=decoded,
         deferred=True,

@@ -20,10 +20,10 @@ from adderclaw.core.types import (
     rejected,
 )
 from adderclaw.tools.paths import catch_refusals, open_file, path_fact, printable
-from adderclaw.tools.specs import spec
+from adderclaw.tools.specs import builtin_tool
 
 if TYPE_CHECKING:
-    from adderclaw.tools import Kit
+    from adderclaw.tools.kit import Kit
 
 MAX_QUESTIONS, MAX_OPTIONS, MAX_HEADER, MAX_TEXT = 4, 4, 12, 4000
 HOST_KEYS = frozenset({"annotations", "metadata"})
@@ -141,13 +141,10 @@ def _ask(kit: "Kit") -> Tool[Any]:
         who = {"answered_by": answer.who, "approval_id": answer.approval_id}
         return own_words(_format_replies(answer.replies), {"answers": answer.replies, "answered": who})
 
-    known = spec("AskUserQuestion")
-    return Tool(
+    return builtin_tool(
         "AskUserQuestion",
         AskUserQuestionArguments,
         fixed_prepare(Touch(why="asks the operator"), run),
-        known.description,
-        known.parameters,
         (Alias("ask_user"),),
         timeout=lambda _given: kit.config.limits.seconds,
         decode=_decode,
@@ -169,13 +166,4 @@ def _brief() -> Tool[Any]:
         suffix = f" with {len(attached)} attachments" if attached else ""
         return own_words(f"Told the operator{suffix}.", {"attachments": attached})
 
-    known = spec("Brief")
-    return Tool(
-        "Brief",
-        BriefArguments,
-        catch_refusals(prepare),
-        known.description,
-        known.parameters,
-        (Alias("SendUserMessage"),),
-        deferred=True,
-    )
+    return builtin_tool("Brief", BriefArguments, catch_refusals(prepare), (Alias("SendUserMessage"),), deferred=True)

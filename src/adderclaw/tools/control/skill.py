@@ -1,4 +1,4 @@
-"""Skill: loads written instructions for a kind of task when they are needed."""
+"""The tool Skill: loads written instructions for a kind of task when they are needed."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,16 +9,17 @@ from adderclaw.core.record import record
 from adderclaw.core.tool_traits import BASH, LS, READ
 from adderclaw.core.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox.workspace import is_directory
-from adderclaw.tools import CalledSkill, PreparedSkill, paths
+from adderclaw.tools import paths
+from adderclaw.tools.kit import CalledSkill, PreparedSkill
 from adderclaw.tools.specs import spec
 
 if TYPE_CHECKING:
-    from adderclaw.tools import Kit
+    from adderclaw.tools.kit import Kit
 
 MAX_LISTED_CHARS = 8_000
-"""Most characters of the list of skills in the tool description."""
+"""The longest list of skills in the tool's description."""
 MAX_DESCRIPTION_CHARS = 300
-"""Most characters of one description in the list."""
+"""The longest description of one skill in the list."""
 MAX_ARGUMENTS = 100_000
 
 
@@ -30,7 +31,7 @@ class SkillArguments:
 
 
 def _describe(kit: "Kit", text: str) -> str:
-    """Appends as many skills as there is room for."""
+    """Appends the list of skills to the tool's description, as far as it fits."""
     if kit.skills is None:
         return text
     listed, whole = kit.skills.offered()
@@ -49,16 +50,16 @@ def _describe(kit: "Kit", text: str) -> str:
 
 
 async def fill_placeholders(called: CalledSkill, host: Host) -> str:
-    """The text with what its commands print and what it names with @, each judged and recorded as a call of Bash, Read
-    or LS, and shown as what it is: data.
+    """Fills in the output of the text's commands and the content of the files it names with @, framed as data.
 
-    Who trusts the text has said yes to them, but not to what a model adds; what the gate denies stays denied.
+    Each is judged and recorded as a call of Bash, Read or LS. Trusting the text approves them, except those that
+    contain arguments from a model; what the policy denies stays denied.
     """
     from secrets import token_hex
 
     text = called.text
     for mark, command in called.inline.items():
-        if mark in text:  # otherwise it was in a part that was cut off
+        if mark in text:  # otherwise it was cut off
             asked = mark in called.asked
             result = await host.call_tool(BASH, {"command": command}, f"a command in {called.path}", asked=asked)
             text = text.replace(mark, f"`{command}`:\n{framed(token_hex(8), result.content)}")
@@ -68,10 +69,6 @@ async def fill_placeholders(called: CalledSkill, host: Host) -> str:
             result = await host.call_tool(tool, arguments, f"named with @ in {called.path}", asked=mark in called.asked)
             text = text.replace(mark, f"{path}:\n{framed(token_hex(8), result.content)}")
     return text
-
-
-def _name(arguments: SkillArguments) -> str:
-    return arguments.skill.strip().lstrip("/")
 
 
 def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
@@ -87,10 +84,11 @@ def tools(kit: "Kit") -> tuple[Tool[Any], ...]:
 
     def chosen(arguments: SkillArguments, ctx: ToolContext) -> PreparedSkill:
         if kit.skills is None:
-            raise PathRefused("there are no skills: no skills folder exists.")
+            raise PathRefused("there are no skills because no skills folder exists.")
         if len(arguments.args) > MAX_ARGUMENTS:
             raise PathRefused(f"args has {len(arguments.args)} characters; at most {MAX_ARGUMENTS} are allowed.")
-        return kit.skills.prepared(_name(arguments), arguments.args, arguments.file, ctx.session_id)
+        name = arguments.skill.strip().lstrip("/")
+        return kit.skills.prepared(name, arguments.args, arguments.file, ctx.session_id)
 
     async def refused(reason: str) -> ToolResult:
         return rejected(reason)

@@ -114,7 +114,7 @@ def _arm_problems(event: str, output: Json) -> list[str]:
     return catalogue.field_problems(spec, arm, "hookSpecificOutput.")
 
 
-# ------------------------------------------------------------------ all of them together
+# ------------------------------------------------------------------ merging
 
 
 class Merge:

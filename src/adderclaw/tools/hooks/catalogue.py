@@ -275,7 +275,7 @@ OUTPUT: Spec = {
 
 
 def field_problems(spec: Spec, data: Json, where: str = "") -> list[str]:
-    """What is wrong with `data`; unknown fields are reported by `unknown_fields`."""
+    """The problems with the known fields of `data`; `unknown_fields` reports the others."""
     messages: list[str] = []
     for name, kind in spec.items():
         key = name.removesuffix("?")

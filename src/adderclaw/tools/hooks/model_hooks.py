@@ -1,4 +1,4 @@
-"""Hooks that ask a model: what it is asked, and what its yes or no means for each event."""
+"""Hooks that ask a model: builds the question, and turns the yes or no into a hook result for each event."""
 
 import json
 from typing import Any, cast
@@ -18,7 +18,7 @@ NO_DECISION = frozenset({"PermissionRequest", "PermissionDenied"})
 
 
 def build_question(hook: Hook, stdin: Json) -> str:
-    """The operator's prompt with the event's input where `$ARGUMENTS` stands, else after it."""
+    """The operator's prompt with the event's input in the place of `$ARGUMENTS`, or else after the prompt."""
     event_input = compact(stdin)
     if "$ARGUMENTS" in hook.command:
         return hook.command.replace("$ARGUMENTS", event_input)
@@ -26,7 +26,7 @@ def build_question(hook: Hook, stdin: Json) -> str:
 
 
 def read_reply(hook: Hook, text: str) -> HookRun:
-    """A model's words as a hook's answer."""
+    """Reads a model's reply as the result of a hook."""
     reply = _find_object(text)
     if reply is None or not isinstance(reply.get("ok"), bool):
         return HookRun(None, text, 'the model did not answer {"ok": true} or {"ok": false, "reason": …}')
@@ -47,7 +47,7 @@ def _refusal(hook: Hook, reason: str) -> Json:
 
 
 def _find_object(text: str) -> Json | None:
-    """The JSON object in an answer, which may stand in a fence or among words."""
+    """The JSON object in a reply, which may be in a fence or surrounded by words."""
     start, end = text.find("{"), text.rfind("}")
     try:
         value: Any = json.loads(text[start : end + 1]) if 0 <= start < end else None

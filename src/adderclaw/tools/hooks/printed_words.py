@@ -1,7 +1,7 @@
-"""Words of a hook's command that it only prints: no shell opens or runs what they name.
+"""Finds the words of a hook's command that it only prints, so files with such names are not run by it.
 
-Read with the grammar that commands of the model are read with. A text that this grammar does not have, or that could
-make another program of `echo`, prints nothing that is known: then every word of it counts.
+Uses the grammar for the model's commands. If a text does not match this grammar, or could redefine `echo`, no word is
+treated as printed.
 """
 
 import re
@@ -17,17 +17,17 @@ PRINTERS = ("echo", "printf")
 MEANING_CHANGERS = frozenset(
     {"eval", "source", ".", "alias", "enable", "exec", "trap", "shopt", "builtin", "command", "unset"}
 )
-"""What can give the words of later commands another meaning, or their output another place."""
+"""Commands that can change the meaning of later commands, or redirect their output."""
 BASH_ONLY = re.compile(r"\$['\"]|&>|\|&|<<<|>&(?!\s*\d)|[<>]\(|\[\[|\bfunction\b")
-"""What another shell reads in another way."""
+"""Syntax that other shells interpret differently."""
 HARMLESS_TARGETS = ("/dev/null", "/dev/stderr")
-"""Where output may be led, and still be read by nobody but us."""
+"""Targets of redirections from which no other program can read the output."""
 PLAIN_NAME = re.compile(r"[\w./:+@-]+|\[")
 """A command's name that no shell expands to other words."""
 
 
 class _PositionReader(Reader):
-    """Notes where each word and each here-document of the text itself stands, not of what is substituted in it."""
+    """Records the position of each word and here-document of the text itself, not of substituted text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -47,7 +47,7 @@ class _PositionReader(Reader):
 
 
 def printed_spans(text: str, shell: str) -> tuple[Span, ...]:
-    """The places of such words in a hook's command."""
+    """The positions of the words in a hook's command that it only prints."""
     if shell not in ("bash", "sh") or (shell == "sh" and BASH_ONLY.search(text)):
         return ()
     reader = _PositionReader(text)
@@ -76,7 +76,7 @@ def _changes_meanings(script: Script) -> bool:
 
 
 def _script_words(script: Script) -> Iterator[Word]:
-    """Of a pipeline, only the last command prints: what the others print is read by the next."""
+    """In a pipeline, only the last command counts, because the next command reads the output of the others."""
     for pipeline in script.pipelines:
         yield from _node_words(pipeline.commands[-1])
 
@@ -100,14 +100,14 @@ def _node_words(node: Node) -> Iterator[Word]:
         case syntax.Case():
             for _, script in node.arms:
                 yield from _script_words(script)
-        case _:  # a function's output goes where its caller's does
+        case _:  # a function's output goes to wherever its caller's output goes
             return
 
 
 def _command_words(command: Command) -> Iterator[Word]:
     name, *arguments = map(_literal, command.words) if command.words else ("",)
-    is_kept = name == "printf" and (not arguments or arguments[0] is None or arguments[0].startswith("-"))
-    if name in PRINTERS and not is_kept:  # printf -v gives its words to a variable
+    sets_variable = name == "printf" and (not arguments or arguments[0] is None or arguments[0].startswith("-"))
+    if name in PRINTERS and not sets_variable:  # printf -v assigns its words to a variable
         yield from filter(_is_plain, command.words[1:])
     elif name == "cat" and not arguments:
         yield from (
@@ -119,7 +119,7 @@ def _is_shown(redirects: Sequence[Redir]) -> bool:
     return all(
         redirect.operator in ("<", "<<<", ">&") or _literal(redirect.target) in HARMLESS_TARGETS
         for redirect in redirects
-    )  # the grammar has >& only for 1 and 2
+    )  # the grammar allows >& only with 1 and 2
 
 
 def _literal(word: Word) -> str | None:
@@ -128,9 +128,8 @@ def _literal(word: Word) -> str | None:
 
 
 def _is_plain(word: Word) -> bool:
-    """Whether nothing is run to make it."""
-    return all(isinstance(part, Text) or (isinstance(part, Param) and _is_bare(part)) for part in word)
-
-
-def _is_bare(part: Param) -> bool:
-    return _is_plain(part.argument) and _is_plain(part.second)
+    """Whether the word is expanded without running a command."""
+    return all(
+        isinstance(part, Text) or (isinstance(part, Param) and _is_plain(part.argument) and _is_plain(part.second))
+        for part in word
+    )

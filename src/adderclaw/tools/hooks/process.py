@@ -28,9 +28,9 @@ TRUNCATED = "\n[SDLC_OUTPUT_TRUNCATED]\n"
 
 
 def hook_environment(hook: Hook, more: Mapping[str, str], roots: Sequence[str]) -> dict[str, str]:
-    """The host's environment as it is now, but no program of the workspace by its name alone; and what it is told.
+    """The host's current environment without workspace folders in PATH, plus the variables for the hook.
 
-    Of the administrator's it is one that no variable of the user's steers.
+    The administrator's hooks get an environment that no variable of the user affects.
     """
     env = _managed_environment() if hook.is_managed else dict(os.environ)
     if not env.get("LANG") and not env.get("LC_ALL"):
@@ -46,16 +46,16 @@ def _managed_environment() -> dict[str, str]:
 
     try:
         own = pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:  # an account that is in no list has no home
+    except KeyError:  # the account is not in the user database
         own = "/"
     return {"HOME": own, "PYTHONNOUSERSITE": "1"}
 
 
 def _may_import_siblings(hook: Hook, roots: Sequence[str]) -> bool:
-    """Whether Python may import modules next to the script: only where no command of the model can put one.
+    """Whether Python may import modules next to the script: only if no command of the model can put one there.
 
-    That is with a script outside of the workspace, or in a folder that trust covers whole. Else a `json.py` in the
-    workspace would be found before Python's own, by every `import json` of the hook and of what it starts.
+    That holds for a script outside the workspace, or in a folder that is trusted as a whole. Elsewhere, a `json.py` in
+    the workspace would replace Python's own module in the hook and in every program that it starts.
     """
     text = " ".join(hook.argv) or hook.command
     if INLINE_PYTHON.search(text) or not PYTHON_FILE.search(text):
@@ -66,7 +66,7 @@ def _may_import_siblings(hook: Hook, roots: Sequence[str]) -> bool:
 
 
 def _project_module(hook: Hook, roots: Sequence[str]) -> str:
-    """The module of the project that `python -m` would run; empty where the hook runs none."""
+    """The module of the project that `python -m` would run; empty if the hook runs none."""
     match = MODULE.search(" ".join(hook.argv) or hook.command)
     if match is None:
         return ""
@@ -113,8 +113,8 @@ async def run_hook_command(
     if not is_directory(cwd):
         return HookRun(None, stderr=f"not started: the directory {cwd} does not exist")
     if module := _project_module(hook, ground.roots):
-        why = f"python -m {module} would load whatever modules lie in the workspace"
-        return HookRun(None, stderr=f"not started: {why}: name a script in .adderclaw/hooks/ by its path", refused=True)
+        why = f"python -m {module} would load any module in the workspace"
+        return HookRun(None, stderr=f"not started: {why}; run a script in .adderclaw/hooks/ by its path", refused=True)
     try:
         env = hook_environment(hook, more, ground.roots)
         with scripts.prepare_hook(hook, ground) as prepared:
@@ -144,7 +144,7 @@ async def run_hook_command(
 
 
 class FirstLine:
-    """Reads what a hook prints up to the end of its first line, to learn whether that says `{"async": true}`."""
+    """Reads the first line that a hook prints, to detect `{"async": true}`."""
 
     def __init__(self, said_async: Callable[[], None]) -> None:
         self._said_async = said_async
@@ -168,9 +168,9 @@ async def _sandbox_start(ground: HookWorkspace) -> process.Starter | None:
 
     if own_server.found() is None:
         return None
-    from adderclaw.sandbox import hook_wall
+    from adderclaw.sandbox import hook_confinement
 
-    return await asyncio.to_thread(hook_wall.hook_starter, ground.roots)
+    return await asyncio.to_thread(hook_confinement.hook_starter, ground.roots)
 
 
 def _append_note(stderr: str, note: str) -> str:
@@ -178,9 +178,9 @@ def _append_note(stderr: str, note: str) -> str:
 
 
 def decode_output(data: bytes, *, cut: bool) -> str:
-    """UTF-8 as the WHATWG decodes it: a byte order mark at the beginning goes, what is invalid becomes U+FFFD.
+    """Decodes UTF-8 as the WHATWG does: removes a byte order mark at the start, and replaces invalid bytes by U+FFFD.
 
-    That takes three bytes in the place of one: the limit holds for these, too.
+    A replacement needs three bytes instead of one, so the limit is applied again.
     """
     text = data.removeprefix(BOM_UTF8).decode("utf-8", "replace")
     if "\ufffd" in text and len(encoded := text.encode()) > STREAM_BYTES:

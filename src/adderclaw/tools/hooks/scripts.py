@@ -32,7 +32,7 @@ PRINTS = re.compile(r"\b(?:echo|printf|cat)\b")
 
 
 class UntrustedFile(Exception):
-    """A file that a hook runs does not exist, or is not as the operator trusted it; what to do is in the words."""
+    """A file that a hook runs is missing, or differs from what the operator trusted; the message says what to do."""
 
 
 @record
@@ -40,7 +40,7 @@ class HookWorkspace:
     """Where hooks run, and which files cannot change meanwhile."""
 
     roots: tuple[str, ...]
-    """The project's root, where they run, and the further directories of the workspace."""
+    """The project's root, where they run, and the additional directories of the workspace."""
     fixed: frozenset[str] = frozenset()
     """Files that no command can change or move while the session lasts."""
     copies: str = ""
@@ -48,9 +48,9 @@ class HookWorkspace:
 
 
 class _CheckedFile(NamedTuple):
-    """A word of a hook's text that names a file, and what was in the file when it was compared."""
+    """A word of a hook's text that names a file, and the file's content when it was compared."""
 
-    found: FileReference
+    reference: FileReference
     data: bytes
     mode: int
     stays: bool
@@ -70,7 +70,7 @@ def _names(hook: Hook, roots: Sequence[str]) -> list[Names]:
 
 
 def _printed_spans(text: str, shell: str) -> tuple[tuple[int, int], ...]:
-    """Looked for only where something is printed: most hooks name a script, and the grammar takes time to load."""
+    """Loads the grammar, which takes time, only if the command may print something: most hooks only name a script."""
     if not PRINTS.search(text):
         return ()
     from adderclaw.tools.hooks.printed_words import printed_spans
@@ -79,7 +79,7 @@ def _printed_spans(text: str, shell: str) -> tuple[tuple[int, int], ...]:
 
 
 def named_files_of(hooks: Iterable[Hook], roots: Sequence[str]) -> dict[str, str]:
-    """Path in the workspace → the file itself, for all that hooks name."""
+    """Path in the workspace → the file itself, for all files that the hooks name."""
     every = (
         named_file
         for hook in hooks
@@ -90,7 +90,7 @@ def named_files_of(hooks: Iterable[Hook], roots: Sequence[str]) -> dict[str, str
 
 
 def file_hashes(hooks: Iterable[Hook], roots: Sequence[str]) -> dict[str, str]:
-    """What trust notes of them: by their way from the project's root, or the whole path. Raises OSError."""
+    """The hashes that trust records, by path relative to the project's root or absolute path. Raises OSError."""
     hash_by_name: dict[str, str] = {}
     for path, real in named_files_of(hooks, roots).items():
         with _open_file(real) as file:
@@ -103,43 +103,43 @@ def trust_key(path: str, root: str) -> str:
 
 
 @contextmanager
-def prepare_hook(hook: Hook, ground: HookWorkspace) -> Generator[Hook]:
-    """The hook to run, all of it being as it was trusted; raises Untrusted, or OSError where a file cannot be read."""
-    if why := missing_validator(hook, ground.roots[0]):
+def prepare_hook(hook: Hook, workspace: HookWorkspace) -> Generator[Hook]:
+    """The hook to run, with all its files as they were trusted. Raises UntrustedFile and OSError."""
+    if why := missing_validator(hook, workspace.roots[0]):
         raise UntrustedFile(why)
-    expanded = _expand_placeholders(hook, ground.roots[0])
-    names = _names(expanded, ground.roots)
-    _require_existing(expanded, names, ground)
-    seen = [[_check_file(checked, expanded, ground) for checked in of_text.found] for of_text in names]
+    expanded = _expand_placeholders(hook, workspace.roots[0])
+    names = _names(expanded, workspace.roots)
+    _require_existing(expanded, names, workspace)
+    seen = [[_check_file(checked, expanded, workspace) for checked in of_text.found] for of_text in names]
     if all(checked.stays for of_text in seen for checked in of_text):
-        yield _rewrite_words(expanded, names, seen, "", ground)
+        yield _rewrite_words(expanded, names, seen, "", workspace)
         return
-    os.makedirs(ground.copies, mode=0o700, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="hook-", dir=ground.copies)
+    os.makedirs(workspace.copies, mode=0o700, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="hook-", dir=workspace.copies)
     try:
-        yield _rewrite_words(expanded, names, seen, folder, ground)
+        yield _rewrite_words(expanded, names, seen, folder, workspace)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def refusal_reason(hook: Hook, ground: HookWorkspace) -> str:
+def refusal_reason(hook: Hook, workspace: HookWorkspace) -> str:
     """Why a hook would not run now; empty if it would."""
-    if why := missing_validator(hook, ground.roots[0]):
+    if why := missing_validator(hook, workspace.roots[0]):
         return why
-    expanded = _expand_placeholders(hook, ground.roots[0])
-    names = _names(expanded, ground.roots)
+    expanded = _expand_placeholders(hook, workspace.roots[0])
+    names = _names(expanded, workspace.roots)
     try:
-        _require_existing(expanded, names, ground)
+        _require_existing(expanded, names, workspace)
         for of_text in names:
             for named_file in of_text.found:
-                _check_file(named_file, expanded, ground)
+                _check_file(named_file, expanded, workspace)
     except (UntrustedFile, OSError) as error:
         return str(error)
     return ""
 
 
 def missing_validator(hook: Hook, root: str) -> str:
-    """Which file has to be created before a named validator can run; empty for any other hook."""
+    """Which file must be created before a named validator can run; empty if nothing is missing."""
     if not hook.must_run or not hook.argv:
         return ""
     path = hook.argv[0]
@@ -160,7 +160,7 @@ def missing_scripts(hook: Hook, roots: Sequence[str]) -> tuple[str, ...]:
 
 
 def _expand_placeholders(hook: Hook, root: str) -> Hook:
-    """Without a shell nobody else fills in the placeholders; a relative program is looked for where the hook runs."""
+    """Fills in the placeholders of a hook that runs without a shell, which would otherwise do it."""
     if not hook.argv:
         return hook
     argv = list(hook.argv)
@@ -169,19 +169,19 @@ def _expand_placeholders(hook: Hook, root: str) -> Hook:
     return replace(hook, argv=tuple(argv))
 
 
-def _require_existing(hook: Hook, names: Sequence[Names], ground: HookWorkspace) -> None:
+def _require_existing(hook: Hook, names: Sequence[Names], workspace: HookWorkspace) -> None:
     for of_text in names:
         existing = {named_file.path for named_file in of_text.found}
         for path in of_text.looked:
-            name = trust_key(path, ground.roots[0])
+            name = trust_key(path, workspace.roots[0])
             if name in hook.trusted and path not in existing:
                 raise UntrustedFile(
                     f"{name} was removed after you trusted it. Restore it, or run `adderclaw trust` again"
                 )
 
 
-def _check_file(named_file: FileReference, hook: Hook, ground: HookWorkspace) -> _CheckedFile:
-    name = trust_key(named_file.path, ground.roots[0])
+def _check_file(named_file: FileReference, hook: Hook, workspace: HookWorkspace) -> _CheckedFile:
+    name = trust_key(named_file.path, workspace.roots[0])
     trusted = hook.trusted.get(name)
     if trusted is None:
         raise UntrustedFile(f"{name} in the workspace is not trusted. Check it, then run `adderclaw trust`")
@@ -189,7 +189,7 @@ def _check_file(named_file: FileReference, hook: Hook, ground: HookWorkspace) ->
         data, at = _read_file(file), os.fstat(file)
     if _hash(named_file.path, named_file.real, data) != trusted:
         raise UntrustedFile(f"{name} has changed since you trusted it. Check it and run `adderclaw trust`")
-    stays = at.st_nlink == 1 and named_file.path == named_file.real and named_file.path in ground.fixed
+    stays = at.st_nlink == 1 and named_file.path == named_file.real and named_file.path in workspace.fixed
     return _CheckedFile(named_file, data, 0o700 if at.st_mode & 0o111 else 0o600, stays)
 
 
@@ -211,22 +211,25 @@ def _read_file(file: int) -> bytes:
 
 
 def _hash(path: str, real: str, data: bytes) -> str:
-    """As trust hashes files; of a link, with where it leads in the end."""
-    led = b"" if path == real else b"link to " + os.fsencode(real) + b"\0"
-    return hashlib.sha256(led + data).hexdigest()
+    """The hash that trust records for a file; for a link, it includes the final target."""
+    target = b"" if path == real else b"link to " + os.fsencode(real) + b"\0"
+    return hashlib.sha256(target + data).hexdigest()
 
 
-# ------------------------------------------------------------------ other words
+# ------------------------------------------------------------------ replacing words
 
 
 def _rewrite_words(
-    hook: Hook, names: Sequence[Names], seen: Sequence[Sequence[_CheckedFile]], folder: str, ground: HookWorkspace
+    hook: Hook, names: Sequence[Names], seen: Sequence[Sequence[_CheckedFile]], folder: str, workspace: HookWorkspace
 ) -> Hook:
-    """With a folder, words that name files lead to copies there; those that name nothing lead nowhere."""
+    """Replaces words that name files with copies in the folder, if there is one, and words that name missing files with
+    NOWHERE."""
     changed: list[str] = []
     for text, of_text, files in zip(command_texts(hook), names, seen, strict=True):
         spans = {word: f"{NOWHERE}/{os.path.basename(word.text)}" for word in of_text.absent}
-        spans |= {checked.found.word: _copy(checked, hook, folder, ground) for checked in files} if folder else {}
+        spans |= (
+            {checked.reference.word: _copy(checked, hook, folder, workspace) for checked in files} if folder else {}
+        )
         for word, other in sorted(spans.items(), key=lambda span: span[0].start, reverse=True):
             text = text[: word.start] + other + text[word.end :]
         changed.append(text)
@@ -235,13 +238,15 @@ def _rewrite_words(
     return replace(hook, command=changed[0]) if changed else hook
 
 
-def _copy(seen: _CheckedFile, hook: Hook, folder: str, ground: HookWorkspace) -> str:
-    """The path of a copy of what was compared."""
-    name = trust_key(seen.found.path, ground.roots[0])
+def _copy(seen: _CheckedFile, hook: Hook, folder: str, workspace: HookWorkspace) -> str:
+    """Copies the compared content and returns the path of the copy."""
+    name = trust_key(seen.reference.path, workspace.roots[0])
     path = os.path.join(folder, name.lstrip("/"))
-    if not seen.found.whole or not (hook.argv or PLAIN_PATH.fullmatch(path)):
-        why = "here a command could change it meanwhile, and it is not named by its path from the project's root"
-        raise UntrustedFile(f"{name} in the workspace does not run: {why}; name it so, or install bubblewrap")
+    if not seen.reference.whole or not (hook.argv or PLAIN_PATH.fullmatch(path)):
+        why = (
+            "a command could change it meanwhile, because the hook does not name it by its path from the project's root"
+        )
+        raise UntrustedFile(f"{name} in the workspace does not run: {why}. Use that path, or install bubblewrap")
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     if not os.path.exists(path):
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, seen.mode), "wb") as file:

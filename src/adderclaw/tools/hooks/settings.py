@@ -23,7 +23,7 @@ type Kind = Literal["command", "http", "prompt", "agent", "mcp_tool", "callback"
 type Shell = Literal["bash", "sh", "powershell"]
 
 BUILT_IN_VALIDATORS = frozenset({"bash-security", "bashsecurity", "adderclaw-protection", ".adderclaw-protection"})
-"""Validators that are part of the gate: naming them changes nothing, and they cannot be removed."""
+"""Validators that are part of the policy: naming them changes nothing, and they cannot be removed."""
 SECONDS: dict[str, float] = {"prompt": 30.0, "agent": 60.0}
 KIND_FIELDS = ("headers", "allowedEnvVars", "model", "continueOnBlock", "server", "tool", "input")
 SESSION_END_LONGEST = 60.0
@@ -90,9 +90,8 @@ def read_hooks(
     powershell: str = "pwsh",
     disabled: bool = False,
 ) -> tuple[Hook, ...]:
-    """All hooks in order: those of the settings as they stand there, those of plugins in the order of their names,
-    those of the session; the administrator's, which see what all of these made of a call; what an untrusted project
-    wants comes last."""
+    """All hooks in order: those of the settings in their order, of plugins by name, of the session, the administrator's
+    (which see the result of all others), and finally those of an untrusted project, which do not run."""
     off = disabled or environ.get(DISABLE_VARIABLE) == "1"
     own = [(index, entry) for index, entry in enumerate(entries) if entry not in managed]
     named = [{"source": origins.get(f"hooks[{index}]", ""), **entry} for index, entry in own]
@@ -103,19 +102,21 @@ def read_hooks(
     waiting: MarkedEntries = [(entry, waits, None) for entry in untrusted]
     places = tuple(os.path.join(folder, "hooks") for folder in (home, os.path.join(project, ".adderclaw")))
 
-    def made(marked_entries: MarkedEntries) -> Iterator[Hook]:
+    def build(marked_entries: MarkedEntries) -> Iterator[Hook]:
         hooks = (
             _hook(entry, why, places, environ, plugin) for entry, why, plugin in marked_entries if not _is_gate(entry)
         )
         return _without_repeats(hooks)
 
-    managed_hooks = (_managed(entry, disabled=disabled) for entry in managed if not _is_gate(entry))
-    return tuple(_with_ordinals((*made(marked), *managed_hooks, *made(waiting)), trusted or {}, powershell))
-
-
-def _managed(entry: Json, *, disabled: bool) -> Hook:
-    hook = _hook({"source": MANAGED, **entry}, "disabled" if disabled else "", (), {})
-    return replace(hook, is_managed=True)
+    of_administrator = [
+        replace(_hook({"source": MANAGED, **entry}, "disabled" if disabled else "", (), {}), is_managed=True)
+        for entry in managed
+        if not _is_gate(entry)
+    ]
+    return tuple(
+        replace(hook, ordinal=ordinal, trusted=trusted or {}, powershell=powershell)
+        for ordinal, hook in enumerate((*build(marked), *of_administrator, *build(waiting)))
+    )
 
 
 def _is_gate(entry: Json) -> bool:
@@ -193,11 +194,6 @@ def _without_repeats(hooks: Iterable[Hook]) -> Iterator[Hook]:
         if now != before:
             yield hook
         before = now
-
-
-def _with_ordinals(hooks: Iterable[Hook], trusted: Mapping[str, str], powershell: str) -> Iterator[Hook]:
-    for ordinal, hook in enumerate(hooks):
-        yield replace(hook, ordinal=ordinal, trusted=trusted, powershell=powershell)
 
 
 def hooks_by_event(hooks: Iterable[Hook]) -> dict[str, tuple[Hook, ...]]:

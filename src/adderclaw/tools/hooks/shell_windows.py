@@ -1,24 +1,24 @@
-"""PowerShell: how a command is given to it, and how a word is quoted for it.
+"""PowerShell: builds its command lines and quotes words for it.
 
-Only hooks use it: commands of the model run in bash on every system. Not run on Windows by us.
+Only hooks use it, because commands of the model run in bash on every system. Not tested on Windows.
 """
 
 from collections.abc import Sequence
 
 SCRIPT_SUFFIX = ".ps1"
 _QUOTES = "'\u2018\u2019\u201a\u201b"
-"""PowerShell takes each of these for the end of a word that `'` began; twice, it stands for itself."""
+"""PowerShell accepts each of these as the end of a quoted word; doubled, it means the character itself."""
 
 
 def command_argv(program: str, command: str) -> tuple[str, ...]:
-    """What starts a command; nobody's profile is read, and nothing asks."""
+    """The command line that runs a command without reading a profile and without prompts."""
     return program, "-NoProfile", "-NonInteractive", "-Command", command
 
 
 def quote_word(word: str) -> str:
-    """A word that PowerShell takes literally, whatever is in it."""
+    """Quotes a word so that PowerShell takes it literally."""
     if "\0" in word:
-        raise ValueError("a word for PowerShell has a NUL byte in it")
+        raise ValueError("a word for PowerShell contains a NUL byte")
     return "'" + "".join(letter * 2 if letter in _QUOTES else letter for letter in word) + "'"
 
 

@@ -36,7 +36,7 @@ from adderclaw.core.types import Json
 if TYPE_CHECKING:
     from mcp import Client
 
-    from adderclaw.tools.mcp.connection import Elicit, Sample
+    from adderclaw.tools.mcp.setup import Elicit, Sample
 
 MAX_TOKENS = 4_096
 """Most tokens of one sampled answer."""

@@ -3,20 +3,17 @@
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from adderclaw import __version__
 from adderclaw.config.servers import Entry, Missing, filled
-from adderclaw.core.errors import AdderClawError
-from adderclaw.core.events import Body
-from adderclaw.core.redaction import Secrets, is_secret_name, visible
-from adderclaw.core.types import Clock, Json
+from adderclaw.core.redaction import is_secret_name, visible
 from adderclaw.tools.mcp.definitions import MAX_TOOLS, Listing, list_definitions
 from adderclaw.tools.mcp.fetches import NO_SETTINGS, OFFLINE, outside_workspace
+from adderclaw.tools.mcp.setup import ConnectionSetup, LoginNeeded, Unavailable
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -34,60 +31,10 @@ PROGRESS_SECONDS = 5
 MAX_REASON_CHARS = 300
 
 
-class LoginNeeded(AdderClawError):
-    """A server requires a login by a person."""
-
-    def __init__(self, server: str) -> None:
-        super().__init__(f"it needs a login: `adderclaw mcp login {server}`")
-
-
 def _innermost(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
-
-
-class Unavailable(AdderClawError):
-    """The server cannot be used now; the message says why and what to do."""
-
-
-class Elicit(Protocol):
-    """Asks the operator something for a server: (server, the event's fields) → `{action, content}`."""
-
-    async def __call__(self, server: str, question: Json, /) -> Json: ...
-
-
-class Sample(Protocol):
-    """Samples the model for a server: (server, system prompt, (role, text)…, most tokens) → (text, model, is cut)."""
-
-    async def __call__(
-        self, server: str, system: str, messages: list[tuple[str, str]], tokens: int, /
-    ) -> tuple[str, str, bool]: ...
-
-
-@dataclass(eq=False, repr=False)
-class ConnectionSetup:
-    """What connections need from the session; the composition root builds it."""
-
-    clock: Clock
-    secrets: Secrets
-    tell: Callable[[Body], None]
-    roots: tuple[str, ...]
-    """The workspace and its extra directories."""
-    start: "Starter | None" = None
-    """Starts a child in the session's sandbox."""
-    allowed: tuple[str, ...] = ()
-    """Hosts besides the server's own that may be private or on an unusual port (security.allowed_domains)."""
-    login: Callable[[Entry, str], Awaitable[Any]] | None = None
-    """(server, its URL) → an httpx2 `Auth` with the stored login; None without one."""
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Environment variables from the settings for servers in the sandbox."""
-    elicit: Elicit | None = None
-    sample: Sample | None = None
-    start_fetched: "Starter | None" = None
-    """Starts servers that are downloaded first, where commands cannot change the download."""
-    fetch: "Callable[[Entry], Fetch | None]" = lambda _entry: None
-    """The package that must be downloaded before a server can start, if any."""
 
 
 class Connection:

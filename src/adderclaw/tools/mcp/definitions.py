@@ -27,16 +27,9 @@ class Definition(NamedTuple):
     read_only: bool = False
     """The server's own hint; it counts only once the operator has approved the tool."""
 
-    def as_json(self) -> Json:
-        return self._asdict()
-
     @property
     def sha256(self) -> str:
-        return digest(self.as_json())
-
-    @staticmethod
-    def load(data: Json) -> "Definition":
-        return Definition(**data)
+        return digest(self._asdict())
 
 
 class Listing(NamedTuple):

@@ -51,12 +51,6 @@ def form_answer(server: str, asked: Json, replies: Replies | None) -> Json:
         return DECLINE
 
 
-def form_defaults(asked: Json) -> Json:
-    """The default values of a form."""
-    fields = _fields(asked.get("requested_schema", {}))
-    return {name: field["default"] for name, field in fields.items() if "default" in field}
-
-
 def _fields(schema: Any) -> dict[str, Json]:
     properties: Any = cast(Json, schema).get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):

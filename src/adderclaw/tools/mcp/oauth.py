@@ -25,7 +25,7 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Clock, Json
 from adderclaw.models.credentials.oauth import check_address
-from adderclaw.tools.mcp.connection import LoginNeeded
+from adderclaw.tools.mcp.setup import LoginNeeded
 
 EARLY = 60.0
 
@@ -283,7 +283,7 @@ def auth_for(entry: Entry, url: str, stored: StoredLogin, person: Person | None)
     return RenewingAuth(flow, stored)
 
 
-# ------------------------------------------------------------------ a client that nobody logs in
+# ------------------------------------------------------------------ clients without a person
 
 
 class SessionLogin:

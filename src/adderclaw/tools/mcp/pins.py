@@ -51,7 +51,7 @@ def read_pins(store: Store, scope: str, server: str) -> dict[str, Pin]:
 
 
 def _load_definition(text: str | None) -> Definition | None:
-    return None if text is None else Definition.load(json.loads(text))
+    return None if text is None else Definition(**json.loads(text))
 
 
 def check_pins(store: Store, scope: str, server: str, definitions: Iterable[Definition]) -> dict[str, Pin]:
@@ -106,4 +106,4 @@ def _write(store: Store, scope: str, server: str, pins: Mapping[str, Pin]) -> No
 
 
 def _text(definition: Definition | None) -> str | None:
-    return None if definition is None else canonical(definition.as_json())
+    return None if definition is None else canonical(definition._asdict())

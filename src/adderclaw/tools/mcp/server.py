@@ -56,7 +56,7 @@ class Caller:
         """Sends a log message if the client wants its level."""
         if self._loudness.is_enabled(level):
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # later protocols send it to whoever asks for it; the SDK knows that
+                warnings.simplefilter("ignore")  # later protocols send it on request, which the SDK supports
                 sending = self._session.send_log_message(level, text, "adderclaw", self._request)  # pyright: ignore[reportDeprecated]
             await sending
 

@@ -21,10 +21,12 @@ from adderclaw.core.types import (
 )
 from adderclaw.storage import Store
 from adderclaw.tools.mcp import pins, results
-from adderclaw.tools.mcp.connection import Connection, ConnectionSetup, Elicit, Sample, Unavailable
+from adderclaw.tools.mcp.connection import Connection
 from adderclaw.tools.mcp.definitions import Definition, Listing, description_for_model, server_of, tool_name
 from adderclaw.tools.mcp.pins import Pin
+from adderclaw.tools.mcp.setup import ConnectionSetup, Elicit, Sample, Unavailable
 from adderclaw.tools.mcp.snapshots import Snapshots
+from adderclaw.tools.specs import visible_schema
 
 type Offer = Callable[[Tool[Any]], None]
 type Login = Callable[[Entry, str], Awaitable[Any]]
@@ -231,7 +233,7 @@ class Servers:
             arguments=cast(type[Json], dict),
             prepare=prepare,
             description=f"[MCP server {server}] {description_for_model(definition)}",
-            parameters=_visible(definition.schema),
+            parameters=visible_schema(definition.schema),
             timeout=timeout,
             decode=lambda arguments: json_schema.checked(definition.schema, arguments),
             deferred=True,
@@ -400,14 +402,3 @@ def _disabled_message(entry: Entry) -> str:
 
 def _approval_hint(entry: Entry) -> str:
     return f"`adderclaw mcp list {entry.name}` shows them, `adderclaw mcp approve {entry.name}` approves them"
-
-
-def _visible(value: Any) -> Any:
-    """A schema without invisible characters."""
-    if isinstance(value, str):
-        return visible(value)
-    if isinstance(value, list):
-        return [_visible(item) for item in cast(list[Any], value)]
-    if isinstance(value, dict):
-        return {visible(key): _visible(item) for key, item in cast(Json, value).items()}
-    return value

@@ -1,4 +1,4 @@
-"""Plugins copied into AdderClaw's own folder: whole or not at all, by descriptor, with nothing of them run."""
+"""Copies plugins into AdderClaw's own folder, completely or not at all, by descriptor, without running them."""
 
 import os
 import secrets
@@ -15,48 +15,57 @@ from adderclaw.core.errors import AdderClawError, ConfigError, SessionInUse
 from adderclaw.core.types import Json
 
 NEW_PREFIX, BACKUP_PREFIX = ".new-", ".before-"
-"""How folders begin that an installation makes: what it copies into, and what was there before."""
+"""Name prefixes of the folders that an installation creates: the new copy, and the backup of the old version."""
 NOTHING_BEFORE = "nothing"
-"""A file in the latter that says that nothing was there before."""
+"""A file in the backup folder that says that there was no old version."""
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-BUSY = "another `adderclaw plugin` is at work: wait until it has ended"
+BUSY = "another `adderclaw plugin` command is running; wait until it has finished"
 
 
 class Source(Protocol):
     """Where a plugin comes from: a folder, or a repository."""
 
     def read(self, path: str) -> bytes | None:
-        """One small file of it; None where there is none."""
+        """Reads one small file; None if it does not exist."""
         ...
 
     def copy(self, inside: str, to: int) -> None:
-        """What lies in a folder of it into an open, empty one; raises ConfigError."""
+        """Copies the content of one of its folders into an open, empty folder; raises ConfigError."""
         ...
 
     @property
     def origin(self) -> Json:
-        """What the registry keeps of it."""
+        """What the registry stores about it."""
         ...
 
 
-# ------------------------------------------------------------------ one at a time
+# ------------------------------------------------------------------ lock and recovery
 
 
 @contextmanager
 def plugins_locked(home: str) -> Generator[None]:
-    """Let no other process change plugins; what one left that was killed is put right first. Raises InUse."""
-    lock = _lock(installed.folder(home))
+    """Keeps other processes from changing plugins, and first repairs what a killed process left behind.
+
+    Raises SessionInUse.
+    """
+    folder = installed.folder(home)
+    lock = _lock(folder)
     try:
-        _clean_up_all(home)
+        for name in sorted(os.listdir(folder)):
+            path = os.path.join(folder, name)
+            if name.startswith(NEW_PREFIX):
+                remove_folder(path)
+            elif name.startswith(BACKUP_PREFIX):
+                _settle(home, name[len(BACKUP_PREFIX) :].rpartition("-")[0], path)
         yield
     finally:
-        with suppress(OSError):  # as if there had never been a plugin, where there is none
-            os.rmdir(installed.folder(home))
+        with suppress(OSError):  # removes the folder if it is empty
+            os.rmdir(folder)
         os.close(lock)
 
 
 def _lock(folder: str) -> int:
-    """The folder itself is what is held; one that somebody removes meanwhile is made anew."""
+    """Locks the folder itself; if another process removes the folder meanwhile, creates it again."""
     import fcntl
 
     while True:
@@ -74,25 +83,15 @@ def _lock(folder: str) -> int:
 
 
 def clean_up(home: str) -> None:
-    """Put right what a killed process left behind, if there is anything and nobody is at work."""
+    """Repairs what a killed process left behind, unless another process holds the lock."""
     with suppress(OSError):
         if any(name.startswith((NEW_PREFIX, BACKUP_PREFIX)) for name in os.listdir(installed.folder(home))):
             with suppress(SessionInUse), plugins_locked(home):
                 pass
 
 
-def _clean_up_all(home: str) -> None:
-    folder = installed.folder(home)
-    for name in sorted(os.listdir(folder)):
-        path = os.path.join(folder, name)
-        if name.startswith(NEW_PREFIX):
-            remove_folder(path)
-        elif name.startswith(BACKUP_PREFIX):
-            _settle(home, name[len(BACKUP_PREFIX) :].rpartition("-")[0], path)
-
-
 def _settle(home: str, name: str, before: str) -> None:
-    """An installation was cut off: it counts if the registry has it, else what was there before comes back."""
+    """Finishes an interrupted installation if the registry recorded it; otherwise restores the old version."""
     target, previous = installed.folder(home, name), os.path.join(before, name)
     if not _is_recorded(home, name, target):
         if os.path.lexists(previous):
@@ -111,12 +110,12 @@ def _is_recorded(home: str, name: str, path: str) -> bool:
         return False
 
 
-# ------------------------------------------------------------------ in and out
+# ------------------------------------------------------------------ copying
 
 
 @contextmanager
 def temporary_copy(home: str, source: Source, inside: str) -> Generator[str]:
-    """A copy of what a source has in a folder, in a place of its own: gone afterwards, unless it was put in place."""
+    """Copies a folder of a source to a temporary folder, which is removed afterwards unless it was installed."""
     path = os.path.join(installed.folder(home), f"{NEW_PREFIX}{secrets.token_hex(6)}")
     os.mkdir(path, 0o700)
     try:
@@ -131,7 +130,7 @@ def temporary_copy(home: str, source: Source, inside: str) -> Generator[str]:
 
 
 def add_file(copy: str, path: str, data: bytes) -> None:
-    """One more file of a copy, through no link of the plugin's."""
+    """Adds a file to a copy without following the plugin's links."""
     fd = open_real(followed(copy), ANCHOR)
     try:
         write_file(fd, path, iter((data,)), runs=False, left=MOST_BYTES)
@@ -142,11 +141,10 @@ def add_file(copy: str, path: str, data: bytes) -> None:
 
 
 def replace_plugin(home: str, name: str, copy: str, record: Callable[[], None]) -> None:
-    """Let a copy take its place; `record` writes it into the registry. Killed anywhere, all is as it was, or done."""
+    """Installs a copy; `record` writes it to the registry. If the process is killed, all is done or nothing is."""
     target, mark = installed.folder(home, name), secrets.token_hex(6)
-    before, making = (
-        os.path.join(installed.folder(home), start + mark) for start in (f"{BACKUP_PREFIX}{name}-", NEW_PREFIX)
-    )
+    before = os.path.join(installed.folder(home), f"{BACKUP_PREFIX}{name}-{mark}")
+    making = os.path.join(installed.folder(home), f"{NEW_PREFIX}{mark}")
     was_there = os.path.lexists(target)
     os.mkdir(making, 0o700)
     if not was_there:
@@ -162,7 +160,7 @@ def replace_plugin(home: str, name: str, copy: str, record: Callable[[], None]) 
 
 
 def remove_folder(path: str) -> None:
-    """Remove a folder of ours with all that is in it, through no link; nothing where there is none."""
+    """Removes one of our folders with its content, without following links; does nothing if it does not exist."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -189,7 +187,7 @@ def remove_folder(path: str) -> None:
 
 
 class Folder:
-    """A folder of this machine."""
+    """A local folder."""
 
     def __init__(self, path: str) -> None:
         self.path = followed(os.path.abspath(os.path.expanduser(path)))
@@ -222,7 +220,7 @@ class Folder:
 
 
 def write_file(to: int, path: str, parts: Iterator[bytes], *, runs: bool, left: int) -> int:
-    """One new file of a copy; how many bytes may still follow."""
+    """Writes a new file of a copy and returns how many more bytes may be copied."""
     fd = _parent(to, path)
     try:
         file_descriptor = os.open(os.path.basename(path), NEW_FILE, 0o700 if runs else 0o600, dir_fd=fd)
@@ -234,7 +232,7 @@ def write_file(to: int, path: str, parts: Iterator[bytes], *, runs: bool, left: 
         for part in parts:
             left -= len(part)
             if left < 0:
-                raise unfit(path, f"holds more than {MOST_BYTES >> 20} MiB, with all before it")
+                raise unfit(path, f"brings the copied files to more than {MOST_BYTES >> 20} MiB")
             file.write(part)
     return left
 
@@ -250,7 +248,7 @@ def write_link(to: int, path: str, target: str) -> None:
 
 
 def _parent(to: int, path: str) -> int:
-    """The folder of a new file, made where it is missing: through no link."""
+    """Opens the folder of a new file without following links, and creates it if it is missing."""
     here = os.dup(to)
     try:
         for name in path.split("/")[:-1]:

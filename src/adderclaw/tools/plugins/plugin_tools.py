@@ -1,4 +1,4 @@
-"""Tools that plugins bring: a program that gets one JSON object on stdin and answers JSON on stdout, in the sandbox."""
+"""Tools of plugins: programs that run in the sandbox, read one JSON object on stdin and print JSON on stdout."""
 
 import json
 import os
@@ -25,17 +25,19 @@ from adderclaw.core.types import (
 )
 from adderclaw.sandbox import process, workspace
 from adderclaw.sandbox.process import Finished
+from adderclaw.tools.lookup import builtin_names
+from adderclaw.tools.specs import visible_schema
 
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
     from adderclaw.sandbox.process import Starter
 
 GRACE = 5.0
-"""Seconds that the kernel waits beyond our own time limit, so that what was printed so far is still reported."""
+"""Seconds added to the tool's own time limit, so that its output so far is still reported."""
 OUTPUT_BYTES = 1 << 20
-"""The longest answer; a program that goes on printing is ended."""
+"""The longest output; a program that prints more is ended."""
 STDERR_CHARS = 4_000
-"""What is shown of stderr: the end of it."""
+"""This much of the end of stderr is shown."""
 METADATA_BYTES = 16_384
 KEYS = frozenset(("success", "output", "error", "metadata"))
 
@@ -46,13 +48,13 @@ def plugin_tools(
     taken: Iterable[str],
     warn: Callable[[str], None],
 ) -> dict[str, Tool[Any]]:
-    """The tools of all plugins by name; `taken` are names that none of them may have."""
+    """The tools of all plugins by name; `taken` are names that they must not use."""
     by_name: dict[str, Tool[Any]] = {}
     used = {name.lower() for name in taken}
     for plugin in plugins:
         for tool in plugin.plugin.manifest.tools:
             if tool.name.lower() in used:
-                warn(f"the plugin {plugin.plugin.name!r} brings a tool {tool.name!r}, which there is already: left out")
+                warn(f"the tool {tool.name!r} of the plugin {plugin.plugin.name!r} was left out: the name is taken")
                 continue
             used.add(tool.name.lower())
             by_name[tool.name] = _tool(plugin, tool, start)
@@ -60,22 +62,19 @@ def plugin_tools(
 
 
 def name_clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
-    """Which tools of a plugin have a name that is taken, and by whom."""
-    from adderclaw.core.tool_traits import NAMES
-    from adderclaw.tools import aliases
-
-    taken = {name.lower(): f"a built-in tool is called {name}" for name in (*aliases(), *NAMES)}
+    """Which tools of a plugin have a name that is taken, and by what."""
+    taken = {name.lower(): f"a built-in tool is called {name}" for name in builtin_names()}
     for other in others:
-        taken |= {tool.name.lower(): f"the plugin {other.name!r} brings a tool of that name" for tool in other.tools}
+        taken |= {tool.name.lower(): f"the plugin {other.name!r} has a tool of that name" for tool in other.tools}
     return [
-        f"{tool.name!r} cannot be the name of a tool, since {taken[tool.name.lower()]}"
+        f"{tool.name!r} cannot be the name of a tool, because {taken[tool.name.lower()]}"
         for tool in manifest.tools
         if tool.name.lower() in taken
     ]
 
 
 def unusable_schemas(manifest: Manifest) -> list[str]:
-    """Which tools have a schema by which nothing can be checked, and why."""
+    """Which tools have an unusable schema, and why."""
     reasons = ((tool.name, json_schema.schema_problem(tool.schema)) for tool in manifest.tools)
     return [f"tools: the schema of {name!r} cannot be used: {visible(why)}" for name, why in reasons if why]
 
@@ -98,24 +97,11 @@ def _tool(plugin: "LoadedPlugin", tool: PluginTool, start: "Starter | None") -> 
         arguments=cast(type[Json], dict),
         prepare=prepare,
         description=f"[plugin {name}] {described}",
-        parameters=_visible(tool.schema),
+        parameters=visible_schema(tool.schema),
         timeout=lambda _arguments: tool.timeout + GRACE,
         decode=partial(_check_arguments, tool.schema),
         deferred=tool.deferred,
     )
-
-
-def _visible(value: Any) -> Any:
-    """A schema with nothing in it that nobody sees."""
-    match value:
-        case str():
-            return visible(value)
-        case dict():
-            return {visible(str(key)): _visible(item) for key, item in cast(Json, value).items()}
-        case list():
-            return [_visible(item) for item in cast(list[Any], value)]
-        case _:
-            return value
 
 
 def _check_arguments(schema: Json, arguments: Json) -> Json:
@@ -127,64 +113,60 @@ def _check_arguments(schema: Json, arguments: Json) -> Json:
 async def _run(
     plugin: "LoadedPlugin", tool: PluginTool, arguments: Json, context: ToolContext, start: "Starter | None"
 ) -> ToolResult:
-    if why := plugin.changed():  # what was asked about is what runs
+    if why := plugin.changed():  # it may have changed while the operator was asked
         return refused(why, "policy")
     area = context.workspace
     cwd = area.cwd if workspace.is_directory(area.cwd) else area.root
-    asked = {"tool": tool.name, "arguments": arguments, "workspace": area.root}
+    request = {"tool": tool.name, "arguments": arguments, "workspace": area.root}
+    variables = {f"{who}_PLUGIN_ROOT": plugin.root for who in ("CLAUDE", "ADDERCLAW")}
+    variables["PYTHONDONTWRITEBYTECODE"] = "1"
     try:
         done = await process.run(
             [os.path.join(plugin.root, inner(tool.command) or ""), *tool.args],
             cwd=cwd,
-            env=process.environment(_plugin_environment(plugin), workspace_roots=(area.root, *area.extra)),
+            env=process.environment(variables, workspace_roots=(area.root, *area.extra)),
             timeout=tool.timeout,
             max_bytes=OUTPUT_BYTES,
-            stdin=json.dumps(asked).encode() + b"\n",
+            stdin=json.dumps(request).encode() + b"\n",
             start=process.in_view(start, "server"),
         )
     except process.StartFailed as error:
-        hint = "; does it begin with a line such as #!/usr/bin/env python3?" if error.errno == 8 else ""
+        hint = "; does it start with a line such as #!/usr/bin/env python3?" if error.errno == 8 else ""
         return internal_failure(f"{_tool_label(plugin, tool)} could not be started: {error.strerror}{hint}")
     return _read_answer(plugin, tool, done)
-
-
-def _plugin_environment(plugin: "LoadedPlugin") -> dict[str, str]:
-    """What its environment holds beside the few harmless variables: where it lies."""
-    named = {f"{who}_PLUGIN_ROOT": plugin.root for who in ("CLAUDE", "ADDERCLAW")}
-    return {**named, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _tool_label(plugin: "LoadedPlugin", tool: PluginTool) -> str:
     return f"{tool.name} of the plugin {plugin.plugin.name!r}"
 
 
-# ------------------------------------------------------------------ its answer
+# ------------------------------------------------------------------ reading the answer
 
 
 def _read_answer(plugin: "LoadedPlugin", tool: PluginTool, done: Finished) -> ToolResult:
     failed = partial(_failure, plugin, tool, done)
     if done.timed_out:
-        return failed(f"did not end within {tool.timeout:g} seconds, and was ended")
+        return failed(f"did not finish within {tool.timeout:g} seconds and was ended")
     if done.stdout_cut:
-        return failed(f"answered more than {OUTPUT_BYTES} bytes, of which nothing is used")
+        return failed(f"printed more than {OUTPUT_BYTES} bytes on stdout; none of it is used")
     if done.flooded:
-        return failed("printed to stderr without end, and was ended")
+        return failed("printed too much on stderr and was ended")
     if not done.stdout.strip():
-        return failed("answered nothing; it must print JSON on stdout")
+        return failed("printed nothing; it must print JSON on stdout")
     try:
         value: Any = json.loads(done.stdout.decode(), parse_constant=reject_constant)
     except (ValueError, RecursionError) as error:
         start = visible(done.stdout[:200].decode("utf-8", "replace"))
-        return failed(f"did not answer JSON ({_short(error)}); its answer begins: {start}")
+        return failed(f"did not print JSON ({_short(error)}); its output starts with: {start}")
     answer = cast(Json, value) if isinstance(value, dict) else {}
     if "success" not in answer:
         return failed("") if done.returncode else _success(plugin, cast(object, value), {})
     if wrong := _shape_problem(answer):
-        return failed(f"answered in another shape than agreed: {wrong}")
+        return failed(f"printed an invalid answer: {wrong}")
     if answer["success"] and done.returncode:
-        return failed("says that it succeeded, and did not")
+        return failed("reported success but failed")
     if not answer["success"]:
-        reason = answer.get("error") or answer.get("output") or "it does not say why"
+        reason = answer.get("error") or answer.get("output") or "it gave no reason"
         return failed(f"failed: {_text(reason)}")
     return _success(plugin, answer.get("output", ""), answer.get("metadata", {}))
 
@@ -193,7 +175,7 @@ def _shape_problem(answer: Json) -> str:
     if not isinstance(answer["success"], bool):
         return f"success must be true or false, not {short_json(answer['success'])}"
     if unknown := sorted(answer.keys() - KEYS):
-        return f"{short_json(unknown[0])} means nothing beside success"
+        return f"{short_json(unknown[0])} is not a known key; known: {', '.join(sorted(KEYS))}"
     if not isinstance(answer.get("error", ""), str | None):
         return f"error must be text, not {short_json(answer['error'])}"
     if not isinstance(answer.get("metadata", {}), dict):
@@ -217,7 +199,7 @@ def _success(plugin: "LoadedPlugin", output: object, metadata: Mapping[str, Any]
 
 
 def _failure(plugin: "LoadedPlugin", tool: PluginTool, done: Finished, what: str) -> ToolResult:
-    """What went wrong, its exit code, and the end of what it said on stderr: none of it is our word alone."""
+    """A failed result with the reason, the exit code and the end of stderr. Its text is untrusted."""
     ended = ""
     if done.returncode > 0:
         ended = f"ended with exit code {done.returncode}"

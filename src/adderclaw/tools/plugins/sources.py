@@ -1,7 +1,7 @@
-"""Where plugins come from: repositories, by a git that runs nothing of theirs; and marketplaces, which list them.
+"""Fetches plugins from repositories, and reads marketplaces, which list plugins.
 
-Nothing is checked out: the files are read out of git's store as they were committed, so that no filter, hook, attribute
-or submodule has a say.
+Git runs nothing from the repository: nothing is checked out. Files are read from git's store as they were committed, so
+that no filter, hook, attribute or submodule has an effect.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from adderclaw.tools.plugins.folders import Folder, Source
 MARKETPLACE = ".claude-plugin/marketplace.json"
 SECONDS = 120.0
 FETCHED_BYTES = 256 << 20
-"""What git may fetch, as it lies on the disk, before it is ended."""
+"""Git is ended when it has written more than this to disk."""
 SMALL_BYTES = 1 << 20
 REF = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/+-]*[A-Za-z0-9._+-])?")
 URL = re.compile(r"(https|ssh|file)://([^/]*)(/.*)")
@@ -41,11 +41,11 @@ SETTINGS = {
     "http.maxRequests": "2",
     "core.bigFileThreshold": "32m",
 }
-"""Beside those that are fixed for every git that we start."""
+"""In addition to the settings fixed for every git process that we start."""
 
 
 class Address(NamedTuple):
-    """A repository, as it was written: `URL[@REF][#FOLDER]`."""
+    """A repository, written as `URL[@REF][#FOLDER]`."""
 
     url: str
     ref: str
@@ -54,7 +54,7 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address | None:
-    """What a text says of a repository; None where it is none but a path. Raises UsageError for what is not taken."""
+    """Parses the address of a repository; None for a path. Raises UsageError for an unsupported address."""
     location, _, inside = text.partition("#")
     if match := URL.fullmatch(location):
         scheme, host, path = match.groups()
@@ -65,17 +65,17 @@ def parse_address(text: str) -> Address | None:
                 f"{safe_text(text)}: a password or token does not belong in an address; use ssh, or clone it"
             )
         if scheme == "file" and host not in ("", "localhost"):
-            raise UsageError(f"{safe_text(text)}: a file address names no host; write file:///…")
+            raise UsageError(f"{safe_text(text)}: a file address must not contain a host; write file:///…")
     elif match := SCP.fullmatch(location):
         url, protocol, ref = f"{match[1]}:{match[2]}", "ssh", match[3] or ""
     elif "://" in location or re.match(r"[A-Za-z0-9+.-]+::", location):
-        raise UsageError(f"{safe_text(text)}: plugins are not fetched that way; give a folder, or {ADDRESS_FORMS}")
+        raise UsageError(f"{safe_text(text)}: this kind of address is not supported; use a folder, or {ADDRESS_FORMS}")
     else:
         return None
     if ref and (not REF.fullmatch(ref) or ".." in ref):
-        raise UsageError(f"{safe_text(text)}: {safe_text(ref)} is no branch, tag or commit")
+        raise UsageError(f"{safe_text(text)}: {safe_text(ref)} is not a valid name of a branch, tag or commit")
     if (folder := inner(inside) if inside else ".") is None:
-        raise UsageError(f"{safe_text(text)}: {safe_text(inside)} does not lie in the repository")
+        raise UsageError(f"{safe_text(text)}: {safe_text(inside)} is not a folder in the repository")
     return Address(url, ref, folder, protocol)
 
 
@@ -94,7 +94,7 @@ class Entry(NamedTuple):
 
 
 class Repository:
-    """What was fetched of a repository: one commit, in a store of its own."""
+    """One commit of a repository, fetched into a git store of its own."""
 
     def __init__(self, where: Address, store: str) -> None:
         self._where, self._store = where, store
@@ -106,7 +106,7 @@ class Repository:
         return known | ({"ref": self._where.ref} if self._where.ref else {})
 
     def fetch(self) -> None:
-        """Fetch the one commit; raises AdderClawError."""
+        """Fetches the commit; raises AdderClawError."""
         asyncio.run(self._fetch())
 
     async def _fetch(self) -> None:
@@ -123,15 +123,14 @@ class Repository:
         if grown:
             fetching.cancel()
             await asyncio.gather(fetching, return_exceptions=True)
-            raise AdderClawError(
-                f"{safe_text(self._where.url)} has more than {FETCHED_BYTES >> 20} MiB: nothing was kept"
-            )
+            url = safe_text(self._where.url)
+            raise AdderClawError(f"{url} has more than {FETCHED_BYTES >> 20} MiB; nothing was installed")
         await fetching
         self.commit = (await self._git("rev-parse", "--verify", "refs/heads/plugin^{commit}")).decode().strip()
 
     async def _wait_until_too_large(self) -> None:
-        """Ends when git has fetched too much."""
-        while _folder_size(self._store) <= FETCHED_BYTES:  # noqa: ASYNC110 - git tells nobody
+        """Returns when git has fetched too much."""
+        while _folder_size(self._store) <= FETCHED_BYTES:  # noqa: ASYNC110 - git has no way to report it
             await asyncio.sleep(0.2)
 
     def read(self, path: str) -> bytes | None:
@@ -148,7 +147,7 @@ class Repository:
         for entry in self._entries(start):
             path = entry.path.removeprefix(start)
             if not path or any(part in ("", ".", "..") for part in path.split("/")):
-                raise unfit(safe_text(entry.path), "is no path")
+                raise unfit(safe_text(entry.path), "is not a valid path")
             if any(part in NOT_COPIED for part in path.split("/")):
                 continue
             if entry.mode == "120000":
@@ -156,13 +155,13 @@ class Repository:
             elif entry.mode in ("100644", "100755"):
                 files.append(entry._replace(path=path))
             elif entry.mode != "160000":  # a submodule is not fetched
-                raise unfit(safe_text(entry.path), f"is of a kind ({entry.mode}) that no plugin has")
+                raise unfit(safe_text(entry.path), f"has a file mode ({entry.mode}) that plugins must not contain")
         if not files:
-            raise unfit(f"{safe_text(self._where.url)}#{safe_text(folder)}", "holds no file")
+            raise unfit(f"{safe_text(self._where.url)}#{safe_text(folder)}", "contains no files")
         if len(files) + len(links) > MOST_FILES:
-            raise unfit(safe_text(self._where.url), f"holds more than {MOST_FILES} files")
+            raise unfit(safe_text(self._where.url), f"contains more than {MOST_FILES} files")
         if sum(entry.size for entry in (*files, *links)) > MOST_BYTES:
-            raise unfit(safe_text(self._where.url), f"holds more than {MOST_BYTES >> 20} MiB")
+            raise unfit(safe_text(self._where.url), f"contains more than {MOST_BYTES >> 20} MiB")
         left = MOST_BYTES
         for entry, data in zip((*files, *links), self._contents((*files, *links)), strict=True):
             if entry.mode == "120000":
@@ -180,7 +179,7 @@ class Repository:
                 yield Entry(path, mode, sha, int(size) if size != "-" else 0)
 
     def _contents(self, entries: "list[Entry] | tuple[Entry, ...]") -> Iterator[bytes]:
-        """The bytes of each, as they were committed."""
+        """The committed bytes of each file."""
         asked = "".join(f"{entry.sha}\n" for entry in entries).encode()
         most = sum(entry.size + 200 for entry in entries)
         data = asyncio.run(self._git("cat-file", "--batch", stdin=asked, most=most))
@@ -189,14 +188,14 @@ class Repository:
             end = data.index(b"\n", position)
             sha, kind, size = data[position:end].decode().split()
             if sha != entry.sha or kind != "blob" or int(size) != entry.size:
-                raise AdderClawError(f"{safe_text(entry.path)}: the repository does not hold what it says")
+                raise AdderClawError(f"{safe_text(entry.path)}: the repository is damaged; git returned another object")
             yield data[end + 1 : end + 1 + entry.size]
             position = end + 2 + entry.size
 
     async def _git(self, *words: str, reaches: bool = False, stdin: bytes = b"", most: int = SMALL_BYTES) -> bytes:
         git = programs.resolve_outside_sessions("git")
         if git is None:
-            raise AdderClawError("git is not found on PATH outside of projects: install it, or give a folder")
+            raise AdderClawError("git is not on PATH (folders of projects do not count); install it, or use a folder")
         settings = dict(SETTINGS)
         if reaches:
             settings[f"protocol.{self._where.protocol}.allow"] = "always"
@@ -211,7 +210,7 @@ class Repository:
             into=captures,
         )
         if done.timed_out:
-            raise AdderClawError(f"{safe_text(self._where.url)}: git did not end within {SECONDS:g} seconds")
+            raise AdderClawError(f"{safe_text(self._where.url)}: git did not finish within {SECONDS:g} seconds")
         if done.returncode or done.stdout_cut:
             message = safe_text(done.stderr.decode("utf-8", "replace").strip().replace("\n", "; "))
             raise AdderClawError(f"{safe_text(self._where.url)} cannot be fetched: {message or 'git failed'}")
@@ -219,7 +218,7 @@ class Repository:
 
 
 def _environment(protocol: str) -> dict[str, str]:
-    """Nothing of the operator's git counts; of their ssh, the keys and the hosts that they know."""
+    """Ignores the operator's git settings; from their ssh, only keys and known hosts are used."""
     env = process.environment(
         {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_LFS_SKIP_SMUDGE": "1"}, workspace_roots=programs.roots_outside_sessions()
     )
@@ -250,7 +249,7 @@ def _folder_size(folder: str) -> int:
                         waiting.append(entry.path)
                     else:
                         total += entry.stat(follow_symlinks=False).st_size
-        except OSError:  # git renames what it has fetched
+        except OSError:  # git renames files while it fetches
             continue
     return total
 
@@ -262,16 +261,16 @@ class ChosenPlugin(NamedTuple):
     inside: str
     """The plugin's folder in the source."""
     manifest: Json
-    """What a marketplace says of it, for a folder that says nothing itself."""
+    """The marketplace's description, for a folder without a manifest."""
     marketplace: str = ""
 
 
 def choose_plugin(source: Source, plugin_name: str | None) -> ChosenPlugin:
-    """Which plugin of a source is meant; raises UsageError that lists them where that has to be said."""
+    """The plugin of a source to install; raises UsageError with the list of plugins if the choice is not clear."""
     data = source.read(MARKETPLACE)
     if data is None and plugin_name is not None:
         raise UsageError(
-            f"--plugin {safe_text(plugin_name)}: there is no {MARKETPLACE}, so there is one plugin, or none"
+            f"--plugin {safe_text(plugin_name)}: there is no {MARKETPLACE} to choose from; leave --plugin out"
         )
     is_plugin = any(source.read(name) is not None for name in (FOREIGN, OWN))
     if data is None or (plugin_name is None and is_plugin):
@@ -279,7 +278,7 @@ def choose_plugin(source: Source, plugin_name: str | None) -> ChosenPlugin:
     name, listed = _read_marketplace(data)
     by_name = {str(entry["name"]): entry for entry in listed}
     if plugin_name is None and len(listed) > 1:
-        raise UsageError(f"it is a marketplace; choose one with --plugin NAME: {_names(listed)}")
+        raise UsageError(f"this is a marketplace; choose a plugin with --plugin NAME: {_names(listed)}")
     plugin_name = plugin_name or next(iter(by_name))
     if plugin_name not in by_name:
         raise UsageError(
@@ -290,7 +289,7 @@ def choose_plugin(source: Source, plugin_name: str | None) -> ChosenPlugin:
     if path is None:
         other_source = safe_text(json.dumps(entry.get("source")))
         raise UsageError(
-            f"{safe_text(plugin_name)}: it is not in the marketplace but at {other_source}. Install it from there"
+            f"{safe_text(plugin_name)} is not stored in the marketplace but at {other_source}; install it from there"
         )
     description = {key: value for key, value in entry.items() if key not in ("source", "strict", "category", "tags")}
     return ChosenPlugin(path, description, name)
@@ -323,11 +322,11 @@ def _names(listed: list[Json]) -> str:
 
 
 def folder_source(path: str) -> Folder:
-    """A folder as a source; raises UsageError where there is none."""
+    """A folder as a source; raises UsageError if it does not exist."""
     source = Folder(path)
     if not os.path.isdir(source.path):
         hint = ""
         if re.fullmatch(r"[\w-]+/[\w.-]+", path):
-            hint = f"; a repository is given by its address, as https://github.com/{path}"
+            hint = f"; for a repository, use its address, such as https://github.com/{path}"
         raise UsageError(f"{safe_text(path)}: there is no such folder{hint}")
     return source

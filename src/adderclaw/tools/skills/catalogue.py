@@ -1,4 +1,4 @@
-"""Which skills there are: every SKILL.md of the skill folders, of which only the frontmatter is read (stage 0)."""
+"""The registry of skills: every SKILL.md in the skill folders. Only the frontmatter is read (stage 0)."""
 
 import os
 import re
@@ -21,12 +21,12 @@ type Scope = Literal["project", "user", "plugin"]
 NAMES = ("SKILL.md", "skill.md")
 PROJECT_FOLDERS = (".adderclaw/skills", ".agents/skills", ".claude/skills")
 COMMANDS = (".adderclaw/commands", ".claude/commands")
-"""Folders of a project whose Markdown files are commands: each is a skill of one file, called by that file's name."""
+"""Folders of a project whose Markdown files are commands: each is a skill of one file, named after that file."""
 COMMAND = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 MAX_SKILLS = 10_000
-"""Skills that are loaded; that there are more is said."""
+"""At most this many skills are loaded; a note says when there are more."""
 MAX_DEPTH = 3
-"""Levels below a folder of skills on which a skill is looked for."""
+"""How many levels below a skill folder are searched."""
 TRUE = frozenset({"true", "yes", "on", "1"})
 
 
@@ -34,14 +34,14 @@ class SkillFolder(NamedTuple):
     """A folder of skills."""
 
     folder: str
-    """Also that of one skill, or one Markdown file of a plugin's commands."""
+    """May also be the folder of one skill, or one Markdown file of a plugin's commands."""
     scope: Scope
     root: str = ""
-    """What links may not lead out of; empty where they may lead anywhere, since the folder is the operator's own."""
+    """Links must not lead out of this folder; empty for the operator's own folder, where links may lead anywhere."""
     commands: bool = False
-    """Whether each Markdown file in it is one, instead of each folder."""
+    """Each Markdown file is a skill, instead of each folder."""
     prefix: str = ""
-    """Stands before the names of a plugin's, as in `plugin:name`."""
+    """Put before the names of a plugin's skills, as in `plugin:name`."""
 
 
 @record
@@ -57,20 +57,20 @@ class Skill:
     keywords: tuple[str, ...] = ()
     version: str = ""
     allowed_tools: tuple[str, ...] = ()
-    """What it asks to be allowed; whether it is, trust and the gate decide."""
+    """Permission rules that it requests. Trust and the policy decide whether they apply."""
     license: str = ""
     compatibility: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     diagnosis: tuple[str, ...] = ()
-    """All that the specification would object to; some of it keeps a skill from being used."""
+    """Every violation of the specification. Some make a skill unusable."""
     repairs: tuple[str, ...] = ()
-    """What was wrong and read as it was meant."""
+    """Errors that were corrected while reading."""
     usable: bool = True
     file: str = "SKILL.md"
     fields: Json = field(default_factory=dict[str, Any])
-    """The frontmatter as it is."""
+    """The unchanged frontmatter."""
     is_command: bool = False
-    """A command: what else lies in its folder is not its own."""
+    """A command does not own the other files in its folder."""
 
     @property
     def path(self) -> str:
@@ -78,26 +78,26 @@ class Skill:
 
     @property
     def references_index(self) -> tuple[str, ...]:
-        """Its other files, by their way from its folder; they are listed, not read."""
+        """The relative paths of its other files; they are listed, not read."""
         if self.is_command:
             return ()
         return tuple(way for way in files.list_files(self.folder) if way != self.file)
 
     @property
     def for_model(self) -> bool:
-        """False: only a person calls it (`disable-model-invocation`, or a command that says nothing of itself)."""
+        """False: only a person can call it (`disable-model-invocation`, or a command without a description)."""
         if self.is_command and not self.fields.get("description"):
             return False
         return str(self.fields.get("disable-model-invocation", "")).lower() not in TRUE
 
     @property
     def for_user(self) -> bool:
-        """False: it is no slash command (`user-invocable: false`)."""
+        """False: it is not a slash command (`user-invocable: false`)."""
         return str(self.fields.get("user-invocable", "true")).lower() in TRUE
 
 
 class Duplicate(NamedTuple):
-    """A name that appears twice: the one that counts, and the one that does not."""
+    """A name that appears twice: the folder that is used and the folder that is ignored."""
 
     name: str
     used: str
@@ -109,14 +109,14 @@ class Catalogue:
     """The one registry of skills: the router and the Skill tool read it."""
 
     skills: tuple[Skill, ...] = ()
-    """Those that can be used, by name, in the order of their names."""
+    """The usable skills, ordered by name."""
     invalid: tuple[Skill, ...] = ()
-    """Those that cannot, each with its diagnosis."""
+    """The unusable skills, each with its diagnosis."""
     directories: tuple[str, ...] = ()
-    """The folders that were there to be looked into."""
+    """The skill folders that exist."""
     duplicates: tuple[Duplicate, ...] = ()
     notes: tuple[str, ...] = ()
-    """What else is to be said: that there were too many, that a folder cannot be read."""
+    """Other problems: too many skills, or a folder that cannot be read."""
 
     def __post_init__(self) -> None:
         self.by_name = {skill.name: skill for skill in self.skills}
@@ -129,9 +129,9 @@ class Catalogue:
                 self._short[short] = None if short in self._short or is_operators else skill
 
     def find(self, name: str) -> Skill | None:
-        """By its name; that of a plugin's also without the plugin's name, where only one is called so.
+        """The skill called `name`; a plugin's skill also without the plugin's name, if only one has that name.
 
-        Then it goes before a skill of the project: the operator trusted the plugin, and perhaps not the project.
+        It then takes precedence over a skill of the project: the operator trusts the plugin, perhaps not the project.
         """
         name = checks.normalize_name(name)
         return self._short.get(name) or self.by_name.get(name)
@@ -143,13 +143,17 @@ class Catalogue:
 def skill_folders(
     project: str, home: str, own: str = "", further: Iterable[SkillFolder] = (), homes: Sequence[str] = ()
 ) -> tuple[SkillFolder, ...]:
-    """Where skills are, in order of precedence: the operator's, then the project's, whether or not it is trusted.
+    """All skill folders in order of precedence: the operator's, then the project's, whether or not it is trusted.
 
-    A name that appears twice counts where it comes first. `own` is skills.dir or --skills-dir: a folder outside of the
-    project is one that the operator chose. `homes` are folders of the operator beside `home`, AdderClaw's own.
+    If a name appears twice, the first one is used. `own` is skills.dir or --skills-dir: the operator chose that folder
+    if it is outside the project. `homes` are folders of the operator in addition to `home`, AdderClaw's own.
     """
     root = followed(project)
-    named = [_named_folder(followed(own), root)] if own else []
+    named: list[SkillFolder] = []
+    if own:
+        # links must not lead out of the project, or out of a folder elsewhere
+        folder = followed(own)
+        named = [SkillFolder(folder, "project", root if beneath(folder, root) else folder)]
     sources = [source for source in named if source.root != root]
     mine = [folder for folder in (home, *homes) if folder]
     sources += [SkillFolder(followed(os.path.join(folder, home_names.SKILLS)), "user") for folder in mine]
@@ -157,27 +161,18 @@ def skill_folders(
         SkillFolder(followed(os.path.join(folder, home_names.COMMANDS)), "user", commands=True) for folder in mine
     ]
     sources += [source for source in named if source.root == root]
-    sources += _project_folders(root, PROJECT_FOLDERS, commands=False)
-    sources += _project_folders(root, COMMANDS, commands=True)
+    for names, commands in ((PROJECT_FOLDERS, False), (COMMANDS, True)):
+        folders = [followed(os.path.join(root, name)) for name in names]
+        # a link that leads out of the project is ignored
+        sources += [SkillFolder(folder, "project", root, commands) for folder in folders if beneath(folder, root)]
     by_folder: dict[str, SkillFolder] = {}
     for source in (*sources, *further):
         by_folder.setdefault(source.folder, source)
     return tuple(by_folder.values())
 
 
-def _project_folders(root: str, names: Sequence[str], *, commands: bool) -> list[SkillFolder]:
-    """Its own folders; one that leads out of it is not its to bring."""
-    folders = [followed(os.path.join(root, name)) for name in names]
-    return [SkillFolder(folder, "project", root, commands) for folder in folders if beneath(folder, root)]
-
-
-def _named_folder(folder: str, root: str) -> SkillFolder:
-    """Links may not lead out of the project; of a folder elsewhere, which somebody named by hand, not out of that."""
-    return SkillFolder(folder, "project", root if beneath(folder, root) else folder)
-
-
 def load_skills(sources: Sequence[SkillFolder], most: int = MAX_SKILLS) -> Catalogue:
-    """All skills of the places; an earlier place goes before a later one."""
+    """All skills of the folders; an earlier folder takes precedence over a later one."""
     used: dict[str, Skill] = {}
     invalid: list[Skill] = []
     duplicates: list[Duplicate] = []
@@ -187,7 +182,7 @@ def load_skills(sources: Sequence[SkillFolder], most: int = MAX_SKILLS) -> Catal
         for skill in _skills_in(source, notes):
             count += 1
             if count > most:
-                notes.append(f"there are more than {most:,} skills: those after {skill.folder} were not looked at")
+                notes.append(f"there are more than {most:,} skills; those after {skill.folder} were not loaded")
                 break
             if not skill.usable:
                 invalid.append(skill)
@@ -220,17 +215,21 @@ def _skills_in(source: SkillFolder, notes: list[str]) -> Iterator[Skill]:
 
 
 def _skills_beneath(source: SkillFolder, folder: str, depth: int, notes: list[str]) -> Iterator[Skill]:
-    for entry in _folders(folder, notes):
+    for entry in _entries(folder, notes):
         path = entry.path.text
         name = visible(entry.path.name, keep_newlines=False)
         if entry.is_link:
             real = followed(path)
+            if not workspace.is_folder(workspace.resolved_path(real)):
+                continue
             if source.root and not beneath(real, source.root):
                 yield _broken_skill(name, real, source.scope, "its folder is a link that leads out of the project")
             elif _skill_file(real):
                 yield inspect_skill(real, source.scope, entry.path.name)
             elif depth == 1:
                 yield _broken_skill(name, real, source.scope, "its folder is a link to a folder that has no SKILL.md")
+        elif not entry.is_folder:
+            continue
         elif _skill_file(path):
             yield inspect_skill(path, source.scope)
         else:
@@ -243,7 +242,7 @@ def _skills_beneath(source: SkillFolder, folder: str, depth: int, notes: list[st
 
 
 def _commands(source: SkillFolder, folder: str, prefix: str, depth: int, notes: list[str]) -> Iterator[Skill]:
-    """`a.md` is /a, and `b/a.md` is /b:a."""
+    """The commands in a folder: `a.md` is /a, and `b/a.md` is /b:a."""
     for entry in _entries(folder, notes):
         name, path = entry.path.name, entry.path.text
         if entry.is_folder:
@@ -260,11 +259,12 @@ def _command(source: SkillFolder, path: str, name: str) -> Skill:
         return _broken_skill(shown, folder, source.scope, "it is a link that leads out of the project", file)
     if not all(COMMAND.fullmatch(part) for part in name.split(":")):
         return _broken_skill(
-            shown, folder, source.scope, "a command is named with letters, digits, '.', '_' and '-'", file
+            shown, folder, source.scope, "a command's name may contain only letters, digits, '.', '_' and '-'", file
         )
     try:
         data = _head(folder, file)
-        head = frontmatter.parse(data) if data.removeprefix(frontmatter.BOM).startswith(b"---") else NO_HEAD
+        has_head = data.removeprefix(frontmatter.BOM).startswith(b"---")
+        head = frontmatter.parse(data) if has_head else frontmatter.Head({}, ())
     except (frontmatter.Malformed, PathRefused) as error:
         return _broken_skill(shown, folder, source.scope, str(error), file)
     except OSError as error:
@@ -283,27 +283,15 @@ def _command(source: SkillFolder, path: str, name: str) -> Skill:
     )
 
 
-NO_HEAD = frontmatter.Head({}, ())
-
-
 def _entries(folder: str, notes: list[str]) -> list[workspace.Entry]:
     try:
         entries = workspace.entries(workspace.resolved_path(folder))
     except (FileNotFoundError, NotADirectoryError, PathRefused):
         return []
     except OSError as error:
-        notes.append(f"{folder} cannot be looked into: {error.strerror}")
+        notes.append(f"{folder} cannot be read: {error.strerror}")
         return []
     return [entry for entry in entries if not entry.path.name.startswith(".") and entry.path.name not in files.SKIPPED]
-
-
-def _folders(folder: str, notes: list[str]) -> list[workspace.Entry]:
-    shown = _entries(folder, notes)
-    return [entry for entry in shown if entry.is_folder or (entry.is_link and _leads_to_a_folder(entry))]
-
-
-def _leads_to_a_folder(link: workspace.Entry) -> bool:
-    return workspace.is_folder(workspace.resolved_path(followed(link.path.text)))
 
 
 def _skill_file(folder: str) -> str:
@@ -315,7 +303,7 @@ def _skill_file(folder: str) -> str:
 
 
 def inspect_skill(folder: str, scope: Scope = "project", called: str = "") -> Skill:
-    """The skill in a folder, or what is wrong with it; `called` is the folder's name where that is a link."""
+    """The skill in a folder, or a skill with a diagnosis; `called` is the name of the link that led to the folder."""
     named = called or os.path.basename(folder)
     shown = visible(named, keep_newlines=False)
     file = _skill_file(folder)
@@ -347,7 +335,7 @@ def _build_skill(head: frontmatter.Head, folder: str, scope: Scope, named: str, 
     fields = head.fields
     wrong_name, wrong = checks.name_problems(fields, named), checks.other_problems(fields)
     repairs = list(head.repairs)
-    if scope == "plugin" and COMMAND.fullmatch(named):  # there a name is a title, and the folder's is the name
+    if scope == "plugin" and COMMAND.fullmatch(named):  # in a plugin, `name` is a title and the folder gives the name
         repairs += wrong_name
         wrong_name = []
         fields = {**fields, "name": named}
@@ -358,11 +346,11 @@ def _build_skill(head: frontmatter.Head, folder: str, scope: Scope, named: str, 
     own = isinstance(name, str) and not wrong_name
     metadata: Any = fields.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
-        repairs.append("metadata is no mapping of names to texts and was passed over")
+        repairs.append("metadata was ignored because it is not a mapping of names to texts")
     more = cast(Json, metadata) if isinstance(metadata, dict) else {}
     description = _line(fields.get("description"))
     if description != " ".join(str(fields.get("description", "")).split()):
-        repairs.append("invisible characters of the description are shown as \\u{…}")
+        repairs.append("invisible characters in the description are shown as \\u{…}")
     return Skill(
         checks.normalize_name(cast(str, name)) if own else visible(named, keep_newlines=False),
         description[: checks.LONGEST_DESCRIPTION],
@@ -384,14 +372,14 @@ def _build_skill(head: frontmatter.Head, folder: str, scope: Scope, named: str, 
 
 
 def _line(value: Any) -> str:
-    """A text on one line in which nothing is invisible; of anything else, how it is written."""
+    """A value as text on one line, with invisible characters shown."""
     if value is None:
         return ""
     return visible(" ".join(str(value).split()), keep_newlines=False)
 
 
 def _words(value: Any) -> tuple[str, ...]:
-    """Tags and keywords: a list, or a text with commas, else with blanks."""
+    """Tags and keywords: a list, or a text separated by commas, else by spaces."""
     if isinstance(value, str):
         value = value.strip("[]").split("," if "," in value else None)
     if not isinstance(value, list):
@@ -400,7 +388,7 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 def _tools(value: Any) -> tuple[str, ...]:
-    """Permission rules: a list, or a text in which blanks and commas outside of parentheses part them."""
+    """Permission rules: a list, or a text separated by spaces and commas outside parentheses."""
     if isinstance(value, list):
         return tuple(text for part in cast(list[Any], value)[:100] if (text := _line(part)))
     return tuple(re.findall(r"(?:[^\s,(]|\([^)]*\))+", _line(value)))[:100]

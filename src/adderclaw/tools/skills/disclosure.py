@@ -1,4 +1,4 @@
-"""How much of a skill is shown, in four stages: its description, its summary, what is asked for, its scripts."""
+"""Shows a skill to the model in four stages: its metadata, its summary, the files it requests, its scripts."""
 
 import re
 from collections.abc import Sequence
@@ -13,28 +13,28 @@ from adderclaw.tools.skills.catalogue import Skill
 from adderclaw.tools.skills.markdown import Section, sections, slug
 
 MAX_FILE_BYTES = 1_048_576
-"""Bytes of one file that are looked at."""
+"""At most this much of one file is read."""
 SUMMARY = re.compile(
     r"(?i)(?:overview|summary|purpose|introduction|about|description|goals?|instructions?|usage|workflow|steps?|process"
     r"|quick ?start|getting started|when (?:not )?to (?:use|apply)|what (?:it|this skill) does"
     r"|how (?:it works|to use))\b.*"
 )
-"""Titles of sections that tell what a skill is for and how it works."""
+"""Titles of sections that explain what a skill is for and how it works."""
 MAX_LISTED = 60
-"""Sections and files that are named at most."""
+"""At most this many sections and files are listed."""
 
 
 class Loaded(NamedTuple):
-    """One file, or a section of it, as far as it was disclosed."""
+    """The disclosed part of one file or section."""
 
     path: str
-    """From the skill's folder; a section as `SKILL.md#Title`."""
+    """Relative to the skill's folder; a section as `SKILL.md#Title`."""
     bytes: int
     tokens: int
     """Estimated."""
     text: str
     cut: int = 0
-    """Bytes that the caps left no room for."""
+    """Bytes that were cut because of the caps."""
 
 
 class Blocked(NamedTuple):
@@ -43,13 +43,13 @@ class Blocked(NamedTuple):
 
 
 class Disclosed(NamedTuple):
-    """What one stage gave."""
+    """The result of one stage."""
 
     skill: str
     stage: int
     files: tuple[Loaded, ...]
     blocked: tuple[Blocked, ...] = ()
-    """What was named and is not shown, each with the reason."""
+    """Requests that were not shown, each with the reason."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -62,7 +62,7 @@ class Disclosed(NamedTuple):
 
     @property
     def text(self) -> str:
-        """For the model: each part with where it is from."""
+        """The text for the model: each part with its source."""
         parts = [_framed(self.skill, file) for file in self.files]
         parts += [f"[{entry.path}: not shown: {entry.reason}]" for entry in self.blocked]
         return "\n".join((*parts, *(f"[{note}]" for note in self.notes)))
@@ -82,7 +82,7 @@ class Disclosed(NamedTuple):
         }
 
     def as_json(self) -> Json:
-        """All of it; `heard` makes it again."""
+        """Everything, as stored for replay; `disclosed_from_json` is the way back."""
         files, blocked = [list(file) for file in self.files], [list(entry) for entry in self.blocked]
         return {"skill": self.skill, "stage": self.stage, "files": files, "blocked": blocked, "notes": list(self.notes)}
 
@@ -93,7 +93,7 @@ def disclosed_from_json(data: Json) -> Disclosed:
 
 
 class Constraints(NamedTuple):
-    """What holds for a script that runs."""
+    """The limits under which scripts run."""
 
     timeout_seconds: float
     sandbox: str
@@ -101,30 +101,30 @@ class Constraints(NamedTuple):
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens of a text: a quarter of its characters, rounded up."""
+    """The estimated tokens of a text: a quarter of its characters, rounded up."""
     return -(-len(text) // 4)
 
 
 def _framed(skill: str, file: Loaded) -> str:
-    rest = f"\n[{file.cut:,} more bytes were cut: no room is left]" if file.cut else ""
+    rest = f"\n[{file.cut:,} more bytes were cut to stay within the limit]" if file.cut else ""
     body = file.text.replace("</skill", "<\\/skill")
     return f'<skill name="{skill}" file="{file.path}">\n{body}{rest}\n</skill>'
 
 
 class Disclosure:
-    """What was disclosed of one skill; all stages together stay below both caps."""
+    """Discloses one skill stage by stage; all stages together stay below both caps."""
 
     def __init__(self, skill: Skill, *, max_bytes: int, max_tokens: int) -> None:
         self.skill = skill
         self._bytes, self._tokens = max_bytes, max_tokens
         self._body: str | None = None
         self.disclosed: dict[str, Loaded] = {}
-        """Path → what was loaded, in its order."""
+        """Path → what was loaded, in loading order."""
 
     # ------------------------------------------------------------------ the stages
 
     def metadata(self) -> Disclosed:
-        """Stage 0: what the frontmatter says."""
+        """Stage 0: the frontmatter."""
         skill = self.skill
         lines = [f"name: {skill.name}", f"description: {skill.description}"]
         lines += [f"tags: {', '.join(skill.tags)}"] if skill.tags else []
@@ -132,17 +132,18 @@ class Disclosure:
         return self._result(0, [self._load(f"{skill.file}#frontmatter", "\n".join(lines))])
 
     def summary(self) -> Disclosed:
-        """Stage 1: heading and summary sections of SKILL.md, and what else there is to ask for."""
+        """Stage 1: the heading and summary sections of SKILL.md, and a list of what else can be requested."""
         try:
             parts = sections(self.body())
         except PathRefused as error:
             return self._result(1, [], [Blocked(self.skill.file, error.reason)])
         shown, others = _split_summary(parts)
-        text = "\n\n".join((*shown, *self._outline(others)))
-        blocked = [
-            Blocked(way, "it lies outside of the skill's folder") for way in scripts.outside_scripts(self.body())
-        ]
-        return self._result(1, [self._load(self.skill.file, text)], blocked)
+        if others:
+            shown.append("More sections, available on request as SKILL.md#Title: " + _titles(others))
+        if index := self.skill.references_index:
+            more = f" and {len(index) - MAX_LISTED} more" if len(index) > MAX_LISTED else ""
+            shown.append("More files, available on request by these paths: " + ", ".join(index[:MAX_LISTED]) + more)
+        return self._result(1, [self._load(self.skill.file, "\n\n".join(shown))], _outside_scripts(self.body()))
 
     def requested(self, paths: Sequence[str]) -> Disclosed:
         """Stage 2: these files and sections (`references/x.md`, `SKILL.md#Title`), and nothing else."""
@@ -156,14 +157,14 @@ class Disclosure:
             except PathRefused as error:
                 blocked.append(Blocked(shown, error.reason))
                 continue
-            if path in self.disclosed and path != self.skill.file:  # of SKILL.md it may have been the summary only
-                notes.append(f"{shown} was shown before")
+            if path in self.disclosed and path != self.skill.file:  # perhaps only the summary of SKILL.md was shown
+                notes.append(f"{shown} was already shown")
             else:
                 loaded.append(self._load(path, text))
         return self._result(2, loaded, blocked, notes)
 
     def refusal(self, request: str) -> str:
-        """Why a file or section cannot be shown; empty where it can be."""
+        """Why a file or section cannot be shown; empty if it can be."""
         try:
             self._find_part(request)
         except PathRefused as error:
@@ -171,26 +172,31 @@ class Disclosure:
         return ""
 
     def scripts(self, constraints: Constraints) -> Disclosed:
-        """Stage 3: what scripts there are, how they are started, and what holds for them; never their text."""
+        """Stage 3: which scripts exist, how they are started, and their limits; never their text."""
         try:
             body = self.body()
         except PathRefused:
             body = ""
-        blocked = [Blocked(way, "it lies outside of the skill's folder") for way in scripts.outside_scripts(body)]
-        loaded = [
-            self._load(f"{script.way}#descriptor", _descriptor(script))
-            for script in scripts.list_scripts(self.skill.folder, body)
-        ]
-        return self._result(3, loaded, blocked, [_constraints(constraints)] if loaded else ["there are no scripts"])
+        loaded: list[Loaded] = []
+        for script in scripts.list_scripts(self.skill.folder, body):
+            summary = f": {script.summary}" if script.summary else ""
+            text = f"{script.way}{summary} ({script.size:,} bytes; run it as: {' '.join(script.argv)} …)"
+            loaded.append(self._load(f"{script.way}#descriptor", text))
+        network = "with" if constraints.network else "without"
+        limits = (
+            f"Scripts run in the sandbox ({constraints.sandbox}), {network} network, for at most "
+            f"{constraints.timeout_seconds:g} seconds, from the workspace, and only after the policy judged the call."
+        )
+        return self._result(3, loaded, _outside_scripts(body), [limits if loaded else "there are no scripts"])
 
-    # ------------------------------------------------------------------ what they are made of
+    # ------------------------------------------------------------------ loading
 
     def shown(self, path: str, text: str) -> str:
-        """A text of the skill as the model sees it, cut to what there is room for."""
+        """A text of the skill as the model sees it, cut to the caps."""
         return _framed(self.skill.name, self._load(path, text))
 
     def body(self) -> str:
-        """SKILL.md without its frontmatter; raises Refused."""
+        """SKILL.md without its frontmatter; raises PathRefused."""
         if self._body is None:
             self._body = frontmatter.body(
                 _text(files.read_file(self.skill.folder, self.skill.file, MAX_FILE_BYTES), self.skill.file)
@@ -205,7 +211,7 @@ class Disclosure:
 
     def _load(self, path: str, text: str) -> Loaded:
         text = visible(text)
-        before = self.disclosed.pop(path, None)  # more of the same file is shown now: it counts once
+        before = self.disclosed.pop(path, None)  # the same file counts once, even if more of it is shown now
         size, (room, tokens) = len(text.encode("utf-8", "replace")), self.room
         fitting = _cut_to_fit(text, max(0, room), max(0, tokens))
         count = len(fitting.encode("utf-8", "replace"))
@@ -214,7 +220,7 @@ class Disclosure:
         return loaded
 
     def _find_part(self, request: str) -> tuple[str, str]:
-        """A file or section that was asked for: its path as it is told, and its text."""
+        """The path and text of the file or section that was requested."""
         path, _, title = request.partition("#")
         way = files.path_inside(self.skill.folder, path) if path else self.skill.file
         own = way == self.skill.file
@@ -226,17 +232,7 @@ class Disclosure:
         for section in parts:
             if section.level and (section.title.lower() == titles[0] or slug(section.title) == titles[1]):
                 return f"{way}#{visible(section.title, keep_newlines=False)}", section.whole
-        raise PathRefused(f"there is no such section; there are: {_titles(parts) or 'none'}")
-
-    def _outline(self, others: list[Section]) -> list[str]:
-        lines: list[str] = []
-        if others:
-            lines.append("Further sections, to be asked for as SKILL.md#Title: " + _titles(others))
-        index = self.skill.references_index
-        if index:
-            more = f" and {len(index) - MAX_LISTED} more" if len(index) > MAX_LISTED else ""
-            lines.append("Further files, to be asked for by these paths: " + ", ".join(index[:MAX_LISTED]) + more)
-        return lines
+        raise PathRefused(f"there is no such section. Available sections: {_titles(parts) or 'none'}")
 
     def _result(
         self, stage: int, loaded: list[Loaded], blocked: Sequence[Blocked] = (), notes: Sequence[str] = ()
@@ -244,8 +240,12 @@ class Disclosure:
         return Disclosed(self.skill.name, stage, tuple(loaded), tuple(blocked), tuple(notes))
 
 
+def _outside_scripts(body: str) -> list[Blocked]:
+    return [Blocked(way, "it is outside the skill's folder") for way in scripts.outside_scripts(body)]
+
+
 def _split_summary(parts: Sequence[Section]) -> tuple[list[str], list[Section]]:
-    """The texts that belong to the summary, and the sections that do not."""
+    """Splits the sections into the texts of the summary and the sections that do not belong to it."""
     shown: list[str] = []
     others: list[Section] = []
     heading = False
@@ -270,7 +270,7 @@ def _titles(parts: Sequence[Section]) -> str:
 def _text(part: files.FilePart, way: str) -> str:
     shown = visible(way, keep_newlines=False)
     if b"\0" in part.data:
-        raise PathRefused(f"{shown!r} is no text")
+        raise PathRefused(f"{shown!r} is not a text file")
     try:
         text = part.data.decode("utf-8-sig", "strict" if part.size <= len(part.data) else "ignore")
     except UnicodeDecodeError:
@@ -279,22 +279,9 @@ def _text(part: files.FilePart, way: str) -> str:
 
 
 def _cut_to_fit(text: str, room: int, tokens: int) -> str:
-    """The beginning of a text that fits, whole lines where it must be cut."""
+    """The beginning of a text that fits, cut at the end of a line."""
     if len(text.encode("utf-8", "replace")) <= room and estimate_tokens(text) <= tokens:
         return text
     start = text[: tokens * 4].encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
     end = start.rfind("\n")
     return start[:end] if end > 0 else start
-
-
-def _descriptor(script: "scripts.Script") -> str:
-    summary = f": {script.summary}" if script.summary else ""
-    return f"{script.way}{summary} ({script.size:,} bytes; run it as: {' '.join(script.argv)} …)"
-
-
-def _constraints(limits: Constraints) -> str:
-    network = "with" if limits.network else "without"
-    return (
-        f"Scripts run in the sandbox ({limits.sandbox}), {network} network, at most {limits.timeout_seconds:g} "
-        "seconds, from the workspace, and only after the gate has judged the call."
-    )

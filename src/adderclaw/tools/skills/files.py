@@ -1,4 +1,4 @@
-"""Files of a skill, opened beneath its folder: nothing outside of it is reached, by `..` or by any link."""
+"""Files of a skill, opened beneath its folder. Nothing outside it can be reached through `..` or a link."""
 
 import os
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 
 MOST_FILES = 500
-"""Files of one skill that are listed."""
+"""At most this many files of one skill are listed."""
 SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", ".DS_Store"})
 
 
 class FilePart(NamedTuple):
-    """What was read of a file."""
+    """The beginning of a file."""
 
     data: bytes
     size: int
@@ -24,13 +24,13 @@ class FilePart(NamedTuple):
 
 
 def path_inside(folder: str, path: str) -> str:
-    """A path that somebody wrote, as the way from the skill's folder; raises Refused where it leads out."""
+    """Normalizes a path to one relative to the skill's folder; raises PathRefused if it leads out of the folder."""
     shown = visible(path[:200], keep_newlines=False)
     if not path or "\0" in path or len(path) > 1000:
-        raise PathRefused(f"{shown!r} is no path inside of a skill")
+        raise PathRefused(f"{shown!r} is not a valid path in a skill")
     if path.startswith(("/", "~")) or "\\" in path or "://" in path:
         raise PathRefused(
-            f"{shown!r} is no path inside of the skill: name it from the skill's folder, as references/x.md"
+            f"{shown!r} is not a path in the skill. Use a path relative to the skill's folder, such as references/x.md"
         )
     way = os.path.normpath(path)
     if way == ".." or way.startswith("../"):
@@ -42,12 +42,12 @@ def path_inside(folder: str, path: str) -> str:
 
 
 def _location(folder: str, way: str = ".") -> WorkspacePath:
-    """What lies in a skill's folder, which was resolved once: if it is a link by now, it is not followed."""
+    """A location in a skill's folder. The folder was resolved before; if it is a link now, the link is not followed."""
     return workspace.resolved_path(WorkspacePath(folder, way).text)
 
 
 def open_file(folder: str, way: str) -> int:
-    """A descriptor of a regular file of the skill, reached through no link; raises Refused, or OSError as open does."""
+    """Opens a regular file of the skill without following links; raises PathRefused, or OSError as open does."""
     try:
         return workspace.open_file(_location(folder, way))
     except IsADirectoryError:
@@ -55,7 +55,7 @@ def open_file(folder: str, way: str) -> int:
 
 
 def read_file(folder: str, path: str, most: int) -> FilePart:
-    """At most so many bytes of a file of the skill; raises Refused, also for one that is not there."""
+    """The first `most` bytes of a file of the skill; raises PathRefused, also for a missing file."""
     way = path_inside(folder, path)
     try:
         with os.fdopen(open_file(folder, way), "rb") as file:
@@ -63,14 +63,6 @@ def read_file(folder: str, path: str, most: int) -> FilePart:
     except OSError as error:
         shown = visible(path[:200], keep_newlines=False)
         raise PathRefused(f"{shown!r} cannot be read: {error.strerror}") from None
-
-
-def _leads_to_a_file(folder: str, way: str) -> bool:
-    """Whether a link leads to a regular file of the skill itself."""
-    try:
-        return workspace.is_file(_location(folder, path_inside(folder, way)))
-    except PathRefused:
-        return False
 
 
 def is_link(folder: str, way: str) -> bool:
@@ -81,7 +73,14 @@ def is_link(folder: str, way: str) -> bool:
 
 
 def list_files(folder: str, under: str = "") -> Iterator[str]:
-    """The skill's files by their way from its folder, folder after folder; links to folders are not followed."""
+    """The relative paths of the skill's files, folder by folder. Links to folders are not followed."""
+
+    def links_to_file(way: str) -> bool:
+        try:
+            return workspace.is_file(_location(folder, path_inside(folder, way)))
+        except PathRefused:
+            return False
+
     waiting, count = [under], 0
     while waiting and count < MOST_FILES:
         here = waiting.pop()
@@ -96,7 +95,7 @@ def list_files(folder: str, under: str = "") -> Iterator[str]:
             way = os.path.join(here, name)
             if entry.is_folder:
                 waiting.append(way)
-            elif entry.is_file or (entry.is_link and _leads_to_a_file(folder, way)):
+            elif entry.is_file or (entry.is_link and links_to_file(way)):
                 files.append(way)
         for way in reversed(files):
             count += 1

@@ -1,8 +1,8 @@
-"""A skill that is called by name: its body with the arguments filled in, ready for the model."""
+"""Prepares a skill that is called by name for the model: its body with the arguments filled in."""
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from os.path import normpath
 from secrets import token_hex
 from typing import NamedTuple
@@ -15,24 +15,24 @@ from adderclaw.tools.skills.disclosure import Disclosure
 from adderclaw.tools.skills.scripts import outside_scripts
 
 MOST_BYTES, MOST_TOKENS = 100_000, 25_000
-"""Of one skill's body; the rest can be asked for by section."""
+"""Limits for one skill's body; the rest can be requested by section."""
 MAX_COMMANDS = 20
-"""Commands in one text that are run."""
+"""At most this many commands of one text are run."""
 _INLINE = re.compile(r"^[ \t]*```!\s*\n(.*?)^[ \t]*```[ \t]*$|(?<![\w`\\])!`([^`\n]+)`", re.DOTALL | re.MULTILINE)
 _NAMED = re.compile(r"""(?<![^\s(\[{])@(?:"([^"\n]{1,4096})"|([^\s"`]{1,4096}?)(?=[.,;:!?)\]}']*(?:\s|$)))""")
 MAX_FILES = 20
-"""Files that one command names and that are read."""
+"""At most this many files that a command's text names are read."""
 _PLACEHOLDER = re.compile(r"\\\$|\$ARGUMENTS(?:\[(\d{1,3})\])?|\$(\d{1,2})(?![\w.])|\$\{(?:ADDERCLAW|CLAUDE)_(\w+)\}")
 
 
 class CalledText(NamedTuple):
-    """A skill's text, and the commands in it whose output belongs where their marks stand."""
+    """A skill's text, in which marks stand for the output of its commands and the content of the files it names."""
 
     text: str
     inline: dict[str, str]
-    """Mark → command. A mark is random: no text of the skill or of its caller can hold it."""
-    given: frozenset[str]
-    """Marks of the commands and names that have something of the arguments in them."""
+    """Mark → command. A mark is random, so neither the skill nor its caller can write one."""
+    with_arguments: frozenset[str]
+    """Marks of the commands and names that contain part of the arguments."""
     named: dict[str, str]
     """Mark → file or folder that a command's text names with @."""
 
@@ -40,7 +40,7 @@ class CalledText(NamedTuple):
 def skill_text(
     skill: Skill, arguments: str, variables: Mapping[str, str], is_there: Callable[[str], bool] = lambda _name: False
 ) -> CalledText:
-    """The whole of a skill for the model; raises Refused where its file cannot be read."""
+    """A whole skill as text for the model; raises PathRefused if its file cannot be read."""
     inline: dict[str, str] = {}
     with_arguments: set[str] = set()
     secret = token_hex(8)
@@ -68,33 +68,29 @@ def skill_text(
         return placeholder
 
     body = _INLINE.sub(mark, Disclosure(skill, max_bytes=0, max_tokens=0).body())
-    if skill.is_command:  # a skill names its own files
+    if skill.is_command:  # in a skill, @ names its own files
         body = _NAMED.sub(mark_name, body)
     body = fill_arguments(body, arguments, variables).strip()
     whole = Disclosure(skill, max_bytes=MOST_BYTES, max_tokens=MOST_TOKENS)
     cut = whole.shown(skill.file, body)
     index = [way for way in skill.references_index if not way.startswith(".")][:60]
-    listed = f"\nIts files: {', '.join(index)}. Skill {{skill, file}} shows one." if index else ""
-    listed += (
-        "" if skill.is_command else _blocked_note(body, (skill.folder, variables.get("PLUGIN_ROOT", skill.folder)))
-    )
+    notes = f"\nIts files: {', '.join(index)}. Skill {{skill, file}} shows one." if index else ""
+    if not skill.is_command:
+        own = (skill.folder, variables.get("PLUGIN_ROOT", skill.folder))
+        outside = [path for path in outside_scripts(body) if not any(beneath(normpath(path), folder) for folder in own)]
+        if outside:
+            notes += f"\nBlocked because they are outside the skill's folder: {', '.join(outside)}. Do not run them."
     kind = "command" if skill.is_command else "skill"
     where = visible(skill.folder, keep_newlines=False)
     return CalledText(
-        f"The {kind} {skill.name}, in {where}. Follow it.{listed}\n{cut}", inline, frozenset(with_arguments), named
+        f"The {kind} {skill.name}, in {where}. Follow it.{notes}\n{cut}", inline, frozenset(with_arguments), named
     )
 
 
-def _blocked_note(body: str, inside: Sequence[str]) -> str:
-    """What the model is told of scripts that the text names and that are none of the skill's, or of its plugin's."""
-    outside = [path for path in outside_scripts(body) if not any(beneath(normpath(path), folder) for folder in inside)]
-    return f"\nBlocked, since outside of the skill's folder: {', '.join(outside)}. Do not run them." if outside else ""
-
-
 def skill_part(skill: Skill, file: str) -> str:
-    """One file or section of a skill; raises Refused where it is not to be had."""
+    """One file or section of a skill; raises PathRefused if it cannot be shown."""
     if skill.is_command and file.partition("#")[0] not in ("", skill.file):
-        raise PathRefused(f"{skill.name} is a command: it has no other files")
+        raise PathRefused(f"{skill.name} is a command and has no other files")
     disclosed = Disclosure(skill, max_bytes=MOST_BYTES, max_tokens=MOST_TOKENS).requested([file])
     if disclosed.blocked:
         raise PathRefused(disclosed.blocked[0].reason)
@@ -102,13 +98,13 @@ def skill_part(skill: Skill, file: str) -> str:
 
 
 def fill_arguments(body: str, arguments: str, variables: Mapping[str, str]) -> str:
-    """`$ARGUMENTS`, `$ARGUMENTS[0]`, `$0` and variables filled in; arguments that have no place stand at the end."""
+    """Fills in `$ARGUMENTS`, `$ARGUMENTS[0]`, `$0` and variables; without a placeholder, appends the arguments."""
     text, placed = _fill_placeholders(body, arguments, variables)
     return text if placed or not arguments else f"{text.rstrip()}\n\nARGUMENTS: {arguments}"
 
 
 def _fill_placeholders(body: str, arguments: str, variables: Mapping[str, str]) -> tuple[str, bool]:
-    """The same where there is a place for them, and whether there was one for the arguments."""
+    """Fills in all placeholders; also returns whether there was one for the arguments."""
     words = _words(arguments)
     placed = False
 
@@ -124,7 +120,7 @@ def _fill_placeholders(body: str, arguments: str, variables: Mapping[str, str]) 
             placed = True
             return arguments
         if not arguments and match[2]:
-            return whole  # `$1` in the example of a command is no place of ours
+            return whole  # `$1` in an example of a shell command is not a placeholder
         placed = True
         return words[int(number)] if int(number) < len(words) else ""
 
@@ -132,7 +128,7 @@ def _fill_placeholders(body: str, arguments: str, variables: Mapping[str, str]) 
 
 
 def _command(text: str, arguments: str, variables: Mapping[str, str]) -> str:
-    """A command of the text with its places filled in, each word quoted: what was given is data, and no command."""
+    """A command of the text with its placeholders filled in. Each word is quoted, because arguments are data."""
     words = _words(arguments)
 
     def fill(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Headings and sections of a Markdown text; what stands in a code fence or an indented block is none."""
+"""Headings and sections of a Markdown text. Lines in code fences and indented blocks are not headings."""
 
 import re
 from typing import NamedTuple
@@ -9,16 +9,16 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 class Section(NamedTuple):
     level: int
-    """1 to 6; 0 is what stands before the first heading."""
+    """1 to 6; 0 is the text before the first heading."""
     title: str
     own: str
-    """The heading and what follows it up to the next heading of any level."""
+    """The heading and the text up to the next heading of any level."""
     whole: str
-    """With all deeper sections."""
+    """Includes all deeper sections."""
 
 
 def sections(text: str) -> tuple[Section, ...]:
-    """In their order; the first is what stands before the first heading, if there is any."""
+    """The sections in order; the first is the text before the first heading, if there is any."""
     lines = text.split("\n")
     starts = _headings(lines)
     result: list[Section] = []
@@ -50,5 +50,5 @@ def _headings(lines: list[str]) -> list[tuple[int, int, str]]:
 
 
 def slug(title: str) -> str:
-    """A heading as links name it."""
+    """A heading in the form used in links."""
     return re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", title.lower()).strip())

@@ -1,19 +1,19 @@
-"""Which skills fit a task, by their words alone: the few among which the model then chooses."""
+"""Selects the skills whose words match a task: a short list from which the model then chooses."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from adderclaw.tools.skills.catalogue import Catalogue, Skill
-from adderclaw.tools.skills.words import words
 
 type Strategy = Literal["fallback_all_skills", "fail_fast"]
 
 TYPO = 85.0
-"""How alike two words must be to be taken for the same."""
+"""Two words with at least this similarity count as the same word."""
 LABEL = 70.0
-"""What a tag or keyword of one word is worth alone; each further word adds more."""
+"""The score for a matching tag or keyword of one word; each further word adds FURTHER."""
 FURTHER = 10.0
 
 
@@ -26,34 +26,34 @@ class Candidate(NamedTuple):
 
 class Route(NamedTuple):
     candidates: tuple[Candidate, ...]
-    """The best first; of equal scores, in the order of their names."""
+    """Best first; equal scores are ordered by name."""
     strategy: Literal["matched", "fallback_all_skills", "fail_fast"]
-    """How they came about: `matched`, or what is done where nothing is similar enough."""
+    """`matched`, or the strategy that was applied because no skill was similar enough."""
 
 
 @dataclass(eq=False)
 class _Entry:
     skill: Skill
     text: frozenset[str]
-    """All of its stems."""
+    """The stems of its name, description and labels."""
     name: frozenset[str]
     joined: tuple[str, str]
-    """Those of the name, and all, as rapidfuzz compares them."""
+    """The stems of the name, and all stems, each as one text for rapidfuzz."""
     labels: dict[str, frozenset[str]]
 
 
 @dataclass(eq=False)
 class _Index:
     entries: list[_Entry] = field(default_factory=list[_Entry])
-    where: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    """Stem → the entries that have it."""
+    by_stem: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    """Stem → positions of the entries that contain it."""
 
 
 _indexes: WeakKeyDictionary[Catalogue, _Index] = WeakKeyDictionary()
 
 
 def prepare_index(catalogue: Catalogue) -> None:
-    """What the first route needs, done while skills are loaded: rapidfuzz imported, the words gathered."""
+    """Imports rapidfuzz and builds the index while skills are loaded, so that the first route is fast."""
     from importlib import import_module
 
     for name in ("rapidfuzz.fuzz", "rapidfuzz.process"):
@@ -69,11 +69,11 @@ def route(
     min_score: float = 55.0,
     strategy: Strategy = "fallback_all_skills",
 ) -> Route:
-    """The skills that are similar enough to the task, at most `top_k`; where there are none, as the strategy says."""
+    """The `top_k` skills that are most similar to the task; if none reaches `min_score`, the strategy decides."""
     index = _index(catalogue)
     task_words = _correct_words(words(task), index)
     task_text = _joined(frozenset(task_words))
-    hits = {position for stem in task_words for position in index.where.get(stem, ())}
+    hits = {position for stem in task_words for position in index.by_stem.get(stem, ())}
     scored = {
         index.entries[position].skill.name: _score(index.entries[position], task_words, task_text) for position in hits
     }
@@ -95,7 +95,7 @@ def _sort_candidates(unordered: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _score(entry: _Entry, task_words: dict[str, str], task_text: str) -> Candidate:
-    """The best of three: the words of the name, those of the whole description, and labels that the task names."""
+    """The best of three scores: the words of the name, all words, and the labels that the task mentions."""
     from rapidfuzz import fuzz
 
     task = task_words.keys()
@@ -115,20 +115,20 @@ def _joined(stems: frozenset[str]) -> str:
 
 
 def _correct_words(task: dict[str, str], index: _Index) -> dict[str, str]:
-    """The task's words, one that no skill has replaced by one that is spelt nearly the same."""
+    """Replaces each word of the task that no skill contains with the most similar word that one does, if any."""
     from rapidfuzz import fuzz, process
 
     stems: dict[str, str] = {}
     for stem, word in task.items():
         near = None
-        if stem not in index.where and len(stem) > 3:
-            near = process.extractOne(stem, index.where.keys(), scorer=fuzz.ratio, score_cutoff=TYPO)
+        if stem not in index.by_stem and len(stem) > 3:
+            near = process.extractOne(stem, index.by_stem.keys(), scorer=fuzz.ratio, score_cutoff=TYPO)
         stems.setdefault(near[0] if near else stem, word)
     return stems
 
 
 def _index(catalogue: Catalogue) -> _Index:
-    """The words of all skills, gathered once for a catalogue."""
+    """The index of all skills, built once per catalogue."""
     index = _indexes.get(catalogue)
     if index is None:
         index = _indexes[catalogue] = _Index()
@@ -140,5 +140,58 @@ def _index(catalogue: Catalogue) -> _Index:
             text |= frozenset(stem for stems in labels.values() for stem in stems)
             index.entries.append(_Entry(skill, text, name, (_joined(name), _joined(text)), labels))
             for stem in text:
-                index.where.setdefault(stem, []).append(position)
+                index.by_stem.setdefault(stem, []).append(position)
     return index
+
+
+MOST = 200
+"""Only this many words of a text are used."""
+STOP_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """a about above after again all also an and any are as at be been before being below between both but by can
+        could did do does doing down during each few for from further get give had has have having he her here him his
+        how i if in into is it its just let like make me more most my need no nor not now of off on once only or other
+        our out over own please same she should skill so some such task than that the their them then there these they
+        this those through to too under until up use used user using very want was we were what when where which while
+        who whom why will with would you your""",
+    )
+)
+_WORD = re.compile(r"[^\W_]+")
+_ENDINGS = (
+    "ization",
+    "isation",
+    "izing",
+    "ising",
+    "izer",
+    "iser",
+    "ize",
+    "ise",
+    "ing",
+    "ies",
+    "ers",
+    "er",
+    "ed",
+    "es",
+    "s",
+)
+
+
+def words(text: str) -> dict[str, str]:
+    """Stem → the word in lower case, in the order of the text, without words that say nothing."""
+    stems: dict[str, str] = {}
+    for word in _WORD.findall(text.lower()):
+        if len(word) > 1 and word not in STOP_WORDS:
+            stems.setdefault(_stem(word), word)
+            if len(stems) >= MOST:
+                break
+    return stems
+
+
+def _stem(word: str) -> str:
+    """The word without a common English ending, so that `reports` and `reporting` match."""
+    for ending in _ENDINGS:
+        if len(word) - len(ending) >= 4 and word.endswith(ending):
+            word = word[: -len(ending)]
+            break
+    return word.rstrip("ey") if len(word) > 4 else word

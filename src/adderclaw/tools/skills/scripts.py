@@ -1,4 +1,4 @@
-"""Scripts of a skill: what each is, how it would be started, and that none outside of the skill's folder is named."""
+"""Scripts of a skill: what each does and how it is started. Scripts outside the skill's folder are blocked."""
 
 import os
 import re
@@ -21,9 +21,9 @@ INTERPRETERS = {
     ".ps1": "pwsh",
 }
 KNOWN = frozenset({*INTERPRETERS.values(), "sh", "python", "zsh", "deno", "bun", "php", "Rscript"})
-"""Programs that a first line `#!` may name."""
+"""Programs that a `#!` line may name."""
 HEAD = 2_048
-"""Bytes of a script from which it is described."""
+"""Bytes of a script that are read to describe it."""
 _CODE = re.compile(r"`+([^`]+)`+|\]\(\s*<?([^)\s>]+)")
 _FENCED = re.compile(r"^ {0,3}(```|~~~)[^\n]*\n(.*?)^ {0,3}\1", re.DOTALL | re.MULTILINE)
 _WORD = re.compile(r"[^\s'\"`;|&<>()\[\]{},=]+")
@@ -33,17 +33,17 @@ _COMMENT = re.compile(r"^\s*(?:#(?!!)|//|--)[ \t]*(\S.*)$", re.MULTILINE)
 
 
 class Script(NamedTuple):
-    """A script that lies in its skill's folder."""
+    """A script in its skill's folder."""
 
     way: str
-    """From the skill's folder."""
+    """Its path relative to the skill's folder."""
     path: str
     """Absolute, links followed."""
     interpreter: str
     """The program that runs it."""
     size: int
     summary: str
-    """Its own first words on what it does."""
+    """The first line of its docstring or first comment."""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -51,21 +51,21 @@ class Script(NamedTuple):
 
 
 def find_script(folder: str, name: str) -> Script:
-    """The script that somebody named; raises Refused for one outside of the folder, not there, or of no known kind."""
+    """The script called `name`; raises PathRefused if it is outside the folder, missing or of an unknown kind."""
     way = files.path_inside(folder, name)
     part = files.read_file(folder, way, HEAD)
     text = part.data.decode("utf-8", "replace")
     interpreter = _interpreter(way, text)
     if not interpreter:
-        raise PathRefused(
-            f"{visible(name[:200], keep_newlines=False)!r} is no script: neither its ending nor `#!` says so"
-        )
-    path = os.path.join(followed(folder), way)
-    return Script(way, path, interpreter, part.size, _summary(text))
+        shown = visible(name[:200], keep_newlines=False)
+        raise PathRefused(f"{shown!r} is not a script: it has no known extension and no `#!` line")
+    summary = _DOC.search(text) or _COMMENT.search(text)
+    summary_line = visible(" ".join(summary[1].split()), keep_newlines=False)[:200] if summary else ""
+    return Script(way, os.path.join(followed(folder), way), interpreter, part.size, summary_line)
 
 
 def list_scripts(folder: str, text: str = "") -> list[Script]:
-    """Those under scripts/, and others of the folder that `text` names, in the order of their paths."""
+    """The scripts under scripts/, and others of the folder that `text` mentions, ordered by path."""
     inside = [way for way in files.list_files(folder, "scripts") if not files.is_link(folder, way)]
     named = [os.path.normpath(word) for word in mentioned_paths(text) if not _outside(word)]
     by_path: dict[str, Script] = {}
@@ -73,13 +73,13 @@ def list_scripts(folder: str, text: str = "") -> list[Script]:
         try:
             entry = find_script(folder, way)
         except PathRefused:
-            continue  # a library, a data file, a name that is only an example
+            continue  # a library, a data file, or a name that is only an example
         by_path.setdefault(entry.way, entry)
     return list(by_path.values())
 
 
 def outside_scripts(text: str) -> tuple[str, ...]:
-    """Scripts outside of the skill's folder that its text names: a reason to warn, and each is blocked."""
+    """Scripts outside the skill's folder that its text mentions. Each is blocked and reported."""
     paths = (word for word in mentioned_paths(text) if _outside(word) and not _PLACEHOLDER.search(word))
     return tuple(visible(word[:200], keep_newlines=False) for word in dict.fromkeys(paths))
 
@@ -107,8 +107,3 @@ def _interpreter(way: str, text: str) -> str:
         if re.sub(r"[\d.]+$", "", name) in KNOWN or name in KNOWN:
             return name
     return INTERPRETERS.get(os.path.splitext(way)[1].lower(), "")
-
-
-def _summary(text: str) -> str:
-    match = _DOC.search(text) or _COMMENT.search(text)
-    return visible(" ".join(match[1].split()), keep_newlines=False)[:200] if match else ""

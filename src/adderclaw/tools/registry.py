@@ -1,23 +1,37 @@
-"""Built-in tools whose modules are imported at their first call. Their descriptions come from `schemas.json`."""
+"""The built-in tools. Most of their modules are imported at the first call; descriptions come from `schemas.json`."""
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from adderclaw.core.tool_traits import BASH, TOOLS
+from adderclaw.core.tool_traits import BASH, NAMES, TOOL_SEARCH, TOOLS, WEB_SEARCH
 from adderclaw.core.types import Alias, Json, Prepared, Tool, ToolContext
-from adderclaw.tools import decode_arguments
+from adderclaw.tools import control
+from adderclaw.tools.kit import Kit, search_service
+from adderclaw.tools.lookup import decode_arguments
 from adderclaw.tools.specs import spec
 
-if TYPE_CHECKING:
-    from adderclaw.tools import Kit
 
-type Make = Callable[[Any, "Kit"], Iterable[Tool[Any]]]
+def builtin_tools(kit: Kit) -> "dict[str, Tool[Any]]":
+    """Name → tool, always in the order of NAMES, so that the prompt's prefix stays cacheable."""
+    by_name = {tool.name: tool for tool in (*_late_tools(kit), *control.tools(kit))}
+    searches = search_service(kit.config.web) is not None
+    by_name[WEB_SEARCH] = replace(by_name[WEB_SEARCH], usable=searches)
+    deferred_names = ", ".join(name for name in NAMES if by_name[name].deferred)
+    search_tool = by_name[TOOL_SEARCH]
+    by_name[TOOL_SEARCH] = replace(search_tool, description=search_tool.description.replace("{late}", deferred_names))
+    return {name: by_name[name] for name in NAMES}
+
+
+# ------------------------------------------------------------------ tools that are imported late
+
+
+type Make = Callable[[Any, Kit], Iterable[Tool[Any]]]
 """Builds the tools of a module from the kit."""
 
 
-def _shell(module: Any, kit: "Kit") -> Iterable[Tool[Any]]:
+def _shell(module: Any, kit: Kit) -> Iterable[Tool[Any]]:
     bash = kit.config.runtime.shell_linux
     env = kit.env if kit.start is not None else None
     sealed = kit.has_look_room and kit.config.security.network != "allow"
@@ -26,7 +40,7 @@ def _shell(module: Any, kit: "Kit") -> Iterable[Tool[Any]]:
     return module.tools(kit.config, means)
 
 
-def read_only_bash(kit: "Kit") -> Tool[Any]:
+def read_only_bash(kit: Kit) -> Tool[Any]:
     """A Bash tool that runs every command in the sandbox's read-only view."""
     from adderclaw.sandbox import process
     from adderclaw.tools import shell
@@ -61,14 +75,14 @@ def names_by_module() -> dict[str, list[str]]:
     return modules
 
 
-def tools(kit: "Kit") -> Iterator[Tool[Any]]:
+def _late_tools(kit: Kit) -> Iterator[Tool[Any]]:
     for name, names in names_by_module().items():
         module = _Module(name, kit)
         for tool in names:
             yield module.tool(tool)
 
 
-def load_tools(module: str, kit: "Kit") -> Iterable[Tool[Any]]:
+def load_tools(module: str, kit: Kit) -> Iterable[Tool[Any]]:
     """Imports a module and builds its tools."""
     make = TOOL_FACTORIES.get(module, lambda module, kit: module.tools(kit))
     return make(importlib.import_module(f"adderclaw.tools.{module}"), kit)
@@ -77,16 +91,16 @@ def load_tools(module: str, kit: "Kit") -> Iterable[Tool[Any]]:
 class _Module:
     """The tools of one module, built when the first of them is needed."""
 
-    def __init__(self, name: str, kit: "Kit") -> None:
+    def __init__(self, name: str, kit: Kit) -> None:
         self._name, self._kit = name, kit
-        self._made: dict[str, Tool[Any]] = {}
+        self._tools: dict[str, Tool[Any]] = {}
 
     def load_tool(self, name: str) -> Tool[Any]:
-        if not self._made:
+        if not self._tools:
             if name == BASH:
                 self._kit.begin()  # the sandbox starts while the modules are imported
-            self._made = {tool.name: tool for tool in load_tools(self._name, self._kit)}
-        return self._made[name]
+            self._tools = {tool.name: tool for tool in load_tools(self._name, self._kit)}
+        return self._tools[name]
 
     def tool(self, name: str) -> Tool[Any]:
         known = spec(name)

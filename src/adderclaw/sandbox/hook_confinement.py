@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from adderclaw.config.places import home
 from adderclaw.core import home_names
 from adderclaw.models.http import own_server
-from adderclaw.sandbox import confinement, landlock, seatbelt, shut_port
+from adderclaw.sandbox import blocked_port, confinement, landlock, seatbelt
 from adderclaw.sandbox.process import ProcessRequest, RunningProcess, Starter, start_unconfined
 from adderclaw.sandbox.programs import bubblewrap
 
@@ -40,10 +40,10 @@ def hook_starter(roots: Sequence[str]) -> Starter | None:
             return _start_without_reads(order, away)
         return start_unconfined(order._replace(argv=(*_masked_command(bwrap, away), *order.argv)))
 
-    if not shut_port.is_possible():
+    if not blocked_port.is_possible():
         return begin
-    shut_port.call_without_port(running.port, int)  # prepares its thread
-    return lambda order: shut_port.call_without_port(running.port, lambda: begin(order))
+    blocked_port.call_without_port(running.port, int)  # prepares its thread
+    return lambda order: blocked_port.call_without_port(running.port, lambda: begin(order))
 
 
 def _masked_command(bwrap: str, away: Sequence[str]) -> list[str]:
@@ -64,7 +64,7 @@ def _start_without_reads(order: ProcessRequest, away: Sequence[str]) -> RunningP
 
     def begin() -> None:
         try:
-            shut_port.restrict_self(landlock.read_ruleset(landlock.visible(away, ())))
+            blocked_port.restrict_self(landlock.read_ruleset(landlock.visible(away, ())))
             outcome.append(start_unconfined(order))
         except BaseException as error:  # noqa: BLE001 - it is raised where the hook was wanted
             outcome.append(error)

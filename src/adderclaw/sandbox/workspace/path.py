@@ -1,4 +1,4 @@
-"""A path of the workspace as a type of its own, which no file call of Python accepts by accident."""
+"""Paths of the workspace as a separate type, which Python's file functions do not accept by accident."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -7,19 +7,19 @@ from adderclaw.core.errors import PathRefused
 
 
 class WorkspacePath:
-    """A root that was resolved once, and the way from there. There is no `__fspath__`, and `str` gives no path."""
+    """A root that was resolved once, and a path relative to it. Has no `__fspath__`, and `str` returns no path."""
 
     __slots__ = ("relative", "root")
 
     root: str
-    """Absolute, every link followed when the session began; what lies above it is not the workspace's to change."""
+    """Absolute, with all links followed when the session began; the workspace cannot change the folders above it."""
     relative: str
-    """From the root: no `..`, no leading slash; "." is the root itself."""
+    """Relative to the root, without `..` or a leading slash; "." is the root itself."""
 
     def __init__(self, root: str, relative: str = ".") -> None:
         folded = os.path.normpath(relative)
         if "\0" in root + relative:
-            raise PathRefused(f"{printable(relative[:80])!r} holds a NUL character, which no file name can")
+            raise PathRefused(f"{printable(relative[:80])!r} contains a NUL character, which file names cannot contain")
         if not root.startswith("/"):
             raise ValueError(f"the root {root!r} is not absolute")
         if folded.startswith(("/", "../")) or folded == "..":
@@ -30,7 +30,7 @@ class WorkspacePath:
         return WorkspacePath(self.root, os.path.join(self.relative, name))
 
     def child(self, name: str) -> "WorkspacePath":
-        """What a listing of the folder named; quicker than `/`, which folds and checks."""
+        """The path of a name that a listing of this folder returned; faster than `/`, which normalizes and checks."""
         path = object.__new__(WorkspacePath)
         path.root, path.relative = self.root, name if self.relative == "." else f"{self.relative}/{name}"
         return path
@@ -49,7 +49,7 @@ class WorkspacePath:
 
     @property
     def text(self) -> str:
-        """The absolute path, to be compared, stored and shown: never to be opened."""
+        """The absolute path, for comparing, storing and showing. Never open it."""
         return self.root if self.is_root else os.path.join(self.root, self.relative)
 
     def __eq__(self, other: object) -> bool:
@@ -59,25 +59,25 @@ class WorkspacePath:
         return hash((self.root, self.relative))
 
     def __repr__(self) -> str:
-        return f"Place({self.root!r}, {self.relative!r})"
+        return f"WorkspacePath({self.root!r}, {self.relative!r})"
 
 
 def printable(text: str) -> str:
-    """A name on one line: what is not printable is escaped, so that no name can look like two."""
+    """A name on one line, with unprintable characters escaped, so that no name can look like two."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else f"\\u{{{ord(char):x}}}" for char in text)
 
 
 def resolved_path(real: str) -> WorkspacePath:
-    """A path that was resolved, wherever it lies: what is opened there is reached through no link from `/` on."""
+    """A resolved path anywhere on the machine, relative to `/`. Opening it follows no links at all."""
     return WorkspacePath("/", real.lstrip("/") or ".")
 
 
 def within_roots(path: str, roots: Iterable[str]) -> WorkspacePath | None:
-    """An absolute path as a place in one of the roots; None where it lies in none of them.
+    """An absolute path relative to one of the roots; None if it is outside all of them.
 
-    Of roots that lie in each other the outermost counts: a folder of the workspace can be exchanged for a link.
+    If roots are nested, the outermost is used, because a folder of the workspace can be replaced by a link.
     """
     for root in sorted(roots, key=len):
         if path == root:
@@ -89,8 +89,8 @@ def within_roots(path: str, roots: Iterable[str]) -> WorkspacePath | None:
 
 
 def configured_path(path: str, workspace: str) -> WorkspacePath:
-    """A path that the operator's settings name: in the workspace it is reached through no link, since a repository may
-    bring one of that name; elsewhere it is the operator's own."""
+    """A path that the operator's settings name. No links are followed in the workspace, because a repository may
+    contain one of that name; elsewhere the operator's links are followed."""
     from adderclaw.config.paths import followed
 
     whole = os.path.normpath(os.path.join(workspace, path))
@@ -98,18 +98,18 @@ def configured_path(path: str, workspace: str) -> WorkspacePath:
 
 
 def named_file(path: str, roots: Iterable[str]) -> WorkspacePath:
-    """A file that somebody names, with its links followed. One that is named in a root or in a repository, by whichever
-    name of it, must not lead out of them: it may bring a link of that name. One elsewhere is the operator's own."""
+    """A file that the operator names, with its links followed. One in a root or a repository must not lead out of it,
+    because a repository may contain a link of that name. Elsewhere the operator's links are followed."""
     from adderclaw.config.paths import followed, strays
 
     whole = os.path.abspath(path)
     if strays(whole, roots):
-        raise PathRefused(f"{printable(path)} is a link that leads out of the workspace, and is not read")
+        raise PathRefused(f"{printable(path)} is a link that leads out of the workspace; it is not read")
     return resolved_path(followed(whole))
 
 
 def require_within_roots(path: str, roots: Sequence[str]) -> WorkspacePath:
-    """The same; raises Refused where it lies in none of them."""
+    """Like `within_roots`, but raises PathRefused if the path is outside all roots."""
     workspace_path = within_roots(path, roots)
     if workspace_path is None:
         raise PathRefused(f"{printable(path)} is outside the workspace {printable(roots[0])}")

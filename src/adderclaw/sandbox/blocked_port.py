@@ -1,9 +1,9 @@
-"""One TCP port of this machine that a program and all that it starts can neither connect to nor bind.
+"""Prevents a program and its children from connecting to or binding one TCP port of this machine.
 
-Landlock knows ports, and allows only what is listed: so every other one is. It looks at `connect` and `bind` alone; the
-ways around those (a connection that is opened by the first bytes that are sent, other protocols that a TCP server
-answers, io_uring) a filter of system calls refuses. What a thread of ours has given up, all that it starts has given
-up: so a thread is kept that starts such programs, and none of them waits for 65,535 rules.
+Landlock allows only listed ports, so all others are listed. It checks only `connect` and `bind`; a seccomp filter
+refuses the ways around them (opening a connection with the first data sent, other protocols that a TCP server answers,
+io_uring). A thread passes its restrictions on to the programs that it starts, so one restricted thread starts all such
+programs, and they need not wait for 65,535 rules.
 """
 
 import ctypes
@@ -16,9 +16,9 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.sandbox import landlock, seccomp
 
 PORTS_VERSION = 4
-"""The version of Landlock that knows of them."""
+"""The first version of Landlock that supports ports."""
 RESTRICT, NO_NEW_PRIVILEGES, SECCOMP, FILTER = 446, 38, 22, 2
-UNKNOWN = "this kernel cannot shut a port to a program: that takes Landlock of Linux 6.7 or later"
+UNKNOWN = "this kernel cannot block a port for a program; that needs Landlock from Linux 6.7 or later"
 
 
 def is_possible() -> bool:
@@ -26,7 +26,7 @@ def is_possible() -> bool:
 
 
 def call_without_port[T](port: int, begin: Callable[[], T]) -> T:
-    """What `begin` gives, which is called where the port is shut. Raises AdderClawError where it cannot be."""
+    """Calls `begin` in a thread that cannot use the port. Raises AdderClawError if the kernel cannot block ports."""
     if not is_possible():
         raise AdderClawError(UNKNOWN)
     return _thread(port).submit(begin).result()
@@ -43,7 +43,7 @@ def _shut(port: int) -> None:
 
 
 def restrict_self(rules: int) -> None:
-    """Follow rules of Landlock: this thread, and what it starts."""
+    """Applies Landlock rules to this thread and to the programs that it starts."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         if libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) or libc.syscall(ctypes.c_long(RESTRICT), rules, 0):
@@ -57,7 +57,7 @@ class _Program(ctypes.Structure):
 
 
 def install_filter(rules: bytes) -> None:
-    """Filter the system calls of this thread, and of what it starts."""
+    """Applies a seccomp filter to this thread and to the programs that it starts."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(SECCOMP, FILTER, ctypes.byref(_Program(len(rules) // 8, rules)), 0, 0):
         raise OSError(ctypes.get_errno(), "seccomp")

@@ -287,11 +287,11 @@ class ReadOnlyView(View):
             except OSError as error:
                 if error.errno not in (2, 22):  # covered by another mount, so not reachable by name
                     raise
-        room = ProcessNamespace()
-        room.send_order(b"fresh")
+        namespace = ProcessNamespace()
+        namespace.send_order(b"fresh")
         self.scratch = [b"/tmp", *mount_parents(b"/tmp")]
         self.scratch_before = scratch_state(self.scratch)
-        return room
+        return namespace
 
     def perform(self) -> int:
         if self.is_first and scratch_state(self.scratch) != self.scratch_before:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.sandbox import known
+from adderclaw.sandbox import git_facts
 from adderclaw.sandbox.legacy.survey import Surveyor
 from adderclaw.sandbox.workspace import gitconfig
 
@@ -34,7 +34,7 @@ def root(tmp_path: Path, needs: Callable[[str], str]) -> Path:
 
 
 def told(root: Path, cwd: str = ".") -> dict[str, str]:
-    return known.git_environment(Surveyor().survey([str(root)]), str(root / cwd), [str(root)])
+    return git_facts.git_environment(Surveyor().survey([str(root)]), str(root / cwd), [str(root)])
 
 
 def test_a_plain_repository_is_known(root: Path) -> None:
