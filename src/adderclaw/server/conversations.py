@@ -1,6 +1,9 @@
 """Endpoints of conversations: opened, listed, read, talked to, followed, interrupted, copied, gone back in, closed."""
 
 import asyncio
+import base64
+import binascii
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -14,13 +17,41 @@ from adderclaw.agent.view.wire import ItemJson
 from adderclaw.core.decode import Between
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
-from adderclaw.core.types import Json
+from adderclaw.core.types import Json, MediaBlock
 from adderclaw.server import bounds, client_scope, streams
 from adderclaw.server.answers import AnswerBody, SettledQuestion, answer_watched
 from adderclaw.server.endpoint import ApiRequest, Endpoint
-from adderclaw.server.pictures import Picture, decode_pictures
 from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.storage import threads, transcript
+from adderclaw.tools import images
+
+MOST_PICTURES = 10
+
+
+@record
+class Picture:
+    data: str
+    """Base64 of a PNG, JPEG, GIF or WebP file."""
+    name: str = ""
+
+
+def decode_pictures(pictures: Sequence[Picture]) -> tuple[MediaBlock, ...]:
+    """Each looked at by what it is, not by what it is called."""
+    if len(pictures) > MOST_PICTURES:
+        raise Refusal(400, "pictures", f"{len(pictures)} pictures: a message has at most {MOST_PICTURES}")
+    return tuple(_decode_picture(number, picture) for number, picture in enumerate(pictures, 1))
+
+
+def _decode_picture(number: int, picture: Picture) -> MediaBlock:
+    try:
+        data = base64.b64decode(picture.data, validate=True)
+        size = images.measure_image(data)
+    except (binascii.Error, ValueError) as error:
+        raise Refusal(400, "pictures", f"picture {number}: {error}") from error
+    if len(data) > images.MAX_BYTES:
+        raise Refusal(400, "pictures", f"picture {number} has more than {images.MAX_BYTES:,} bytes")
+    return MediaBlock(size.media_type, base64.b64encode(data).decode(), picture.name[:200])
+
 
 MOST_LISTED = 500
 MESSAGE_BYTES = 24 << 20
