@@ -10,9 +10,12 @@ from datetime import UTC, datetime
 from adderclaw.agent.queries import clean
 from adderclaw.agent.queries.check import Check
 from adderclaw.config import installation
+from adderclaw.core.decode import thaw
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
-from adderclaw.flows.schedules import adding, terms, ticking, when, work
+from adderclaw.flows.schedules import adding, ticking, when, work
+from adderclaw.flows.schedules.terms import Terms
+from adderclaw.flows.schedules.when import When
 from adderclaw.sandbox import programs
 from adderclaw.storage import Store, locks
 from adderclaw.storage import schedules as rows
@@ -70,7 +73,7 @@ class ScheduleRow:
 
 def row(store: Store, schedule: Schedule, now: float, key: bytes | None = None) -> ScheduleRow:
     """What there is to know of one; with `key`, also whether its row is as the operator made it."""
-    begins, agreed = when.of_json(schedule.when), terms.of_json(schedule.terms)
+    begins, agreed = thaw(When, schedule.when), thaw(Terms, schedule.terms)
     latest = rows.history(store, [schedule.id], 1)
     times = adding.next_times(schedule, now)
     spent = None
@@ -133,7 +136,7 @@ def _state(store: Store, schedule: Schedule, latest: list[ScheduleRun], times: l
         return "held"
     if states:
         return "waiting"
-    return "done" if when.of_json(schedule.when).kind == "at" and not times else "active"
+    return "done" if thaw(When, schedule.when).kind == "at" and not times else "active"
 
 
 def due_text(row: FiredRow, zone: str) -> str:
@@ -168,7 +171,7 @@ def checks(store: Store) -> Iterator[Check]:
     late = [schedule for schedule in known if schedule.next_at is not None and schedule.next_at < time.time() - OVERDUE]
     fix = f"run `adderclaw serve`, or add to your crontab: {crontab()}"
     if late:
-        begins = when.of_json(late[0].when)
+        begins = thaw(When, late[0].when)
         text = f"{late[0].name} was due {when.shown(late[0].next_at or 0, begins.zone)}, and nothing ticks"
         yield Check("schedules", "warning", text if len(late) == 1 else f"{text}; so were {len(late) - 1} more", fix)
     elif not server and last is None:

@@ -7,7 +7,9 @@ from typing import Literal
 
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
+from adderclaw.core.decode import thaw
 from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import to_json
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.flows.request import RunParams, RunRequest
@@ -87,9 +89,9 @@ def make_schedule(new: New, options: Options, key: bytes, now: float, by: str, e
         rows.fresh_id(),
         new.name,
         followed(os.path.abspath(folder)),
-        begins.as_json(),
+        to_json(begins, omit=when.UNSET),
         {**what, **(extra or {})},
-        agreed.as_json(),
+        to_json(agreed, omit=(None,)),
         "",
         iso(now),
         by,
@@ -105,7 +107,7 @@ def make_schedule(new: New, options: Options, key: bytes, now: float, by: str, e
 
 def add_schedule(store: Store, schedule: Schedule) -> None:
     """Write it; of files that it watches, what is there now is known."""
-    begins = when.of_json(schedule.when)
+    begins = thaw(When, schedule.when)
     seen = files.snapshot(schedule.workspace, begins.globs) if begins.kind == "changed" else None
     rows.add(store, schedule)
     if seen is not None:
@@ -115,7 +117,7 @@ def add_schedule(store: Store, schedule: Schedule) -> None:
 
 def approve_schedule(store: Store, schedule: Schedule, options: Options, key: bytes) -> Schedule:
     """Pin what it begins as it is now."""
-    if terms.of_json(schedule.terms).follow or not schedule.pin:
+    if thaw(Terms, schedule.terms).follow or not schedule.pin:
         raise UsageError(f"schedule {schedule.name} pins nothing, so there is nothing to approve")
     if not schedule.is_genuine(key):
         fix = "remove it and add it again"
@@ -128,7 +130,7 @@ def approve_schedule(store: Store, schedule: Schedule, options: Options, key: by
 
 def next_times(schedule: Schedule, now: float) -> list[float]:
     """Its next five due times; none of what no clock begins."""
-    return list(islice(when.following(when.of_json(schedule.when), max(now, schedule.until)), 5))
+    return list(islice(when.following(thaw(When, schedule.when), max(now, schedule.until)), 5))
 
 
 def _parse_trigger(new: New, now: float) -> When:

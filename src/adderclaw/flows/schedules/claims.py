@@ -2,10 +2,11 @@
 
 from sqlite3 import Cursor
 
+from adderclaw.core.decode import thaw
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.flows.schedules.due import MOST_CAUGHT_UP
-from adderclaw.flows.schedules.terms import of_json as terms_of
+from adderclaw.flows.schedules.terms import Terms
 from adderclaw.storage import schedules as rows
 from adderclaw.storage.schedules import Schedule
 
@@ -40,7 +41,7 @@ class Claimed(NamedTuple):
 
 def claim(cursor: Cursor, schedule: Schedule, at: str, by: Claiming, *, queue: bool = False) -> Claimed:
     """The row of one due time, in the state that the schedule's terms give it."""
-    terms, is_open = terms_of(schedule.terms), rows.open_states(cursor, schedule.id)
+    terms, is_open = thaw(Terms, schedule.terms), rows.open_states(cursor, schedule.id)
 
     def row(state: rows.State, reason: str = "", dollars: float = 0.0) -> Claimed:
         id = rows.claim(
@@ -70,7 +71,7 @@ def claim(cursor: Cursor, schedule: Schedule, at: str, by: Claiming, *, queue: b
 
 
 def reserve(cursor: Cursor, schedule: Schedule, now: float, cap: float) -> Reserved:
-    terms = terms_of(schedule.terms)
+    terms = thaw(Terms, schedule.terms)
     if terms.budget is None:
         return Reserved(0.0)
     since = terms.period_began(now, str(schedule.when["zone"]))

@@ -2,11 +2,10 @@
 
 import hashlib
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from adderclaw.core.errors import UsageError
-from adderclaw.core.record import NamedTuple
-from adderclaw.core.types import Json
+from adderclaw.core.record import record
 from adderclaw.flows.schedules.due import GRACE, Missed
 from adderclaw.flows.schedules.zones import zone
 
@@ -16,7 +15,8 @@ type Period = Literal["day", "week", "month"]
 PERIODS: tuple[Period, ...] = ("day", "week", "month")
 
 
-class Terms(NamedTuple):
+@record
+class Terms:
     missed: Missed = "skip"
     overlap: Overlap = "skip"
     grace: float = GRACE
@@ -30,9 +30,6 @@ class Terms(NamedTuple):
     """The file that it begins may change."""
     interrupted: Interrupted = "resume"
     """What happens to a run whose process was killed: it is resumed, begun again, or left."""
-
-    def as_json(self) -> Json:
-        return {name: value for name, value in self._asdict().items() if value is not None}
 
     def delay(self, schedule_id: str, due: float) -> float:
         if not self.jitter:
@@ -53,11 +50,6 @@ class Terms(NamedTuple):
         elif self.period == "month":
             there = there.replace(day=1)
         return there.timestamp()
-
-
-def of_json(body: Json) -> Terms:
-    fields: dict[str, Any] = {name: body[name] for name in Terms._fields if name in body}
-    return Terms(**fields)
 
 
 def budget(text: str) -> tuple[float, Period]:

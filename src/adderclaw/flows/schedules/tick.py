@@ -17,14 +17,15 @@ from typing import Any, Literal, Protocol
 from adderclaw.agent.conversation.watched import Full
 from adderclaw.agent.run.driver import RESUMABLE, Driver
 from adderclaw.config.legacy.options import Options
+from adderclaw.core.decode import thaw
 from adderclaw.core.errors import AdderClawError, AlreadyCompleted, SessionInUse, Stopped, UsageError
 from adderclaw.core.types import Clock, Json
 from adderclaw.flows.schedules import files, work
 from adderclaw.flows.schedules import when as times
 from adderclaw.flows.schedules.claims import Claimed, Claiming, claim, reserve
 from adderclaw.flows.schedules.due import due, missed_text
-from adderclaw.flows.schedules.terms import of_json as terms_of
-from adderclaw.flows.schedules.when import of_json as when_of
+from adderclaw.flows.schedules.terms import Terms
+from adderclaw.flows.schedules.when import When
 from adderclaw.flows.sop import waiting
 from adderclaw.storage import Store, locks, runs, transcript, workflows
 from adderclaw.storage import schedules as rows
@@ -132,7 +133,7 @@ class Scheduler:
     async def _claim_work(self, schedule: Schedule, now: float) -> list[int]:
         if not schedule.is_genuine(self._key):
             return self._refuse(schedule, now)
-        if when_of(schedule.when).kind == "changed":
+        if thaw(When, schedule.when).kind == "changed":
             return await self._check_files(schedule, now)
         return await self._claim_due(schedule, now)
 
@@ -146,7 +147,7 @@ class Scheduler:
         The caller has checked who asks. NotBegun, or another error of ours, says why nothing begins.
         """
         schedule = rows.get(self._store, id)
-        if when_of(schedule.when).kind != "webhook":
+        if thaw(When, schedule.when).kind != "webhook":
             raise UsageError(f"schedule {schedule.name} cannot be started by requests, because it has no webhook")
         if schedule.paused_at is not None:
             raise NotBegun(f"schedule {schedule.name} is paused")
@@ -176,7 +177,7 @@ class Scheduler:
         return self._id
 
     async def _claim_due(self, schedule: Schedule, now: float) -> list[int]:
-        when, terms = when_of(schedule.when), terms_of(schedule.terms)
+        when, terms = thaw(When, schedule.when), thaw(Terms, schedule.terms)
         if schedule.until > now:  # the clock was set back: what has its row is not begun again
             with self._store.write() as cursor:
                 rows.advance(cursor, schedule, now, times.after(when, now))
@@ -206,7 +207,7 @@ class Scheduler:
         return self._claimed_ids(schedule, claimed)
 
     async def _cap(self, schedule: Schedule) -> float:
-        if terms_of(schedule.terms).budget is None:
+        if thaw(Terms, schedule.terms).budget is None:
             return 0.0
         try:
             return await asyncio.to_thread(work.cost_cap, schedule, self._options)
@@ -272,7 +273,7 @@ class Scheduler:
         if (last is not None and here - last < FILE_CHECK_SECONDS) or rows.open_rows(self._store, schedule.id):
             return []
         self._checked_at[schedule.id] = here
-        when = when_of(schedule.when)
+        when = thaw(When, schedule.when)
         before = rows.seen_files(self._store, schedule.id)
         try:
             seen = await asyncio.to_thread(files.snapshot, schedule.workspace, when.globs)
@@ -309,7 +310,7 @@ class Scheduler:
 
     async def _remember_files(self, schedule: Schedule) -> None:
         """Remembers the files after a run, so that files that it wrote itself do not begin another."""
-        when = when_of(schedule.when)
+        when = thaw(When, schedule.when)
         if when.kind != "changed":
             return
         try:
@@ -353,7 +354,7 @@ class Scheduler:
             )
 
     def _made(self, schedule: Schedule, row: ScheduleRun) -> Driver:
-        limited = terms_of(schedule.terms).budget is not None
+        limited = thaw(Terms, schedule.terms).budget is not None
         driver = work.make_driver(schedule, self._options, row.inputs, row.reserved if limited else None)
         if row.run_id is None:
             return driver
@@ -463,7 +464,7 @@ class Scheduler:
         """Those that it began with, and of its budget no more than is left by now: an answer gives it no other."""
         limits: dict[str, float] = dict(schedule.what.get("limits") or {})
         began = rows.first_row_of_run(self._store, run_id)
-        if began is None or terms_of(schedule.terms).budget is None:
+        if began is None or thaw(Terms, schedule.terms).budget is None:
             return limits
         used = rows.cost_of(self._store, run_id) or 0.0
         with self._store.write() as cursor:
@@ -548,7 +549,7 @@ class Scheduler:
 
     def _make_due_again(self, schedule: Schedule, row: ScheduleRun) -> None:
         """Nothing of it has begun."""
-        terms = terms_of(schedule.terms)
+        terms = thaw(Terms, schedule.terms)
         late = self._clock.now() - row.claimed_at > terms.grace
         if row.cause == "time" and terms.missed == "skip" and late:
             self._settle(row.id, "missed", KILLED)
@@ -559,7 +560,7 @@ class Scheduler:
 
     async def _interrupted(self, schedule: Schedule, row: ScheduleRun, run: runs.Run) -> None:
         """Handle a row whose run had begun, as the schedule's `interrupted` says."""
-        how = terms_of(schedule.terms).interrupted
+        how = thaw(Terms, schedule.terms).interrupted
         is_answer = row.schedule_id == rows.ANSWERS
         if how != "leave" and row.begins >= MAX_BEGINS:
             self._leave_interrupted(schedule, row, f"its process was killed {row.begins} times")

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from cronsim import CronSim, CronSimError
 
 from adderclaw.core.errors import UsageError
-from adderclaw.core.record import NamedTuple
-from adderclaw.core.types import Json
+from adderclaw.core.record import record
 from adderclaw.flows.schedules.zones import BACK, next_change, offset, zone
 
 SHORTEST = 60
@@ -31,9 +30,12 @@ _SPAN = re.compile(r"(?:\d{1,7}[smhdw])+")
 
 type Kind = Literal["cron", "every", "at", "changed", "webhook"]
 KINDS: tuple[Kind, ...] = ("cron", "every", "at", "changed", "webhook")
+UNSET = ("", 0.0, ())
+"""Values of a When that its stored form omits; `thaw` restores it."""
 
 
-class When(NamedTuple):
+@record
+class When:
     """What begins it. The zone is that of its wall clock, and of the days, weeks and months of its budget."""
 
     kind: Kind
@@ -51,20 +53,9 @@ class When(NamedTuple):
     scheme: str = ""
     """Of webhook: how requests are signed, `standard` or `github`."""
 
-    def as_json(self) -> Json:
-        fields = {name: value for name, value in self._asdict().items() if value not in ("", 0.0, ())}
-        return {**fields, "globs": list(self.globs)} if self.globs else fields
-
     @property
     def is_timed(self) -> bool:
         return self.kind in ("cron", "every", "at")
-
-
-def of_json(body: Json) -> When:
-    """As a row has it."""
-    fields: dict[str, Any] = {name: body[name] for name in When._fields if name in body}
-    fields["globs"] = tuple(body.get("globs", ()))
-    return When(**fields)
 
 
 # ------------------------------------------------------------------ what a person writes

@@ -8,12 +8,12 @@ from typing import Any
 
 from adderclaw.agent.run.driver import Driver, MessageDriver
 from adderclaw.config.legacy.options import Options
+from adderclaw.core.decode import thaw
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.framing import content_mark, framed
 from adderclaw.core.types import Json
 from adderclaw.flows.request import RunParams, chosen_source, prepare_driver
 from adderclaw.flows.schedules.when import When
-from adderclaw.flows.schedules.when import of_json as when_of
 from adderclaw.storage.schedules import Schedule
 from adderclaw.storage.workflows import WorkflowStart
 
@@ -46,7 +46,7 @@ def make_driver(
 
 def _params(schedule: Schedule, inputs: Json, cost: float | None, *, trial: bool) -> RunParams:
     params: dict[str, Any] = {**schedule.what, "workspace": schedule.workspace}
-    when = when_of(schedule.when)
+    when = thaw(When, schedule.when)
     if cost is not None:
         limits: dict[str, float] = params.get("limits") or {}
         params["limits"] = {**limits, "cost_usd": min(cost, limits.get("cost_usd", cost))}
