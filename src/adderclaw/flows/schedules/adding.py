@@ -1,4 +1,4 @@
-"""Adds schedules, after checking everything that a person or a program wrote."""
+"""Checks and adds schedules."""
 
 import os
 import re
@@ -27,7 +27,7 @@ MAX_JITTER = 6 * 3_600.0
 MAX_GRACE = 30 * 86_400.0
 MAX_SETTLE = 3_600.0
 TIMES_COMPARED = 200
-"""Due times between which the shortest pause is looked for."""
+"""Due times that are compared to find the shortest interval."""
 
 
 @record
@@ -72,9 +72,9 @@ class New:
 
 
 def make_schedule(new: New, options: Options, key: bytes, now: float, by: str, extra: Json | None = None) -> Schedule:
-    """The schedule, signed; nothing is written. `extra`: what the operator says of its runs besides."""
+    """Returns a signed schedule without storing it. `extra`: further options that the operator sets for its runs."""
     if not NAME.fullmatch(new.name):
-        raise UsageError(f"{new.name[:80]!r} cannot name a schedule; use up to 64 letters, digits, dots, - and _")
+        raise UsageError(f"{new.name[:80]!r} is not a valid schedule name; use up to 64 letters, digits, dots, - and _")
     begins = _parse_trigger(new, now)
     what = {
         name: value for name in RunRequest.__dataclass_fields__ if (value := getattr(new.what, name)) not in (None, {})
@@ -106,7 +106,7 @@ def make_schedule(new: New, options: Options, key: bytes, now: float, by: str, e
 
 
 def add_schedule(store: Store, schedule: Schedule) -> None:
-    """Write it; of files that it watches, what is there now is known."""
+    """Stores a schedule, and the current state of the files that it watches."""
     begins = thaw(When, schedule.when)
     seen = files.snapshot(schedule.workspace, begins.globs) if begins.kind == "changed" else None
     rows.add(store, schedule)
@@ -116,12 +116,11 @@ def add_schedule(store: Store, schedule: Schedule) -> None:
 
 
 def approve_schedule(store: Store, schedule: Schedule, options: Options, key: bytes) -> Schedule:
-    """Pin what it begins as it is now."""
+    """Pins the current content of the Agentfile or SOP that a schedule begins."""
     if thaw(Terms, schedule.terms).follow or not schedule.pin:
         raise UsageError(f"schedule {schedule.name} pins nothing, so there is nothing to approve")
     if not schedule.is_genuine(key):
-        fix = "remove it and add it again"
-        raise UsageError(f"the row of schedule {schedule.name} was changed by another program; {fix}")
+        raise UsageError(f"another program changed the row of schedule {schedule.name}; remove it and add it again")
     pin = work.pin(work.make_driver(schedule._replace(pin=""), options, trial=True))
     changed = rows.sign(schedule._replace(pin=pin), key)
     rows.approve(store, changed)
@@ -129,7 +128,7 @@ def approve_schedule(store: Store, schedule: Schedule, options: Options, key: by
 
 
 def next_times(schedule: Schedule, now: float) -> list[float]:
-    """Its next five due times; none of what no clock begins."""
+    """The next five due times; empty for a schedule that is not timed."""
     return list(islice(when.following(thaw(When, schedule.when), max(now, schedule.until)), 5))
 
 
@@ -137,12 +136,12 @@ def _parse_trigger(new: New, now: float) -> When:
     triggers = [name for name in when.KINDS if getattr(new, name) not in (None, [])]
     if len(triggers) != 1:
         named = f", not {' and '.join(triggers)}" if triggers else ""
-        raise UsageError(f"say when it begins by exactly one of {', '.join(when.KINDS[:-1])} and webhook{named}")
+        raise UsageError(f"give exactly one of {', '.join(when.KINDS[:-1])} and webhook{named}")
     zone = new.zone or system_zone()
     if new.start is not None and new.every is None:
-        raise UsageError("start is for an interval (every): other schedules begin with their own times")
+        raise UsageError("start is only for an interval (every)")
     if new.given_as and triggers[0] not in ("changed", "webhook"):
-        raise UsageError("given_as is for what comes with a changed file or a request: a time brings nothing")
+        raise UsageError("given_as is only for changed and webhook, because a time has no data to pass on")
     match triggers[0]:
         case "cron":
             return when.cron(new.cron or "", zone, now)
@@ -163,7 +162,7 @@ def _parse_terms(new: New, begins: When, now: float) -> Terms:
     budget, period = terms.budget(new.budget) if new.budget is not None else (None, "month")
     jitter = _parse_span(new.jitter, "jitter", MAX_JITTER)
     if jitter and not begins.is_timed:
-        raise UsageError("jitter is for times: a file or a request begins it as soon as it comes")
+        raise UsageError("jitter is only for times: a changed file or a request begins a run immediately")
     shortest = min(
         (b - a for a, b in pairwise(islice(when.following(begins, now), TIMES_COMPARED))), default=jitter + 1
     )
@@ -185,4 +184,4 @@ def _check_given(schedule: Schedule, begins: When) -> None:
     kind = work.kind(schedule)
     RunParams(**schedule.what)
     if begins.input and kind not in work.PINNED:
-        raise UsageError(f"given_as names an input: a {kind} has none, and is given what came behind its words")
+        raise UsageError(f"given_as names an input, but a {kind} has no inputs: the data is appended to its text")
