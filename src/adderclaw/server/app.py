@@ -212,7 +212,11 @@ async def _handle(state: ServerState, endpoint: Endpoint, request: Request) -> t
     try:
         client, row = authentication.authenticate(state, request, endpoint)
         if row is not None:
-            _note_use(state, request, row)
+            # Store the time of the last use, and mark the connection as authenticated.
+            if state.is_use_due(row.id):
+                clients.note_use(state.store, row, state.clock.now())
+            if known := request.scope.get("extensions", {}).get("adderclaw.known"):
+                known()
         client_scope.require_folder(state, client, request, endpoint.reach)
         decoded = await body.read_parameters(endpoint, request, state.body_seconds)
         client_scope.require_named(state, client, decoded)
@@ -236,14 +240,6 @@ async def _handle(state: ServerState, endpoint: Endpoint, request: Request) -> t
     if isinstance(result, Response):
         return result, row
     return Response(compact(freeze(result)), endpoint.status, media_type="application/json"), row
-
-
-def _note_use(state: ServerState, request: Request, row: ClientRow) -> None:
-    """Store the time of the last use, and mark the connection as authenticated."""
-    if state.is_use_due(row.id):
-        clients.note_use(state.store, row, state.clock.now())
-    if known := request.scope.get("extensions", {}).get("adderclaw.known"):
-        known()
 
 
 def _tell_refused(state: ServerState, request: Request, code: str) -> None:

@@ -168,7 +168,10 @@ async def _serve_until_signal(state: ServerState, server: Server, grace: float) 
         tick_forever(state.scheduler, state.store, state.address, lambda text: _warn(state, text))
     )
     courier = notices.courier_of(state.options, complain)
-    _announce(state)
+    print(f"serving {', '.join(state.workspaces)} at {state.address}", file=sys.stderr, flush=True)
+    if not clients.is_any_valid(state.store, state.clock.now()):
+        fix = "`adderclaw dashboard` opens the pages, `adderclaw token create NAME` creates a token for a program"
+        print(f"no client has a token yet: {fix}", file=sys.stderr, flush=True)
     _tell_manager(b"READY=1")
     await asyncio.wait({serving, asyncio.ensure_future(asked.wait())}, return_when=asyncio.FIRST_COMPLETED)
     ticking.cancel()
@@ -198,10 +201,3 @@ def _tell_manager(text: bytes) -> None:
         return
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.sendto(text, "\0" + address[1:] if address[0] == "@" else address)
-
-
-def _announce(state: ServerState) -> None:
-    print(f"serving {', '.join(state.workspaces)} at {state.address}", file=sys.stderr, flush=True)
-    if not clients.is_any_valid(state.store, state.clock.now()):
-        fix = "`adderclaw dashboard` opens the pages, `adderclaw token create NAME` creates a token for a program"
-        print(f"no client has a token yet: {fix}", file=sys.stderr, flush=True)

@@ -100,7 +100,10 @@ def make_schedule(new: New, options: Options, key: bytes, now: float, by: str, e
         now,
         when.after(begins, now),
     )
-    _check_given(schedule, begins)
+    kind = work.kind(schedule)
+    RunParams(**schedule.what)
+    if begins.input and kind not in work.PINNED:
+        raise UsageError(f"given_as names an input, but a {kind} has no inputs: the data is appended to its text")
     pin = work.pin(work.make_driver(schedule, options, trial=True))
     return rows.sign(schedule._replace(pin="" if agreed.follow else pin), key)
 
@@ -178,10 +181,3 @@ def _parse_span(text: str, name: str, most: float) -> float:
     if seconds > most:
         raise UsageError(f"{name} {text!r}: at most {when.spelled(most)}")
     return seconds
-
-
-def _check_given(schedule: Schedule, begins: When) -> None:
-    kind = work.kind(schedule)
-    RunParams(**schedule.what)
-    if begins.input and kind not in work.PINNED:
-        raise UsageError(f"given_as names an input, but a {kind} has no inputs: the data is appended to its text")

@@ -381,17 +381,13 @@ def holds(condition: Condition, results: Mapping[str, StepResult], inputs: Mappi
     else:
         result = results[condition.source]
         if condition.test == "is":
-            return _has_state(result, condition.value)
+            if condition.value == "failed":
+                return result.status in ("failed", "denied", "unknown")
+            return result.status == condition.value
         if not result.succeeded:
             return False
         text = result.output
     return text.strip() == condition.value.strip() if condition.test == "equals" else condition.value in text
-
-
-def _has_state(result: StepResult, state: str) -> bool:
-    if state == "failed":
-        return result.status in ("failed", "denied", "unknown")
-    return result.status == state
 
 
 def describe(condition: Condition) -> str:

@@ -11,7 +11,7 @@ from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core.errors import UsageError
-from adderclaw.core.json_text import digest
+from adderclaw.core.json_text import digest, to_json
 from adderclaw.core.types import Json
 from adderclaw.flows.spec import browser, status
 from adderclaw.flows.spec.execute import NAMES, SpecExecution
@@ -70,7 +70,7 @@ class SpecDriver:
         return {
             "mode": "dry_run",
             "spec": self.spec,
-            "scenarios": [scenario.as_json() for scenario in now.scenarios] if now is not None else None,
+            "scenarios": to_json(now.scenarios) if now is not None else None,
             "prompt": None if now is not None and not now.left else prompt(self.spec, now, NAMES),
         }
 

@@ -16,9 +16,9 @@ from types import MappingProxyType
 from adderclaw.config.own_paths import SPEC_MARKS_FILE, SPEC_STATUS_FILE
 from adderclaw.core.decode import Invalid, decode
 from adderclaw.core.errors import AdderClawError, PathRefused, UsageError
+from adderclaw.core.json_text import to_json
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.redaction import visible
-from adderclaw.core.types import Json
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 
@@ -41,9 +41,6 @@ class Scenario:
     name: str
     passed: bool = False
 
-    def as_json(self) -> Json:
-        return {"id": self.id, "feature": self.feature, "name": self.name, "passed": self.passed}
-
 
 @record
 class Mark:
@@ -57,10 +54,6 @@ class Mark:
     """A digest of its steps as the feature file had them when it was last looked at."""
     tree: str = ""
     """The digest of the project that its pass was verified on (`tree.digest_of`); empty: nobody has verified it."""
-
-    def as_json(self) -> Json:
-        known = {"blocked": self.blocked, "deprecated": self.deprecated, "steps": self.steps, "tree": self.tree}
-        return {key: value for key, value in known.items() if value}
 
 
 NO_MARK = Mark()
@@ -222,8 +215,8 @@ def change_status(project: str, change: Callable[[Status | None], Status]) -> St
         before = _read(project)
         status = change(before)
         if before is None or status.scenarios != before.scenarios:
-            _write(project, FILE, [scenario.as_json() for scenario in status.scenarios])
-        marks = {id: mark.as_json() for id, mark in sorted(status.marks.items()) if mark != NO_MARK}
+            _write(project, FILE, to_json(status.scenarios))
+        marks = {id: to_json(mark, omit=("",)) for id, mark in sorted(status.marks.items()) if mark != NO_MARK}
         if marks or (before is not None and before.marks):
             _write(project, MARKS, marks)
         return status
@@ -298,7 +291,7 @@ def _checked_marks(marks: dict[str, Mark]) -> dict[str, Mark]:
     wrong = [
         (f"scenarios.{visible(id)[:100]}.{key}", f"one line of printable text is wanted, at most {MAX_TEXT} letters")
         for id, mark in marks.items()
-        for key, text in mark.as_json().items()
+        for key, text in vars(mark).items()
         if not isinstance(text, str) or _reason(text) != text
     ]
     if wrong:

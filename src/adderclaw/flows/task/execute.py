@@ -15,7 +15,7 @@ from adderclaw.core.decode import decode
 from adderclaw.core.errors import LimitError, PathRefused
 from adderclaw.core.events import Body, EventRecord
 from adderclaw.core.history import History
-from adderclaw.core.json_text import canonical, digest
+from adderclaw.core.json_text import canonical, digest, to_json
 from adderclaw.core.types import EndedBy, Json, Outcome, ToolCall
 from adderclaw.flows.task import decision as decisions
 from adderclaw.flows.task import dry, prompts, steps, unknown_names
@@ -125,8 +125,8 @@ class TaskExecution:
         details: Json = {
             "turns": self.turn,
             "candidates": [[c.skill_name, c.score, c.reason] for c in self._skills.candidates[:MAX_LISTED]],
-            "results": [result.as_json() for result in self.results],
-            "requests": [request.as_json() for request in self.requests],
+            "results": to_json(self.results),
+            "requests": to_json(self.requests),
         }
         if self.dry and self.composed is not None:
             details |= {"mode": "dry_run", "prompt": self.composed.text, "system": self._requester.prompt.system}
@@ -561,7 +561,7 @@ class TaskExecution:
                 "skill": skill or self.selected,
                 "action": action.type,
                 "command": command,
-                **result.as_json(),  # pyright: ignore[reportArgumentType]
+                **to_json(result),  # pyright: ignore[reportArgumentType]
             }
         )
 

@@ -118,7 +118,12 @@ async def _changes(request: ApiRequest) -> AsyncGenerator["ServerSentEvent"]:
             if id not in sent or sent[id][1] != html:
                 yield live.put(id, html, into)
         sent = parts
-        await _wait_for_change(request, before)
+        # Wait for a change since `before`, or until the page is read again without one.
+        waited = PAUSE
+        await asyncio.sleep(PAUSE)
+        while waited < REFRESH_SECONDS and _version(request) == before:
+            await asyncio.sleep(PAUSE)
+            waited += PAUSE
 
 
 def _parts(request: ApiRequest, output: Output) -> Parts:
@@ -143,15 +148,6 @@ def _add_answered(request: ApiRequest, sent: Parts, parts: Parts, answered: dict
         answered[id] = answered.get(id, 0) + 1
         if answered[id] <= ANSWERED_UPDATES and (card := questions.find_answered(request, id)) is not None:
             parts[id] = ("questions", questions.render_card(card))
-
-
-async def _wait_for_change(request: ApiRequest, before: object) -> None:
-    """Wait for a change since `before`, or until the page is read again without one."""
-    waited = PAUSE
-    await asyncio.sleep(PAUSE)
-    while waited < REFRESH_SECONDS and _version(request) == before:
-        await asyncio.sleep(PAUSE)
-        waited += PAUSE
 
 
 def _version(request: ApiRequest) -> object:
