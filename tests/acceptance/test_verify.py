@@ -119,7 +119,7 @@ def test_a_scenario_whose_steps_were_made_easier_is_turned_back(project: Project
     done = project.run("--output-format", "json", "--report", "report.html")
     assert done.code == 0, done.err
     assert checks(project) == [("SC-F001", "failed"), ("SC-F001", "passed")]
-    assert "no longer those that were asked for" in project.told(4)
+    assert "no longer the required ones" in project.told(4)
     assert "Then it prints hello" in project.told(8)
     assert feature.read_text() == ASKED
 

@@ -70,15 +70,15 @@ def test_what_cannot_be_read_is_an_error_with_its_line(tmp_path: Path, text: str
 
 
 def test_no_text_no_file_and_links_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no scenario"):
+    with pytest.raises(UsageError, match="has no scenarios"):
         features.sync(str(tmp_path))
     (outside := tmp_path / "outside").write_text("Feature: a\n  Scenario: b\n")
     (project := tmp_path / "project" / "features").mkdir(parents=True)
     (project / "a.feature").symlink_to(outside)
-    with pytest.raises(UsageError, match="there is no scenario"):
+    with pytest.raises(UsageError, match="has no scenarios"):
         features.sync(str(project.parent))
     (project / "b.feature").write_bytes(b"Feature: \xff\n")
-    with pytest.raises(UsageError, match=r"features/b.feature:1: it is no UTF-8 text"):
+    with pytest.raises(UsageError, match=r"features/b.feature:1: it is not UTF-8 text"):
         features.sync(str(project.parent))
 
 

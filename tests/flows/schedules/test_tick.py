@@ -355,7 +355,7 @@ def test_of_an_answer_that_cannot_be_acted_on_the_operator_is_told_once(answered
     assert run is not None
     shown = sops.of_run(place.store, run)
     assert shown is not None
-    assert str(shown["reason"]).startswith("it was answered and could not go on: ")
+    assert str(shown["reason"]).startswith("it was answered but could not continue: ")
 
 
 def test_what_cannot_begin_is_written_down_and_told(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""Schedules for who looks at them: what begins when, what came of it, and whether anybody ticks."""
+"""What commands and pages show about schedules: due times, results, and whether a process ticks."""
 
 import os
 import shlex
@@ -23,7 +23,7 @@ from adderclaw.storage.schedules import Schedule, ScheduleRun
 from adderclaw.storage.text import iso
 
 OVERDUE = 300.0
-"""Seconds that a due time may have been over before the doctor speaks of it."""
+"""Seconds after which the doctor reports a due time at which nothing began."""
 
 
 @record
@@ -72,7 +72,7 @@ class ScheduleRow:
 
 
 def row(store: Store, schedule: Schedule, now: float, key: bytes | None = None) -> ScheduleRow:
-    """What there is to know of one; with `key`, also whether its row is as the operator made it."""
+    """Everything to show about a schedule; with `key`, also whether its row is as the operator signed it."""
     begins, agreed = thaw(When, schedule.when), thaw(Terms, schedule.terms)
     latest = rows.history(store, [schedule.id], 1)
     times = adding.next_times(schedule, now)
@@ -140,7 +140,7 @@ def _state(store: Store, schedule: Schedule, latest: list[ScheduleRun], times: l
 
 
 def due_text(row: FiredRow, zone: str) -> str:
-    """A due time by the clocks of a zone; of what had none, when it began and why."""
+    """A due time in a zone; for a run without one, when it began and why."""
     try:
         at, cause = datetime.fromisoformat(row.due.removeprefix("missed-").partition(" ")[0]), ""
     except ValueError:
@@ -150,10 +150,10 @@ def due_text(row: FiredRow, zone: str) -> str:
 
 
 def crontab() -> str:
-    """The line by which cron ticks: its PATH is short, so the program is named whole."""
-    beside = os.path.join(os.path.dirname(sys.executable), "adderclaw")
+    """A crontab line for ticking, with the absolute path of the program because cron's PATH is short."""
+    sibling = os.path.join(os.path.dirname(sys.executable), "adderclaw")
     program = installation.program(programs.resolve_outside_sessions) or (
-        beside if os.access(beside, os.X_OK) else "adderclaw"
+        sibling if os.access(sibling, os.X_OK) else "adderclaw"
     )
     return f"* * * * * {shlex.quote(program)} schedule tick --quiet"
 
@@ -163,7 +163,7 @@ def _counted(active: list[Schedule]) -> str:
 
 
 def checks(store: Store) -> Iterator[Check]:
-    """For the doctor: schedules that nobody ticks, or that are held."""
+    """Finds schedules that no process ticks, and schedules that are held, for the doctor."""
     known = [schedule for schedule in rows.listing(store) if schedule.paused_at is None]
     if not known:
         return

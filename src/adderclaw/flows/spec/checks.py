@@ -159,7 +159,7 @@ class Checker:
             return Checked(ended=ended)
         session = self._session
         began, cost, on = session.clock.monotonic(), session.budget.cost, tree.digest_of(self._root, session.config)
-        claims = [Claim(one.id, one.name, self._feature(one)) for _, one in waiting]
+        claims = [Claim(scenario.id, scenario.name, self._feature(scenario)) for _, scenario in waiting]
         model = session.config.spec.verify_model
         try:
             findings = await verify(session.store, self._spawn, claims, servers=(SERVER,), model=model)
@@ -171,7 +171,7 @@ class Checker:
         seconds, turned_back = session.clock.monotonic() - began, False
         for number, ((claimed, scenario), finding) in enumerate(zip(waiting, findings, strict=True)):
             report = finding.report
-            if number:  # what the one session took is counted once
+            if number:  # the cost of the session counts only once
                 finding = replace(finding, report=replace(report, tokens=0))
                 seconds, spent = 0.0, None if spent is None else 0.0
             if finding.verdict == "unproven" and (
@@ -206,7 +206,7 @@ class Checker:
         seconds: float = 0.0,
         cost: float | None = None,
     ) -> None:
-        """Without a report where no session was needed to know it."""
+        """Stores a verdict; without a report if no session was needed for it."""
         session = self._session
         by, tokens = (report.session_id, report.tokens) if report is not None else ("", 0)
         with session.store.write() as cursor:
@@ -236,16 +236,16 @@ class Checker:
         )
 
     def _feature(self, scenario: Scenario) -> str:
-        """The feature file that it stands in, as it is now."""
-        for way in (f"features/{scenario.feature}", scenario.feature):
+        """The current text of a scenario's feature file."""
+        for path in (f"features/{scenario.feature}", scenario.feature):
             try:
-                data, _ = workspace.read_head(WorkspacePath(self._root, way), 4 * FEATURE_CHARS)
+                data, _ = workspace.read_head(WorkspacePath(self._root, path), 4 * FEATURE_CHARS)
             except (OSError, PathRefused):
                 continue
             return shorten(data.decode("utf-8", "replace"), FEATURE_CHARS)
         return ""
 
-    # -------------------------------------------------------------- told
+    # -------------------------------------------------------------- rejected claims
 
     def rejected_claims(self, now: Status | None) -> str:
         """Describes for the next session which claims and earlier passes were rejected, with the evidence."""

@@ -137,11 +137,11 @@ async def run_sessions(
                 break
         if most is not None and number >= most:
             return WorkResult(
-                "limit", f"{_count_sessions(number)} held, as many as are allowed (--max-iterations)", number, now
+                "limit", f"the limit of {_count_sessions(number)} is reached (--max-iterations)", number, now
             )
         if idle == MAX_IDLE_SESSIONS:
             return WorkResult(
-                "limit", f"{MAX_IDLE_SESSIONS} sessions in a row brought nothing further: {NO_PROGRESS}", number, now
+                "limit", f"{MAX_IDLE_SESSIONS} sessions in a row made no progress: {NO_PROGRESS}", number, now
             )
         if pause is not None and number:
             await pause()
@@ -152,15 +152,15 @@ async def run_sessions(
             watcher.began(order, now)
         ended = await ask(order)
         before, now = now, status.read(project)
-        goes_on = ended.outcome in CONTINUABLE and (ended.outcome != "limit" or bool(ended.tool_calls))
+        continues = ended.outcome in CONTINUABLE and (ended.outcome != "limit" or bool(ended.tool_calls))
         checked = Checked()
         if checker is not None:
             checker.distrust(before, now)
-            checked = await checker.check() if goes_on else checked
+            checked = await checker.check() if continues else checked
             now = status.read(project)
         if watcher is not None:
             watcher.ended(order, ended, now)
-        if not goes_on:
+        if not continues:
             return WorkResult(
                 ended.outcome, f"session {number}: {ended.reason or ended.outcome}", number, now, ended.by
             )
@@ -170,7 +170,7 @@ async def run_sessions(
         idle = 0 if grew else idle + 1
     if now.blocked:
         which = ", ".join(scenario.id for scenario in now.blocked[:10])
-        fix = "help with what they wait for, then `adderclaw spec unblock`"
+        fix = "provide what they need, then run `adderclaw spec unblock`"
         return WorkResult(
             "needs_input", f"{len(now.blocked)} of {now.total} scenarios are blocked ({which}): {fix}", number, now
         )
@@ -194,7 +194,7 @@ class Evidence:
         self._passed = _passed_ids(now)
         self._declared = now is not None
         self._failing: set[str] = set()
-        self._mended: set[str] = set()
+        self._fixed: set[str] = set()
 
     def add_session(self, now: Status | None, checks: Mapping[str, bool]) -> bool:
         """Adds a session that has ended; returns whether it reached something new.
@@ -202,12 +202,12 @@ class Evidence:
         `checks` are the commands that it ran, and whether the last run of each succeeded.
         """
         tree, passed = last_commit_tree(self._project), _passed_ids(now)
-        mended = {command for command, ok in checks.items() if ok and command in self._failing} - self._mended
+        fixed = {command for command, ok in checks.items() if ok and command in self._failing} - self._fixed
         declared = now is not None and not self._declared
-        progressed = declared or tree not in self._trees or bool(passed - self._passed) or bool(mended)
+        progressed = declared or tree not in self._trees or bool(passed - self._passed) or bool(fixed)
         self._trees.add(tree)
         self._passed |= passed
-        self._mended |= mended
+        self._fixed |= fixed
         self._declared = self._declared or declared
         self._failing = {failing for failing in self._failing if not checks.get(failing)} | {
             failing for failing, ok in checks.items() if not ok

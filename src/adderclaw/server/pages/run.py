@@ -16,7 +16,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.flows.queries import runs as run_facts
 from adderclaw.flows.queries import sops
 from adderclaw.flows.queries.boards import NAMES, State
-from adderclaw.flows.queries.runs import Listed, Told
+from adderclaw.flows.queries.runs import Listed, RunSummary
 from adderclaw.flows.queries.sops import SopState
 from adderclaw.flows.spec import report
 from adderclaw.sandbox.workspace import WorkspacePath
@@ -57,7 +57,7 @@ class Listing(NamedTuple):
 
 
 class Output(NamedTuple):
-    told: Told
+    told: RunSummary
     project: str
     sop: SopState | None
     question: Card | None
@@ -138,7 +138,7 @@ def _find(request: ApiRequest) -> Output | None:
 
 
 def _output(request: ApiRequest, store: Store, run: Run) -> Output:
-    summary = run_facts.told(store, run)
+    summary = run_facts.summarize(store, run)
     sop = sops.of_run(store, run) if run.kind == "sop" else None
     question = sop["question"] if sop is not None else None
     counts = summary.board.counts
@@ -161,7 +161,7 @@ def _output(request: ApiRequest, store: Store, run: Run) -> Output:
     )
 
 
-def _evidence(store: Store, summary: Told) -> list[Block]:
+def _evidence(store: Store, summary: RunSummary) -> list[Block]:
     """What the report of the run shows, where its folder is known."""
     wrote = runs.traces(store, summary.listed.run.run_id)
     if not wrote:
