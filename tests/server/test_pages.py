@@ -171,7 +171,7 @@ def _wrong(tab: Tab) -> None:
         ("/ui/runs/nobody", "there is no run 'nobody'"),
         ("/ui/runs/%3Cscript%3E", "there is no run '<script>'"),
         ("/ui/ledger/99999999", "there is no receipt"),
-        ("/ui/ledger/x", "named by its number"),
+        ("/ui/ledger/x", "must contain its number"),
     ):
         page = tab.goto(path)
         expect(page.locator("main")).to_contain_text(words)

@@ -54,7 +54,7 @@ def test_a_client_sees_the_schedules_of_its_folders_alone(server: Server, worksp
         ({"every": "1h"}, "exactly one of"),
         ({"what": {"message": "x", "task": "y"}}, "exactly one of"),
         ({"what": {"resume": "20260101-000000-00000000"}}, "remove resume"),
-        ({"what": {"agentfile": "/etc/passwd"}}, "does not lie in"),
+        ({"what": {"agentfile": "/etc/passwd"}}, "is not in"),
         ({"name": "a/b"}, "is not a valid schedule name"),
         ({"name": "{{x}}"}, "is not a valid schedule name"),
     ],

@@ -44,4 +44,4 @@ def test_no_client_loosens_the_operators_profile(server: Server, how: str) -> No
     assert server.state.conversations.all() == []
     for token, profile in ((operates, "readonly"), (operates, "supervised"), (admin, "sandboxed")):
         asked = server.ask("POST", "/conversations", token, json={"profile": profile})
-        assert "no model is chosen" in asked.text, "nothing but that is missing"
+        assert "no model is configured" in asked.text, "nothing but that is missing"

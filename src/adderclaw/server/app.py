@@ -16,7 +16,7 @@ from adderclaw.server import authentication, body, client_scope, openapi
 from adderclaw.server.endpoint import NOBODY, ApiRequest, Client, Endpoint
 from adderclaw.server.pages.page import page_modules as pages
 from adderclaw.server.pages.page import refusal_page
-from adderclaw.server.refusal import Refusal, refusal_for
+from adderclaw.server.refusal import Refusal, refusal_for, shutting_down
 from adderclaw.server.state import ServerState
 from adderclaw.storage import clients
 from adderclaw.storage.clients import ClientRow
@@ -227,12 +227,7 @@ async def _handle(state: ServerState, endpoint: Endpoint, request: Request) -> t
     path = {name: str(value) for name, value in request.path_params.items()}
     if changes:
         if not state.ready and endpoint.scope != "open" and not endpoint.while_ending:
-            raise Refusal(
-                503,
-                "ending",
-                "the server is shutting down and starts nothing new: try again later",
-                headers={"Retry-After": "5"},
-            )
+            raise shutting_down()
         if endpoint.scope != "open":  # a login is recorded once the client is known
             of = path.get("id", "") if request.url.path.startswith("/conversations/") else ""
             authentication.record_change_request(state, request, client, of)

@@ -1,4 +1,4 @@
-"""The incoming webhook channel: signed messages of a chat system, each sender in conversations of their own."""
+"""The incoming webhook channel: signed messages of a chat system; each sender has separate conversations."""
 
 import asyncio
 import os
@@ -21,6 +21,7 @@ from adderclaw.core.errors import AdderClawError, SessionInUse, UsageError
 from adderclaw.core.questions import Answer, QuestionRequest
 from adderclaw.core.record import record
 from adderclaw.server import replies, signed
+from adderclaw.server.body import require_media_type
 from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.server.replies import Chat, Reply
@@ -66,7 +67,7 @@ class Incoming:
 
 
 async def receive_message(request: ApiRequest) -> "Response":
-    """Every step may refuse, cheap ones first; nothing starts before the delivery is claimed."""
+    """Handles a message. Each step may refuse, cheap ones first; nothing starts before the delivery is claimed."""
     name, state = request.path["name"], request.state
     channel = await state.webhooks.get(name)
     secrets = channel_secrets(state.home, name, channel, state.clock.now())
@@ -114,9 +115,7 @@ def _response(reply: Reply) -> "Response":
 
 
 def _read_message(request: ApiRequest) -> Incoming:
-    kind = request.http.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Refusal(415, "media_type", f"send the body as application/json, not as {kind or 'nothing in particular'}")
+    require_media_type(request.http, "application/json")
     incoming = decode(Incoming, signed.parse_json(request.body))
     if sum(field is not None for field in (incoming.text, incoming.answer, incoming.turn)) != 1:
         raise Refusal(400, "invalid", "give exactly one of text, answer and turn")
@@ -190,7 +189,7 @@ async def _answer_question(chat: Chat, incoming: Incoming) -> tuple[Conversation
     answer = Answer(reply.approved, "operator", reply.comment, who=who, replies=chosen if reply.approved else None)
     try:
         is_known = conversation.answer(reply.id, answer, client)
-    except UsageError as error:  # a yes where words are asked for, or the other way round
+    except UsageError as error:  # for example a yes to a question that needs words
         raise Refusal(400, "refused", str(error)) from error
     if not is_known:
         raise not_found("question of yours", reply.id)
@@ -237,7 +236,7 @@ def allowed_tools(sender: Sender, config: Config) -> list[str]:
 
 
 def sender_options(state: ServerState, sender: Sender) -> Options:
-    """How conversations of this sender are held; a Refusal where its folder is not there."""
+    """The options for conversations of this sender. Raises Refusal if its folder does not exist."""
     folder = followed(os.path.abspath(sender.workspace))
     if not os.path.isdir(folder):
         raise Refusal(
@@ -246,7 +245,7 @@ def sender_options(state: ServerState, sender: Sender) -> Options:
     here = replace(state.options, workspace=folder)
     config = queries.loaded(queries.looking(here)).config
     offered: dict[str, Any] = {"channels": {"cli": {"tools_allow": allowed_tools(sender, config)}}}
-    if sender.cost_usd_per_day is not None:  # as a limit of the run, too, it refuses a model without a price
+    if sender.cost_usd_per_day is not None:  # also a limit of the run, so that a model without a price is refused
         own = state.options.overrides.get("limits", {})
         offered["limits"] = {**own, "cost_usd": min(sender.cost_usd_per_day, config.limits.cost_usd)}
     mode = min(sender.profile, profile_for_others(config, state.options.profile), key=PROFILES.index)
@@ -254,7 +253,7 @@ def sender_options(state: ServerState, sender: Sender) -> Options:
 
 
 def has_same_rules(options: Options, other: Options) -> bool:
-    """Whether a conversation that is open is held by these rules."""
+    """Whether an open conversation has the same workspace, profile and overrides."""
     return (options.workspace, options.profile, options.overrides) == (other.workspace, other.profile, other.overrides)
 
 

@@ -1,4 +1,4 @@
-"""Endpoints of conversations: opened, listed, read, talked to, followed, interrupted, copied, gone back in, closed."""
+"""Endpoints of conversations: open, list, read, send messages, follow, interrupt, branch and close."""
 
 import asyncio
 import base64
@@ -36,7 +36,7 @@ class Picture:
 
 
 def decode_pictures(pictures: Sequence[Picture]) -> tuple[MediaBlock, ...]:
-    """Each looked at by what it is, not by what it is called."""
+    """Checks the content of each picture, whatever its name says."""
     if len(pictures) > MOST_PICTURES:
         raise Refusal(400, "pictures", f"{len(pictures)} pictures: a message has at most {MOST_PICTURES}")
     return tuple(_decode_picture(number, picture) for number, picture in enumerate(pictures, 1))
@@ -55,7 +55,7 @@ def _decode_picture(number: int, picture: Picture) -> MediaBlock:
 
 MOST_LISTED = 500
 MESSAGE_BYTES = 24 << 20
-"""Of a message with its pictures."""
+"""The largest message with its pictures, in bytes."""
 
 type State = Literal["idle", "working", "asking", "ended"]
 
@@ -187,7 +187,7 @@ class TurnResult:
     reason: str
 
 
-# ------------------------------------------------------------------ which one
+# ------------------------------------------------------------------ finding
 
 
 def find_conversation(request: ApiRequest) -> Conversation:
@@ -225,7 +225,7 @@ def describe(request: ApiRequest, conversation: Conversation) -> ConversationSta
     )
 
 
-# ------------------------------------------------------------------ looking
+# ------------------------------------------------------------------ reading
 
 
 async def list_conversations(request: ApiRequest) -> ConversationList:
@@ -329,7 +329,7 @@ async def send(request: ApiRequest) -> QueuedMessage:
 
 
 async def await_result(request: ApiRequest) -> TurnResult:
-    """Waits for the end of the turn, and not for ever: who asked may be gone."""
+    """Waits for the end of the turn, for a limited time because the client may have disconnected."""
     conversation, turn = find_conversation(request), request.path["turn"]
     try:
         async with asyncio.timeout(request.body.seconds):
@@ -350,7 +350,7 @@ async def interrupt(request: ApiRequest) -> Interrupted:
 
 
 async def branch(request: ApiRequest) -> ConversationState:
-    """Who may look at a conversation may go on in a copy of it."""
+    """Opens a copy of a conversation, which every client that may read the conversation can continue."""
     conversation = find_conversation(request)
     folder = request.state.folder_for(request.client, folder_of(conversation))
     copy = await request.state.conversations.open(
@@ -367,7 +367,7 @@ async def close(request: ApiRequest) -> ConversationState:
 
 
 async def answer(request: ApiRequest) -> SettledQuestion:
-    """By the client that opened it, or that is its operator otherwise."""
+    """Answers a question, for the client that opened the conversation or may steer it."""
     conversation, id = find_conversation(request), request.path["question"]
     settled = answer_watched(request, conversation, id, granted=steers(request, conversation))
     if settled is None:

@@ -72,7 +72,7 @@ def test_what_serve_would_refuse_is_refused_at_install(project: Cli) -> None:
     for words, said in (
         (("--prt", "1"), "No such option: --prt"),
         (("--port", "x"), "not a valid"),
-        (("--workspace", "/nowhere"), "'/nowhere' is no folder"),
+        (("--workspace", "/nowhere"), "'/nowhere' is not a folder"),
         (("--config", "/nowhere.toml"), "nowhere.toml"),
         (("--workspace", f"{sys.prefix}/.."), "would run outside the sandbox"),
         (("--workspace", home), "would run outside the sandbox"),

@@ -1,4 +1,4 @@
-"""A page: a function reads it, a template shows it, inside the frame of all pages."""
+"""Pages as values: a function reads the data, a template shows it inside the common frame."""
 
 import asyncio
 import hashlib
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from adderclaw.server.state import ServerState
 
 LONGEST = 400
-"""Characters of one word of an address."""
+"""The longest value of a query, in characters."""
 
 markup.add_templates(__package__ or "")
 
@@ -30,13 +30,13 @@ class Entry(NamedTuple):
     """The entry of a page in the navigation."""
 
     position: int
-    """A multiple of ten begins a group."""
+    """The position in the navigation; a multiple of ten begins a group."""
     path: str
     name: str
     key: str
-    """With `g` before it, this key leads there."""
+    """The shortcut: this key after `g`."""
     whole_machine: bool = False
-    """Not for a token with folders."""
+    """Whether it is hidden from tokens with folders."""
 
 
 def page_modules() -> Iterator[ModuleType]:
@@ -54,7 +54,7 @@ def navigation() -> list[Entry]:
 
 
 class Frame(NamedTuple):
-    """What surrounds the content of a page."""
+    """The data for the parts around the content of a page."""
 
     entries: list[Entry]
     here: str
@@ -96,7 +96,7 @@ def respond(request: ApiRequest, template: str, output: object, status: int = 20
 
 
 def refusal_page(state: "ServerState", request: "Request", status: int, message: str) -> "HTMLResponse":
-    """What a person sees where a program would get an error as JSON."""
+    """An error response as a page."""
     client = request.scope.get("adderclaw.client", NOBODY)
     return respond(ApiRequest(client, state, None, {}, request), "refused.html", message, status)
 
@@ -118,11 +118,11 @@ def _frame(request: ApiRequest, waiting: int) -> Frame:
     )
 
 
-# ------------------------------------------------------------------ what the address of a page asks for
+# ------------------------------------------------------------------ reading
 
 
 async def in_thread[T](read: Callable[[], T]) -> T:
-    """Reads of files and of the database wait, and the server does not wait for them."""
+    """Reads files and the database without blocking the event loop."""
     return await asyncio.to_thread(read)
 
 
@@ -141,6 +141,9 @@ def shorten_home(path: str) -> str:
     """A path as people write it: `~` for the home of the account that runs the server."""
     own = os.path.expanduser("~").rstrip("/")
     return f"~{path[len(own) :]}" if own and (path == own or path.startswith(f"{own}/")) else path
+
+
+# ------------------------------------------------------------------ static files
 
 
 class Asset(NamedTuple):
@@ -162,7 +165,7 @@ FILES = {
     "app.js": ("text/javascript; charset=utf-8", ((__package__ or "", "app.js"),)),
     "icon.svg": ("image/svg+xml", ((__package__ or "", "icon.svg"),)),
 }
-"""Name → its media type, and the package files that it is made of."""
+"""Name → its media type, and the package files that are joined into it."""
 
 
 @cache
@@ -173,7 +176,7 @@ def asset(name: str) -> Asset:
 
 
 def address(name: str) -> str:
-    """Its address in a page: another one after every change, so that a browser may keep it for ever."""
+    """The address of a file in pages; changes with its content, so that browsers may cache it forever."""
     return f"/ui/{name}?v={asset(name).tag}"
 
 
