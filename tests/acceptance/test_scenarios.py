@@ -126,7 +126,7 @@ def test_a09_a31_begun_then_gone_on_with_until_all_pass(project: Path) -> None:
     assert result.duration > 0
     first, second, third = client.asked
     assert "You begin a project" in first
-    assert "You go on with a project" in second
+    assert "You continue a project" in second
     assert "- SC-F001 (login.feature): Successful login" in second
     assert "- SC-F001" not in third, "only what does not pass"
     assert ran(project, MockAgentClient()).success, "all passed: nobody is asked"

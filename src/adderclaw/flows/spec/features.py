@@ -225,9 +225,9 @@ def _scenarios(children: "Sequence[Child]", feature: str, before: tuple[object, 
             name = visible(" ".join(written["name"].split()), keep_newlines=False)[: status.MAX_TEXT]
             line = written["location"]["line"]
             if not name:
-                raise ValueError(f"{line}: the scenario has no name, by which people know it")
+                raise ValueError(f"{line}: the scenario has no name; give it one")
             if len(named) > 1:
-                raise ValueError(f"{line}: {', '.join(named)}: a scenario has one id")
+                raise ValueError(f"{line}: {', '.join(named)}: a scenario may have only one id")
             yield FeatureScenario(named[0] if named else "", feature, name, steps, line)
 
 
@@ -246,14 +246,13 @@ def _cells(rows: "Iterable[TableRow | None]") -> list[list[str]]:
 
 
 def _duplicates(scenarios: Sequence[FeatureScenario]) -> list[str]:
-    """An id, or a name in one file, that stands for two scenarios."""
+    """Problems for ids, and names within a file, that two scenarios have."""
     first: dict[tuple[str, str], FeatureScenario] = {}
     wrong: list[str] = []
     for scenario in scenarios:
         key = ("", scenario.id) if scenario.id else (scenario.feature, scenario.name)
         if (other := first.setdefault(key, scenario)) is not scenario:
             what = scenario.id or scenario.name
-            wrong.append(
-                f"{FOLDER}/{scenario.feature}:{scenario.line}: {what!r} is at {FOLDER}/{other.feature}:{other.line} too"
-            )
+            at, first_at = (f"{FOLDER}/{row.feature}:{row.line}" for row in (scenario, other))
+            wrong.append(f"{at}: {what!r} is also at {first_at}")
     return wrong

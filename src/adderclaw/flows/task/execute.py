@@ -18,7 +18,7 @@ from adderclaw.core.history import History
 from adderclaw.core.json_text import canonical, digest, to_json
 from adderclaw.core.types import EndedBy, Json, Outcome, ToolCall
 from adderclaw.flows.task import decision as decisions
-from adderclaw.flows.task import dry, prompts, steps, unknown_names
+from adderclaw.flows.task import prompts, steps, unknown_names
 from adderclaw.flows.task.contracts import (
     ActionStep,
     CallSkill,
@@ -103,7 +103,7 @@ class TaskExecution:
             self._leave_skill("failed", reason)
         details = self._details()
         if self.dry and outcome == "completed":
-            self.answer = dry.text(details)
+            self.answer = _dry_run_text(details)
         return TurnResult(outcome, self.answer, reason, details, ended_by=by)
 
     async def _begin(self) -> None:
@@ -578,3 +578,15 @@ def _describe_result(result: StepExecutionResult) -> str:
     code = f" with exit code {result.exit_code}" if result.exit_code is not None else ""
     lines = (result.stderr_summary or result.stdout_summary).strip().splitlines()
     return f"{result.status}{code}" + (f": {lines[-1][:300]}" if lines else "")
+
+
+def _dry_run_text(details: Json) -> str:
+    """The candidates, the token budget and the first request, for `--dry-run`."""
+    rows = ["dry run, no model is called", "candidates:"]
+    rows += [f"  {name} {score:g} ({reason})" for name, score, reason in details["candidates"]] or ["  none"]
+    shares = ", ".join(f"{name} {tokens:,}" for name, tokens in details["allocated"].items())
+    rows.append(f"tokens, by {details['counted']}: {shares}")
+    rows += [f"  {change}" for change in details["trimmed"]]
+    rows.append("prompt:")
+    rows += [f"  | {line}" for line in details["prompt"].split("\n")]
+    return "\n".join(rows)
