@@ -112,7 +112,7 @@ class Checker:
         return Checked(turned_back)
 
     async def verify_again(self, now: Status, *, everything: bool = False) -> Checked:
-        """Verifies again, in one session, what passed before the project last changed; failed scenarios are open again."""
+        """Verifies again, in one session, what passed before the project last changed; failed scenarios reopen."""
         outdated = now.outdated("") if everything else self.outdated(now)
         turned_back = False
         for first in range(0, len(outdated), MAX_BATCH):
