@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from adderclaw.core.json_text import to_json
 from adderclaw.flows.schedules.terms import Terms
-from adderclaw.flows.schedules.when import When
+from adderclaw.flows.schedules.when import UNSET, When
 from adderclaw.storage import Store
 from adderclaw.storage import schedules as rows
 from adderclaw.storage.ledger.log_files import read_or_create_key
@@ -130,9 +131,9 @@ def due_now(world: World, name: str, at: Path) -> None:
         rows.fresh_id(),
         name,
         str(at),
-        when.as_json(),
+        to_json(when, omit=UNSET),
         what,
-        Terms(missed="once").as_json(),
+        to_json(Terms(missed="once"), omit=(None,)),
         "",
         iso(now),
         "test",

@@ -1,5 +1,6 @@
 """From plan to done by the installed program: tests that a generator writes, kills in between, and the report."""
 
+import html
 import json
 import sqlite3
 import subprocess
@@ -63,12 +64,12 @@ def test_d80_d81_d90_d91_from_plan_to_done(work: Work, tmp_path: Path) -> None:
     work.generates(turn(hands_in("C1", hostile), hands_in("C2", GOOD["C2"])))
     entered = work.sdlc("transition", "test")
     assert entered.code == 0
-    assert "1 of 2 tests fail on the tree as it is: C1" in entered.err
+    assert "1 of 2 tests fail on the tree as it is now: C1" in entered.err
     closed = work.sdlc("transition", "verify")
     assert (closed.code, "test 1 of C1 failed with status 1" in closed.err) == (3, True)
     work.change()
     again = work.sdlc("test")
-    assert (again.code, again.out) == (0, "2 of 2 criteria have a test that is proved\n"), again.err
+    assert (again.code, again.out) == (0, "2 of 2 criteria have a proved test\n"), again.err
     assert work.sdlc("transition", "verify").code == 0
     reports = {form: work.sdlc("report", "--output-format", form).out for form in ("text", "markdown", "json", "html")}
     found = json.loads(reports["json"])
@@ -78,7 +79,7 @@ def test_d80_d81_d90_d91_from_plan_to_done(work: Work, tmp_path: Path) -> None:
     assert found["criteria"][0]["tests"][0]["results"]["now"]["stdout"] == "<script>alert(1)</script>\n"
     for form in ("text", "markdown", "html"):
         assert "C1" in reports[form]
-        assert "with the plan's fault" in reports[form].replace("&#39;", "'")
+        assert "with the plan's fault" in html.unescape(reports[form])
         assert "\x1b" not in reports[form]
     assert "<script>" not in reports["html"]
     assert "alert(1)" in reports["html"]
@@ -115,13 +116,13 @@ def test_a_killed_proof_goes_on_with_what_is_left(work: Work) -> None:
 
 
 def test_the_operator_alone_withdraws_a_test(work: Work) -> None:
-    """A test that is wrong is not skipped: another is generated, which is told why."""
+    """A test that is wrong is not skipped: another is generated, and the generator receives the reason."""
     work.begin()
     work.change()
     work.generates(turn(hands_in("C1", GOOD["C1"].replace("Hello, Ada", "Hello Ada")), hands_in("C2", GOOD["C2"])))
     assert work.sdlc("transition", "test").code == 0
     assert work.sdlc("test", "--withdraw", "1").code == 2
-    assert "there is no test 9" in work.sdlc("test", "--withdraw", "9", "--reason", "x").err
+    assert "has no accepted test 9" in work.sdlc("test", "--withdraw", "9", "--reason", "x").err
     work.generates(turn(hands_in("C1", GOOD["C1"])))
     again = work.sdlc("test", "--withdraw", "1", "--reason", "there is a comma")
     assert again.code == 0, again.err
@@ -133,7 +134,7 @@ def test_the_operator_alone_withdraws_a_test(work: Work) -> None:
 def test_tests_wait_for_their_phase_and_a_plan(work: Work) -> None:
     work.begin("# Plan\n\nNo criteria.\n")
     early = work.sdlc("test")
-    assert (early.code, "`adderclaw sdlc transition test` comes first" in early.err) == (2, True)
+    assert (early.code, "run `adderclaw sdlc transition test` first" in early.err) == (2, True)
     assert work.sdlc("transition", "test").code == 0
     late = work.sdlc("test")
     assert (late.code, "the plan has no success criteria" in late.err) == (1, True)
@@ -146,7 +147,7 @@ def test_the_same_over_rpc_and_in_the_repl(work: Work) -> None:
     work.generates(turn(hands_in("C1", GOOD["C1"])))
     work.generates(*[[{"text": "No."}, {"text": "No."}]] * 2)
     typed = work.world.cli.typed("agent", stdin=f"/resume {conversation}\n/phase test\n/exit\n", timeout=120)
-    assert "tests limit: 1 of 2 criteria have a test that is proved; open: C2" in typed.out, (typed.out, typed.err)
+    assert "tests limit: 1 of 2 criteria have a proved test; open: C2" in typed.out, (typed.out, typed.err)
     work.generates(turn(hands_in("C2", GOOD["C2"])))
     client = Rpc(work.world)
     try:

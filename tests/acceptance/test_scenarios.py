@@ -44,7 +44,7 @@ def ran(project: Path, client: AgentClient, **options: Any) -> SessionResult:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "mend it, or remove it"),
+        ("{", "correct it, or remove it"),
         ("[]", "status.json"),
         ('{"scenarios": [{"id": "a"}]}', "feature"),
         ('{"scenarios": [{"id": "a", "feature": "f", "name": "n", "passed": "yes"}]}', "passed"),
@@ -71,7 +71,7 @@ def test_no_link_is_followed(project: Path, tmp_path: Path, link: str) -> None:
     else:
         (project / ".adderclaw").mkdir()
         (project / link).symlink_to(outside / "status.json")
-    with pytest.raises(AdderClawError, match=r"can be used|mend it"):
+    with pytest.raises(AdderClawError, match=r"cannot be used|correct it"):
         asyncio.run(StatusTool(str(project)).update_status("SC-F001", True))
     assert "true" not in (outside / "status.json").read_text()
 
@@ -126,7 +126,7 @@ def test_a09_a31_begun_then_gone_on_with_until_all_pass(project: Path) -> None:
     assert result.duration > 0
     first, second, third = client.asked
     assert "You begin a project" in first
-    assert "You go on with a project" in second
+    assert "You continue a project" in second
     assert "- SC-F001 (login.feature): Successful login" in second
     assert "- SC-F001" not in third, "only what does not pass"
     assert ran(project, MockAgentClient()).success, "all passed: nobody is asked"
@@ -135,9 +135,9 @@ def test_a09_a31_begun_then_gone_on_with_until_all_pass(project: Path) -> None:
 @pytest.mark.parametrize(
     ("answers", "options", "asked", "reason"),
     [
-        ([DONE, DONE, DONE], {"max_iterations": 2}, 2, "limit: 2 sessions held, as many as are allowed"),
-        ([DONE], {"max_iterations": 0}, 0, "limit: 0 sessions held"),
-        ([DONE] * 9, {}, 5, "brought nothing further"),
+        ([DONE, DONE, DONE], {"max_iterations": 2}, 2, "limit: the limit of 2 sessions is reached"),
+        ([DONE], {"max_iterations": 0}, 0, "limit: the limit of 0 sessions is reached"),
+        ([DONE] * 9, {}, 5, "made no progress"),
         (
             [[ResultMessage("stopped", "", "interrupted by the program")], DONE],
             {},
@@ -146,7 +146,7 @@ def test_a09_a31_begun_then_gone_on_with_until_all_pass(project: Path) -> None:
         ),
         ([[ResultMessage("error", "", "no key")], DONE], {}, 1, "error: session 1: no key"),
         ([[ResultMessage("limit", "", "tokens")], DONE], {}, 1, "limit: session 1: tokens"),
-        ([[ResultMessage("limit", "", "rounds", tool_calls=9)], *[DONE] * 4], {}, 5, "brought nothing further"),
+        ([[ResultMessage("limit", "", "rounds", tool_calls=9)], *[DONE] * 4], {}, 5, "made no progress"),
     ],
 )
 def test_a34_it_stops_with_what_was_reached(

@@ -96,7 +96,7 @@ REFUSED = (
     (("--cron", "0 0 30 2 *", "--message", "x"), "it never fires: month 2 has no day 30"),
     (("--cron", "* * * * * *", "--message", "x"), "six fields"),
     (("--every", "1s", "--message", "x"), "at least 1m"),
-    (("--at", "2020-01-01T00:00", "--message", "x"), "is over"),
+    (("--at", "2020-01-01T00:00", "--message", "x"), "is in the past"),
     (("--cron", "@daily", "--zone", "Berlin", "--message", "x"), "did you mean Europe/Berlin"),
     (("--cron", "@daily", "--every", "1h", "--message", "x"), "exactly one of"),
     (("--cron", "@daily"), "give exactly one of"),
@@ -104,7 +104,7 @@ REFUSED = (
     (("--cron", "@daily", "--sop", "nowhere"), "there is no SOP 'nowhere'"),
     (("--cron", "@daily", "--message", "x", "--budget", "lots"), "such as 5/day"),
     (("--cron", "* * * * *", "--message", "x", "--jitter", "5m"), "shorter than the 1m"),
-    (("--changed", "../*", "--message", "x"), "from the workspace on"),
+    (("--changed", "../*", "--message", "x"), "relative to the workspace"),
     (("--cron", "@daily", "--message", "x", "--limit", "cost=1"), "cost_usd"),
     (("--cron", "@daily", "--message", "x", "--input", "a=b"), "inputs"),
 )

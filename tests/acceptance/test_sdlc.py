@@ -50,7 +50,7 @@ def test_d82_d93_no_phase_is_skipped(world: World) -> None:
     for given in (["--transition", "test"], ["--conversation", "test-conv-1"]):
         assert "needs --conversation ID" in world.cli(*given).err
     assert "there is no phase 'tset'" in world.cli("--transition", "tset", "--conversation", "test-conv-1").err
-    assert "there is no conversation" in world.cli("--transition", "test", "--conversation", "nobody").err
+    assert "no conversation has the id" in world.cli("--transition", "test", "--conversation", "nobody").err
 
 
 def test_a_phase_that_does_not_exist_is_an_error_everywhere(world: World) -> None:

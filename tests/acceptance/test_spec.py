@@ -69,9 +69,9 @@ def passes(scenario_id: str, passed: bool = True) -> dict[str, Any]:
 # ------------------------------------------------------------------ refused
 
 UNFIT: list[tuple[str, str]] = [
-    ("{", "mend it, or remove it to begin anew"),
+    ("{", "correct it, or remove it to start over"),
     ("[]", "expected"),
-    ('{"scenarios": []}', "there are 0; from 1 to 2000 are taken"),
+    ('{"scenarios": []}', "there are 0; from 1 to 2000 are allowed"),
     ('{"scenarios": [{"id": "a", "feature": "f", "name": "n", "passed": "yes"}]}', "passed"),
     ('{"scenarios": [{"id": "a", "feature": "f", "name": "n", "passed": true, "note": 1}]}', "note"),
     ('{"scenarios": [{"id": "a b", "feature": "f", "name": "n", "passed": true}]}', "letters, digits"),
@@ -80,7 +80,7 @@ UNFIT: list[tuple[str, str]] = [
     (
         '{"scenarios": [{"id": "a", "feature": "f", "name": "n", "passed": true},'
         ' {"id": "a", "feature": "f", "name": "n", "passed": true}]}',
-        "is there twice",
+        "is used twice",
     ),
     (f'{{"scenarios": [], "x": "{"y" * 1_000_001}"}}', "larger than 1000000 bytes"),
 ]
@@ -104,13 +104,13 @@ def test_links_in_the_place_of_the_status_are_not_followed(project: Project, tmp
     (project.folder / ".adderclaw").symlink_to(elsewhere)
     done = project.run()
     assert done.code == 2
-    assert "is no folder that can be used" in done.err
+    assert "cannot be used as a folder" in done.err
     os.unlink(project.folder / ".adderclaw")
     project.status.parent.mkdir()
     project.status.symlink_to(elsewhere / "status.json")
     done = project.run()
     assert done.code == 2
-    assert "mend it, or remove it" in done.err
+    assert "correct it, or remove it" in done.err
 
 
 def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_what_is_no_specification(project: Project, tmp_path: Path) -> None:
     (project.folder / "binary.spec.md").write_bytes(b"\0\1")
     cases = [
         (("--spec", "none.md"), "there is no specification 'none.md'"),
-        (("--spec", str(tmp_path / "outside.md")), "lies outside the workspace"),
-        (("--spec", "link.md"), "lies outside the workspace"),
+        (("--spec", str(tmp_path / "outside.md")), "is outside the workspace"),
+        (("--spec", "link.md"), "is outside the workspace"),
         (("--spec", "empty.md"), "is empty"),
         (("--spec", "SPEC.md", "--task", "x"), "each say what to run"),
         (("--max-iterations", "0"), "--max-iterations"),
@@ -247,13 +247,13 @@ def test_what_is_left_when_it_ends(project: Project) -> None:
     done = project.run("-n", "2")
     assert done.code == 4
     assert done.out == "1 of 2 scenarios have passed (2 sessions)\nleft: SC-F002 It says goodbye\n"
-    assert "2 sessions held, as many as are allowed (--max-iterations)" in done.err
+    assert "the limit of 2 sessions is reached (--max-iterations)" in done.err
     assert "`adderclaw run` continues with the rest" in done.err
 
     project.add(*(text("nothing") for _ in range(5)))
     done = project.run()
     assert done.code == 4
-    assert "5 sessions in a row brought nothing further" in done.err
+    assert "5 sessions in a row made no progress" in done.err
 
     project.status.unlink()
     project.add(text("hm"), text("still nothing"))
@@ -342,7 +342,7 @@ def test_who_holds_the_folder_locked_stops_no_run(project: Project, soak: Soak) 
     finally:
         os.close(folder)
     assert done.code == 4, done.err
-    assert "has held .adderclaw/ locked for 15 s" in str(project.model.requests[1].messages[-1]["content"])
+    assert "has locked .adderclaw/ for 15 s" in str(project.model.requests[1].messages[-1]["content"])
     assert project.passed() == {"SC-F001": False}
 
 
@@ -358,7 +358,7 @@ def test_one_run_at_a_time(project: Project) -> None:
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=90)
     assert done.code == 2, done.err
-    assert "works through the specification of" in done.err
+    assert "is already working on the specification of" in done.err
     assert len(project.model.requests) == 1
 
 
@@ -389,7 +389,7 @@ def test_05_a_scenario_that_goes_to_and_fro_is_no_progress(project: Project) -> 
     done = flips(project)
     assert done.code == 4, done.err
     assert "0 of 2 scenarios have passed (6 sessions)" in done.out
-    assert "5 sessions in a row brought nothing further: no new commit" in done.err
+    assert "5 sessions in a row made no progress: no new commit" in done.err
 
 
 def test_05_neither_are_new_scenarios_nor_empty_commits(project: Project) -> None:

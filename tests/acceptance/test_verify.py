@@ -75,10 +75,10 @@ def test_a_false_claim_is_turned_back_with_what_was_seen(project: Project) -> No
     assert "SC-F001 (failed): it prints a text to me" in project.told(5)
     assert "The scenario passes. Verifier: call Verdict" in project.told(5)
     # what does not count
-    assert "only looks at files" in project.told(10)
-    assert "'r2' came back with an error" in project.told(12)
+    assert "only reads files" in project.told(10)
+    assert "'r2' returned an error" in project.told(12)
     assert "exit $?" in project.told(12), "a scenario may ask for a failure"
-    assert "a pass without evidence is none" in project.told(13)
+    assert "a pass needs evidence" in project.told(13)
     assert "no result of this session has the id 'r9'" in project.told(14)
     # what is kept
     parts = [part for check in report["checks"] for cited in check["evidence"] for part in cited["kept"]]
@@ -119,7 +119,7 @@ def test_a_scenario_whose_steps_were_made_easier_is_turned_back(project: Project
     done = project.run("--output-format", "json", "--report", "report.html")
     assert done.code == 0, done.err
     assert checks(project) == [("SC-F001", "failed"), ("SC-F001", "passed")]
-    assert "no longer those that were asked for" in project.told(4)
+    assert "no longer the required ones" in project.told(4)
     assert "Then it prints hello" in project.told(8)
     assert feature.read_text() == ASKED
 
@@ -254,7 +254,7 @@ def test_what_a_later_session_broke_is_open_again_before_completed(project: Proj
     done = project.run("-n", "1")
     assert done.code == 4, done.err
     assert "SC-F001: It greets\nSC-F002: It says goodbye" in project.told(asked)
-    assert "`scenario` is one of SC-F002" in project.told(asked + 3)
+    assert "`scenario` must be one of SC-F002" in project.told(asked + 3)
     assert project.passed() == {"SC-F001": True, "SC-F002": False}
     # a limit came before the next verification: the answer does not pretend
     project.add(call("Read", file_path="app.py"), writes(BYE), text("I cannot"))

@@ -54,9 +54,9 @@ def names(project: Path) -> dict[str, str]:
         ("nonsense\n", ":1: expected"),
         ("# language: xx\nFeature: a\n", ":1: Language not supported"),
         ("Feature: a\n  Scenario:\n    Given c\n", ":2: the scenario has no name"),
-        ("Feature: a\n  @SC-1 @SC-2\n  Scenario: b\n", ":3: SC-1, SC-2: a scenario has one id"),
-        ("Feature: a\n  Scenario: b\n  Scenario: b\n", ":3: 'b' is at features/a.feature:2 too"),
-        ("Feature: a\n  @SC-1\n  Scenario: b\n  @SC-1\n  Scenario: c\n", ":5: 'SC-1' is at features/a.feature:3 too"),
+        ("Feature: a\n  @SC-1 @SC-2\n  Scenario: b\n", ":3: SC-1, SC-2: a scenario may have only one id"),
+        ("Feature: a\n  Scenario: b\n  Scenario: b\n", ":3: 'b' is also at features/a.feature:2"),
+        ("Feature: a\n  @SC-1\n  Scenario: b\n  @SC-1\n  Scenario: c\n", ":5: 'SC-1' is also at features/a.feature:3"),
         ("Feature: a\n  Scenario: \x1b[31mred\n  Given \x1b[2J\nwrong\n", ":4: expected"),
     ],
 )
@@ -70,15 +70,15 @@ def test_what_cannot_be_read_is_an_error_with_its_line(tmp_path: Path, text: str
 
 
 def test_no_text_no_file_and_links_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no scenario"):
+    with pytest.raises(UsageError, match="has no scenarios"):
         features.sync(str(tmp_path))
     (outside := tmp_path / "outside").write_text("Feature: a\n  Scenario: b\n")
     (project := tmp_path / "project" / "features").mkdir(parents=True)
     (project / "a.feature").symlink_to(outside)
-    with pytest.raises(UsageError, match="there is no scenario"):
+    with pytest.raises(UsageError, match="has no scenarios"):
         features.sync(str(project.parent))
     (project / "b.feature").write_bytes(b"Feature: \xff\n")
-    with pytest.raises(UsageError, match=r"features/b.feature:1: it is no UTF-8 text"):
+    with pytest.raises(UsageError, match=r"features/b.feature:1: it is not UTF-8 text"):
         features.sync(str(project.parent))
 
 

@@ -77,8 +77,8 @@ def test_a_test_that_passes_before_the_change_is_turned_back(project: Project) -
         ("C2", "accepted"),
         ("C1", "accepted"),
     ]
-    assert "it passes on the tree as it was before the change" in project.tests()[0].reason
-    assert "turned back before: it passes on the tree" in project.told()
+    assert "it passes on the tree before the change" in project.tests()[0].reason
+    assert "an earlier test was returned: it passes on the tree" in project.told()
 
 
 SUMS = """# Sums
@@ -110,7 +110,7 @@ def test_a_wrong_program_is_not_proved_by_tests_that_look_at_nothing(project: Pr
     )
     report = project.prove()
     assert report.result.outcome == "error"
-    assert "2 of 3 tests fail on the tree as it is: C1, C2" in report.result.reason
+    assert "2 of 3 tests fail on the tree as it is now: C1, C2" in report.result.reason
     returned = {one.id: one.reason for one in project.tests() if one.status == "returned"}
     assert [("same text" in why, "prints something else" in why) for why in returned.values()] == [
         *((False, True), (False, True), (True, False))
@@ -136,10 +136,10 @@ def test_a_test_that_notices_no_fault_is_turned_back_and_then_not_delivered(proj
     )
     report = project.prove()
     assert report.result.outcome == "limit"
-    assert "no test proves C2; 6 tests were turned back for each" in report.result.reason
+    assert "no test proves C2; 6 tests for each were returned" in report.result.reason
     reasons = {one.reason for one in project.tests() if one.criterion == "C2"}
     assert any("passes on a tree with the fault that the plan names" in reason for reason in reasons)
-    assert any("fails on the tree as it was before the change" in reason for reason in reasons)
+    assert any("fails on the tree before the change" in reason for reason in reasons)
     assert any("no test proves C2" in reason for reason in project.reasons())
     assert (report.result.details or {})["open"] == ["C2"]
 
@@ -164,7 +164,7 @@ def test_what_the_static_check_refuses_never_runs(project: Project) -> None:
     project.approve()
     project.files(greet=AFTER)
     cheats = {
-        "from unittest import mock\n": "nothing is mocked",
+        "from unittest import mock\n": "do not mock or patch anything",
         "\n": "it is empty",
         "import time\ntime.sleep(1)\n": "it sleeps",
         "import os, subprocess\nsubprocess.run(['./greet'])\nassert os.path.exists('greet')\n": "only checks that",
@@ -187,7 +187,7 @@ def test_a_generator_that_hands_in_nothing_ends_the_run(project: Project) -> Non
     project.script(*[[{"text": "I could not."}, {"text": "Still not."}]] * 2)
     report = project.prove()
     assert (report.result.outcome, report.exit_code) == ("limit", 4)
-    assert "handed in no test in 2 sessions: not delivered" in report.result.reason
+    assert "submitted no test in 2 sessions" in report.result.reason
 
 
 # ------------------------------------------------------------------ ways to open the gate
@@ -260,7 +260,7 @@ def test_what_is_lent_is_the_same_before_and_after_the_change(project: Project) 
     project.approve(HELLO_ONLY)
     project.files(**{".venv/core": "#!/bin/sh\necho Hi\n"})
     project.script(turn(hands_in("C1", GOOD["C1"])), [{"text": "No."}] * 4)
-    assert "1 of 1 tests fail on the tree as it is" in project.prove().result.reason
+    assert "1 of 1 tests fail on the tree as it is now" in project.prove().result.reason
     project.files(**{".venv/core": whole})
     assert any("what package managers installed in the workspace has changed" in one for one in project.reasons())
     project.prove()
@@ -308,7 +308,7 @@ def test_nothing_is_put_over_the_tree_before_the_change(project: Project) -> Non
     project.script(turn(hands_in("C1", GOOD["C1"])), [{"text": "No."}] * 4)
     assert project.prove().result.outcome == "limit"
     assert project.results() == [("C1", "baseline", 0)]
-    assert "it passes on the tree as it was before the change" in project.tests()[0].reason
+    assert "it passes on the tree before the change" in project.tests()[0].reason
 
 
 def test_a_faked_row_of_a_pass_opens_nothing(project: Project) -> None:
@@ -318,7 +318,7 @@ def test_a_faked_row_of_a_pass_opens_nothing(project: Project) -> None:
     project.script(turn(hands_in("C1", GOOD["C1"]), hands_in("C2", GOOD["C2"])))
     report = project.prove()
     assert report.result.outcome == "error"
-    assert "1 of 2 tests fail on the tree as it is: C1" in report.result.reason
+    assert "1 of 2 tests fail on the tree as it is now: C1" in report.result.reason
     assert any("test 1 of C1 failed with status 1" in one for one in project.reasons())
     project.sql(
         "INSERT INTO test_results SELECT NULL, test_id, test_hash, tree, tree_digest, 0, stdout, stderr, seconds,"
@@ -337,7 +337,7 @@ def test_a_deleted_checkpoint_is_found_before_anything_is_proved(project: Projec
         pack.unlink()
     report = project.prove()
     assert report.result.outcome == "error"
-    assert "is not kept, so that nothing can be proved against it" in report.result.reason
+    assert "is not stored, so nothing can be proved against it" in report.result.reason
     project.sql("DELETE FROM plan_baselines")
     assert "the workspace before plan 1 is not kept" in project.prove().result.reason
 
@@ -347,7 +347,7 @@ def test_a_byte_of_the_workspace_as_it_is_that_is_lost_is_no_fault_of_the_plan(p
     before = set((project.home / "checkpoints").glob("pack-*"))
     project.files(greet=BEFORE + "# not yet\n")
     project.script(turn(hands_in("C1", GOOD["C1"]), hands_in("C2", GOOD["C2"])))
-    assert "1 of 2 tests fail on the tree as it is" in project.prove().result.reason
+    assert "1 of 2 tests fail on the tree as it is now" in project.prove().result.reason
     for pack in set((project.home / "checkpoints").glob("pack-*")) - before:
         pack.unlink()
     reason = project.prove().result.reason
@@ -383,5 +383,5 @@ def test_faults_that_cannot_be_made_are_the_plans_mistake(project: Project) -> N
     project.approve(PLAN.replace("replace `greet 1.0` with", "replace `no such words` with"))
     report = project.prove()
     assert report.result.outcome == "error"
-    assert "which is not in greet of the tree before the change" in report.result.reason
+    assert "which was not in greet before the change" in report.result.reason
     assert not project.model.requests

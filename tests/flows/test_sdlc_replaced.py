@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.flows.sdlc import check_shell, replaced
+from adderclaw.flows.sdlc import check_shell, proving
 from adderclaw.flows.sdlc.check import check
-from adderclaw.flows.sdlc.replaced import PASSES_EMPTY, PASSES_OTHER, Call, How
+from adderclaw.flows.sdlc.proving import PASSES_EMPTY, PASSES_OTHER, Call, How
 from adderclaw.flows.sdlc.running import Ran
 from adderclaw.sandbox import inside_test
 from tests.rows import rows
@@ -242,7 +242,7 @@ class Project:
         async def run(how: How, calls: Sequence[Call]) -> Ran:
             return self.run(language, text, how, names, calls)
 
-        return asyncio.run(replaced.judge(run, criterion))[0]
+        return asyncio.run(proving.judge(run, criterion))[0]
 
     def run(self, language: str, text: str, how: How, names: Sequence[str], calls: Sequence[Call]) -> Ran:
         """As in the sandbox, but for the sandbox: a copy of the project, and a program that runs the test in it."""
@@ -294,7 +294,7 @@ def project(tmp_path: Path) -> Project:
     ],
 )
 def test_which_criteria_promise_nothing_but_an_exit_status(criterion: str, alone: bool) -> None:
-    assert replaced.names_only_a_status(criterion) is alone
+    assert proving.names_only_a_status(criterion) is alone
 
 
 @rows("name", HONEST)

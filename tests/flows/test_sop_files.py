@@ -8,7 +8,8 @@ import pytest
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.trust import trust
 from adderclaw.core.errors import UsageError
-from adderclaw.flows.sop import find, inputs, order, tool_check
+from adderclaw.flows.sop import find, inputs, tool_check
+from adderclaw.flows.sop import parse as order
 from adderclaw.flows.sop.parse import MAX_BYTES, MAX_STEPS, parse
 from adderclaw.flows.sop.sop import InvalidSop, Sop
 from tests.rows import rows

@@ -58,7 +58,7 @@ def test_the_commands_refuse_what_cannot_work(bridged: Cli) -> None:
     for arguments, words in (
         (("channel", "secret", "nobody"), "there is no channel 'nobody'"),
         (("channel", "secret", "chta"), "did you mean chat"),
-        (("channel", "secret", "chat", "--old", "soon"), "--old 'soon' is not a duration: write 30m, 8h, 1d, or 0"),
+        (("channel", "secret", "chat", "--old", "soon"), "--old 'soon' is not a duration"),
         (("channel", "secret", "chat", "--given"), "standard input has no secret"),
         (("channel", "test", "chat", "--sender", "alice@example.org"), "channel chat has no secret"),
     ):

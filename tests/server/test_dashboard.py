@@ -68,7 +68,7 @@ def test_work_is_watched_live_and_its_question_answered_on_another_page(
     expect(now.locator("#waiting-count")).to_contain_text("1")
     card = now.locator("#questions article")
     expect(card.locator("tr.added")).to_contain_text("print('hello')")
-    card.get_by_placeholder("A word to the agent").fill("go ahead")
+    card.get_by_placeholder("A comment for the agent").fill("go ahead")
     now.keyboard.press("Enter")
     expect(card.get_by_role("button", name="Yes", exact=True)).to_be_visible()  # the end of a line is no answer
     card.get_by_role("button", name="Yes", exact=True).click()

@@ -145,7 +145,7 @@ def _runs(page: Page, found: Seeded) -> None:
     expect(page.get_by_role("link", name="SPEC.md")).to_have_count(2)
     page.locator("tr", has_text=found.spec).get_by_role("link").click()
     assert page.locator("svg.timeline rect.k-model").count() > 10
-    page.get_by_text("Show what was seen").click()
+    page.get_by_text("Show the evidence").click()
     seen = page.get_by_role("region", name="Evidence")
     expect(seen).to_contain_text("curl -s http://127.0.0.1:8000/login-1")
     assert seen.locator("img").first.evaluate("(one) => one.complete && one.naturalWidth") == 1
@@ -171,7 +171,7 @@ def _wrong(tab: Tab) -> None:
         ("/ui/runs/nobody", "there is no run 'nobody'"),
         ("/ui/runs/%3Cscript%3E", "there is no run '<script>'"),
         ("/ui/ledger/99999999", "there is no receipt"),
-        ("/ui/ledger/x", "named by its number"),
+        ("/ui/ledger/x", "must contain its number"),
     ):
         page = tab.goto(path)
         expect(page.locator("main")).to_contain_text(words)

@@ -110,7 +110,7 @@ def test_a_port_that_is_taken_is_named(cli: Cli, workspace: Path) -> None:
 def test_a_store_in_files_is_refused(cli: Cli, workspace: Path) -> None:
     cli.configure('[memory]\nbackend = "file"\n')
     refused = cli("serve", "--port", "0", "--workspace", str(workspace))
-    assert (refused.code, "takes one conversation at a time" in refused.err) == (2, True)
+    assert (refused.code, "allow only one conversation at a time" in refused.err) == (2, True)
 
 
 def test_a_server_is_alone_in_its_home_until_it_is_killed(cli: Cli, serve: Serve, workspace: Path) -> None:

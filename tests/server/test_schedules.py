@@ -54,9 +54,9 @@ def test_a_client_sees_the_schedules_of_its_folders_alone(server: Server, worksp
         ({"every": "1h"}, "exactly one of"),
         ({"what": {"message": "x", "task": "y"}}, "exactly one of"),
         ({"what": {"resume": "20260101-000000-00000000"}}, "remove resume"),
-        ({"what": {"agentfile": "/etc/passwd"}}, "does not lie in"),
-        ({"name": "a/b"}, "cannot name a schedule"),
-        ({"name": "{{x}}"}, "cannot name a schedule"),
+        ({"what": {"agentfile": "/etc/passwd"}}, "is not in"),
+        ({"name": "a/b"}, "is not a valid schedule name"),
+        ({"name": "{{x}}"}, "is not a valid schedule name"),
     ],
 )
 def test_what_is_refused(server: Server, change: dict[str, Any], why: str) -> None:

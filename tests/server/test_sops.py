@@ -40,7 +40,7 @@ def sops(workspace: Path) -> Path:
     ("given", "status", "message"),
     [
         ({"sop": "nope"}, 400, "there is no SOP 'nope'"),
-        ({"sop": "../../etc/passwd"}, 400, "does not lie in"),
+        ({"sop": "../../etc/passwd"}, 400, "is not in"),
         ({"sop": "bad"}, 400, "did you mean file_list?"),
         ({"sop": "greet"}, 400, "the input 'who' is missing"),
         ({"sop": "greet", "task": "x"}, 400, "give exactly one of"),

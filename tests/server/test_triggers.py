@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from adderclaw.core.json_text import to_json
 from adderclaw.flows.schedules.terms import Terms
-from adderclaw.flows.schedules.when import webhook
+from adderclaw.flows.schedules.when import UNSET, webhook
 from adderclaw.models.credentials import webhook_secrets
 from adderclaw.storage import Store, schedules
 from adderclaw.storage.ledger.log_files import read_or_create_key
@@ -43,10 +44,21 @@ class Hooked(OnPort):
 
     def _added(self, name: str, scheme: str) -> str:
         store, key = Store.open(str(self.home / "memory.sqlite")), read_or_create_key(str(self.home / "receipt.key"))
-        when: Any = webhook("UTC", scheme).as_json() if scheme else {"kind": "every", "zone": "UTC", "seconds": 9e6}
+        when: Any = (
+            to_json(webhook("UTC", scheme), omit=UNSET) if scheme else {"kind": "every", "zone": "UTC", "seconds": 9e6}
+        )
         id, what = schedules.fresh_id(), {"message": "Look at this:"}
         made = Schedule(
-            id, name, str(self.workspace), when, what, Terms(overlap="allow").as_json(), "", "now", "me", ""
+            id,
+            name,
+            str(self.workspace),
+            when,
+            what,
+            to_json(Terms(overlap="allow"), omit=(None,)),
+            "",
+            "now",
+            "me",
+            "",
         )
         schedules.add(store, schedules.sign(made, key))
         store.close()

@@ -277,7 +277,7 @@ def _made(options: Options, fields: RunParams, run_id: str, path: str) -> tuple[
 def _resumed_driver(driver: Driver, row: runs.Run, path: str) -> tuple[Driver, bool]:
     """What it does is the signed request's word. The state, which another worker wrote, says only how far it came, and
     whether that is a turn of the ordinary agent."""
-    from adderclaw.flows.schedules.work import going_on
+    from adderclaw.flows.schedules.work import continuing
     from adderclaw.storage import workflows
 
     store = Store.open(path, read_only=True)
@@ -285,7 +285,7 @@ def _resumed_driver(driver: Driver, row: runs.Run, path: str) -> tuple[Driver, b
         begun, turn = workflows.get(store, row.run_id), workflows.is_turn(store, row.run_id, row.kind)
     finally:
         store.close()
-    return driver if begun is None else going_on(driver, begun), turn
+    return driver if begun is None else continuing(driver, begun), turn
 
 
 def _row(run_id: str, path: str) -> runs.Run | None:

@@ -1,1 +1,1 @@
-"""Drivers turn a plan into turns: an Agentfile, a task; each on the one kernel."""
+"""Work that is described in a file: tasks, Agentfiles, SOPs, specifications, proofs of plans, and schedules."""

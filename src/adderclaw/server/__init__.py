@@ -1,1 +1,1 @@
-"""The server on this machine: who may come in, what a program may ask, and the pages that people watch it by."""
+"""The server on this machine: authentication, the API for programs, and the pages for people."""

@@ -1,4 +1,4 @@
-"""Questions as clients see and answer them: those of all processes by their rows, those of this one at once."""
+"""Lists and answers questions: those of all processes by their rows, those of this process directly."""
 
 import asyncio
 from typing import Annotated, Any, Literal
@@ -52,7 +52,7 @@ class QuestionList:
 
 
 def answering_person(request: ApiRequest) -> str:
-    """How rows and receipts name who answers."""
+    """The name of the answering client in rows and receipts."""
     return person_answering(channel_name(request))
 
 
@@ -61,7 +61,7 @@ def channel_name(request: ApiRequest) -> str:
 
 
 def answer_watched(request: ApiRequest, watched: Watched, id: str, *, granted: bool) -> SettledQuestion | None:
-    """Answer what a conversation or run of this process asks; None where it asks nothing of this id."""
+    """Answers a question of a conversation or run of this process; None if it has no question with this id."""
     body: AnswerBody = request.body
     answer = Answer(
         body.approved, "operator", body.comment, body.remember, answering_person(request), replies=body.replies
@@ -79,7 +79,7 @@ async def list_questions(request: ApiRequest) -> QuestionList:
 
 
 def _as_json(request: ApiRequest, row: approvals.Approval) -> Json:
-    """What is to be answered is whole, as everywhere: a yes is to exactly that. The rest is cleaned."""
+    """An open question is shown unredacted, because a yes applies to exactly that text. The rest is redacted."""
     conversation = transcript.conversation_of(request.state.store, row.session_id) or ""
     entry = questions.as_json(row)
     is_open = entry["state"] in ("pending", "left")
@@ -88,7 +88,7 @@ def _as_json(request: ApiRequest, row: approvals.Approval) -> Json:
 
 
 async def answer_question(request: ApiRequest) -> SettledQuestion:
-    """By a client that is granted `approve`: whatever process asked."""
+    """Answers a question of any process, for a client with the scope `approve`."""
     state, id, answer = request.state, request.path["id"], request.body
     if approvals.get(state.store, id) is None:
         raise not_found("question", id)
@@ -97,7 +97,7 @@ async def answer_question(request: ApiRequest) -> SettledQuestion:
             return settled
     if answer.remember:
         raise UsageError("remember is for questions of conversations and runs in this server")
-    counts = await asyncio.to_thread(
+    stored = await asyncio.to_thread(
         questions.answered,
         state.store_path,
         id,
@@ -107,7 +107,7 @@ async def answer_question(request: ApiRequest) -> SettledQuestion:
         comment=answer.comment,
         plan=answer.plan,
     )
-    return SettledQuestion(id, counts.answer == "yes", counts.answered_who or "")
+    return SettledQuestion(id, stored.answer == "yes", stored.answered_who or "")
 
 
 ENDPOINTS = (

@@ -16,7 +16,7 @@ from adderclaw.server import authentication, body, client_scope, openapi
 from adderclaw.server.endpoint import NOBODY, ApiRequest, Client, Endpoint
 from adderclaw.server.pages.page import page_modules as pages
 from adderclaw.server.pages.page import refusal_page
-from adderclaw.server.refusal import Refusal, refusal_for
+from adderclaw.server.refusal import Refusal, refusal_for, shutting_down
 from adderclaw.server.state import ServerState
 from adderclaw.storage import clients
 from adderclaw.storage.clients import ClientRow
@@ -212,7 +212,11 @@ async def _handle(state: ServerState, endpoint: Endpoint, request: Request) -> t
     try:
         client, row = authentication.authenticate(state, request, endpoint)
         if row is not None:
-            _note_use(state, request, row)
+            # Store the time of the last use, and mark the connection as authenticated.
+            if state.is_use_due(row.id):
+                clients.note_use(state.store, row, state.clock.now())
+            if known := request.scope.get("extensions", {}).get("adderclaw.known"):
+                known()
         client_scope.require_folder(state, client, request, endpoint.reach)
         decoded = await body.read_parameters(endpoint, request, state.body_seconds)
         client_scope.require_named(state, client, decoded)
@@ -223,12 +227,7 @@ async def _handle(state: ServerState, endpoint: Endpoint, request: Request) -> t
     path = {name: str(value) for name, value in request.path_params.items()}
     if changes:
         if not state.ready and endpoint.scope != "open" and not endpoint.while_ending:
-            raise Refusal(
-                503,
-                "ending",
-                "the server is shutting down and starts nothing new: try again later",
-                headers={"Retry-After": "5"},
-            )
+            raise shutting_down()
         if endpoint.scope != "open":  # a login is recorded once the client is known
             of = path.get("id", "") if request.url.path.startswith("/conversations/") else ""
             authentication.record_change_request(state, request, client, of)
@@ -236,14 +235,6 @@ async def _handle(state: ServerState, endpoint: Endpoint, request: Request) -> t
     if isinstance(result, Response):
         return result, row
     return Response(compact(freeze(result)), endpoint.status, media_type="application/json"), row
-
-
-def _note_use(state: ServerState, request: Request, row: ClientRow) -> None:
-    """Store the time of the last use, and mark the connection as authenticated."""
-    if state.is_use_due(row.id):
-        clients.note_use(state.store, row, state.clock.now())
-    if known := request.scope.get("extensions", {}).get("adderclaw.known"):
-        known()
 
 
 def _tell_refused(state: ServerState, request: Request, code: str) -> None:

@@ -15,7 +15,7 @@ from adderclaw.server.endpoint import Endpoint
 from adderclaw.server.refusal import Refusal
 
 MOST_FIELDS = 100
-"""Of a query or a form."""
+"""The most fields of a query or a form."""
 
 
 async def read_parameters(endpoint: Endpoint, request: Request, seconds: float) -> Any:
@@ -35,10 +35,10 @@ async def read_parameters(endpoint: Endpoint, request: Request, seconds: float) 
     if query:
         return decode(kind, _typed_fields(kind, _pairs(request.url.query)))
     if endpoint.is_form:
-        _require_type(request, "application/x-www-form-urlencoded")
+        require_media_type(request, "application/x-www-form-urlencoded")
         return decode(kind, _typed_fields(kind, _pairs(text_of(data))))
     if data:
-        _require_type(request, "application/json")
+        require_media_type(request, "application/json")
     return decode(kind, _json(data))
 
 
@@ -56,7 +56,7 @@ def text_of(data: bytes) -> str:
         raise Refusal(400, "encoding", f"the body is not UTF-8: {error.reason} at byte {error.start}") from error
 
 
-def _require_type(request: Request, media_type: str) -> None:
+def require_media_type(request: Request, media_type: str) -> None:
     """Pages of another origin can send plain text and forms without a preflight request, but not JSON."""
     sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if sent != media_type:

@@ -1,23 +1,33 @@
-"""The incoming webhook channel: signed messages of a chat system, each sender in conversations of their own."""
+"""The incoming webhook channel: signed messages of a chat system; each sender has separate conversations."""
 
 import asyncio
-from typing import TYPE_CHECKING
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from adderclaw.agent import queries
 from adderclaw.agent.conversation.conversation import Conversation
 from adderclaw.agent.conversation.watched import Full, Unknown
 from adderclaw.agent.queries.webhook_channels import door_of
 from adderclaw.agent.queries.webhook_channels import secrets as channel_secrets
+from adderclaw.agent.run import Options
 from adderclaw.agent.tool_call.approvals import AnswerRejected
+from adderclaw.config.managed import PROFILES, profile_for_others
+from adderclaw.config.paths import followed
+from adderclaw.config.schema.channels import Sender
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.decode import decode, freeze
 from adderclaw.core.errors import AdderClawError, SessionInUse, UsageError
 from adderclaw.core.questions import Answer, QuestionRequest
 from adderclaw.core.record import record
-from adderclaw.server import replies, senders, signed
+from adderclaw.server import replies, signed
+from adderclaw.server.body import require_media_type
 from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.server.replies import Chat, Reply
+from adderclaw.server.state import ServerState
 from adderclaw.storage import deliveries, threads
-from adderclaw.storage.deliveries import Claim
+from adderclaw.storage.deliveries import DAY, Claim
 from adderclaw.storage.text import compact
 
 if TYPE_CHECKING:
@@ -57,7 +67,7 @@ class Incoming:
 
 
 async def receive_message(request: ApiRequest) -> "Response":
-    """Every step may refuse, cheap ones first; nothing starts before the delivery is claimed."""
+    """Handles a message. Each step may refuse, cheap ones first; nothing starts before the delivery is claimed."""
     name, state = request.path["name"], request.state
     channel = await state.webhooks.get(name)
     secrets = channel_secrets(state.home, name, channel, state.clock.now())
@@ -75,7 +85,7 @@ async def receive_message(request: ApiRequest) -> "Response":
         signed.claim_delivery(request, claims, sender=incoming.sender)
         return _response(await _reply_of_turn(chat, incoming.turn))
     client = threads.client_id(name, incoming.sender)
-    senders.require_budget(state, entry, client)
+    require_budget(state, entry, client)
     claims.append(Claim(f"{door_of(name)}:{incoming.sender}", incoming.message_id))
     signed.claim_delivery(request, claims, sender=incoming.sender, most=entry.messages_per_day)
     try:
@@ -105,9 +115,7 @@ def _response(reply: Reply) -> "Response":
 
 
 def _read_message(request: ApiRequest) -> Incoming:
-    kind = request.http.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Refusal(415, "media_type", f"send the body as application/json, not as {kind or 'nothing in particular'}")
+    require_media_type(request.http, "application/json")
     incoming = decode(Incoming, signed.parse_json(request.body))
     if sum(field is not None for field in (incoming.text, incoming.answer, incoming.turn)) != 1:
         raise Refusal(400, "invalid", "give exactly one of text, answer and turn")
@@ -143,10 +151,10 @@ async def _send_to_thread(chat: Chat, incoming: Incoming) -> tuple[Conversation,
 async def _conversation_of_thread(chat: Chat, client: str) -> Conversation:
     """The conversation of this thread, opened with the sender's current rules."""
     state = chat.state
-    options = await asyncio.to_thread(senders.sender_options, state, chat.entry)
+    options = await asyncio.to_thread(sender_options, state, chat.entry)
     id = threads.find(state.store, client, chat.thread, options.workspace or "")
     if id is not None and (here := state.conversations.get(id)) is not None and here.run is not None:
-        if senders.has_same_rules(here.options, options):
+        if has_same_rules(here.options, options):
             return here
         if not await here.sleep():  # running under other rules: the operator's, or those before a configuration change
             wait = {"Retry-After": "10"}
@@ -181,7 +189,7 @@ async def _answer_question(chat: Chat, incoming: Incoming) -> tuple[Conversation
     answer = Answer(reply.approved, "operator", reply.comment, who=who, replies=chosen if reply.approved else None)
     try:
         is_known = conversation.answer(reply.id, answer, client)
-    except UsageError as error:  # a yes where words are asked for, or the other way round
+    except UsageError as error:  # for example a yes to a question that needs words
         raise Refusal(400, "refused", str(error)) from error
     if not is_known:
         raise not_found("question of yours", reply.id)
@@ -219,3 +227,37 @@ ENDPOINTS = (
         body_limit=signed.BODY_LIMIT,
     ),
 )
+
+
+def allowed_tools(sender: Sender, config: Config) -> list[str]:
+    """The sender's, out of those that the operator offers."""
+    offered, allowed = config.channels.cli.tools_allow, sender.tools_allow
+    return list(allowed) if "*" in offered else [name for name in offered if name in allowed or "*" in allowed]
+
+
+def sender_options(state: ServerState, sender: Sender) -> Options:
+    """The options for conversations of this sender. Raises Refusal if its folder does not exist."""
+    folder = followed(os.path.abspath(sender.workspace))
+    if not os.path.isdir(folder):
+        raise Refusal(
+            503, "workspace", "the folder of this sender does not exist: the operator must fix the configuration"
+        )
+    here = replace(state.options, workspace=folder)
+    config = queries.loaded(queries.looking(here)).config
+    offered: dict[str, Any] = {"channels": {"cli": {"tools_allow": allowed_tools(sender, config)}}}
+    if sender.cost_usd_per_day is not None:  # also a limit of the run, so that a model without a price is refused
+        own = state.options.overrides.get("limits", {})
+        offered["limits"] = {**own, "cost_usd": min(sender.cost_usd_per_day, config.limits.cost_usd)}
+    mode = min(sender.profile, profile_for_others(config, state.options.profile), key=PROFILES.index)
+    return replace(here, profile=mode, overrides={**state.options.overrides, **offered})
+
+
+def has_same_rules(options: Options, other: Options) -> bool:
+    """Whether an open conversation has the same workspace, profile and overrides."""
+    return (options.workspace, options.profile, options.overrides) == (other.workspace, other.profile, other.overrides)
+
+
+def require_budget(state: ServerState, sender: Sender, client: str) -> None:
+    most = sender.cost_usd_per_day
+    if most is not None and (spent := threads.cost_since(state.store, client, state.clock.now() - DAY)) >= most:
+        raise Refusal(429, "cost", f"this sender has used {spent:.2f} of {most:.2f} USD within 24 hours: try later")

@@ -1,4 +1,4 @@
-"""`POST /chat`: a message, and the answer to it when its turn has ended ."""
+"""`POST /chat`: sends a message and returns the answer when its turn has ended."""
 
 from adderclaw.core.record import record
 from adderclaw.core.types import Outcome

@@ -30,15 +30,15 @@ _NAMES = {
     "resume": "resume",
     "previous_response_id": "response",
 }
-"""Names of fields by which a query or a body reaches a folder, and what each of them names."""
+"""Fields of a query or a body that refer to something in a folder, and the kind of thing that each names."""
 _PATHS = {"receipt": "seq", "schedule": "name"}
-"""The part of the path that names it, where that is not called `id`."""
+"""The part of the path that names it, if that is not `id`."""
 
 
 def require_folder(state: "ServerState", client: Client, request: Request, reach: Reach | None) -> None:
     """Refuse a request of a token with folders for anything outside them, or for the whole machine.
 
-    What does not exist is refused in the same words, so that nobody learns what other folders hold.
+    What does not exist is refused with the same message, so that a client cannot learn what other folders contain.
     """
     if not client.folders:
         return
@@ -83,7 +83,7 @@ def _folders(store: Store, kind: str, value: str) -> list[str]:
 
 
 def visible_folders(request: ApiRequest) -> tuple[str, ...]:
-    """The folders whose conversations the client may look at; empty: all."""
+    """The folders whose conversations the client may see; empty: all."""
     client, state = request.client, request.state
     if not client.folders:
         return ()
@@ -91,5 +91,5 @@ def visible_folders(request: ApiRequest) -> tuple[str, ...]:
 
 
 def options_for(request: ApiRequest, workspace: str | None = None) -> Options:
-    """Of the folder that the client names, or the first that it may open."""
+    """The options for the folder that the client names, or for the first that it may open."""
     return replace(request.state.options, workspace=request.state.folder_for(request.client, workspace))

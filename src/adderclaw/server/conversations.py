@@ -1,6 +1,9 @@
-"""Endpoints of conversations: opened, listed, read, talked to, followed, interrupted, copied, gone back in, closed."""
+"""Endpoints of conversations: open, list, read, send messages, follow, interrupt, branch and close."""
 
 import asyncio
+import base64
+import binascii
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -14,17 +17,45 @@ from adderclaw.agent.view.wire import ItemJson
 from adderclaw.core.decode import Between
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
-from adderclaw.core.types import Json
+from adderclaw.core.types import Json, MediaBlock
 from adderclaw.server import bounds, client_scope, streams
 from adderclaw.server.answers import AnswerBody, SettledQuestion, answer_watched
 from adderclaw.server.endpoint import ApiRequest, Endpoint
-from adderclaw.server.pictures import Picture, decode_pictures
 from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.storage import threads, transcript
+from adderclaw.tools import images
+
+MOST_PICTURES = 10
+
+
+@record
+class Picture:
+    data: str
+    """Base64 of a PNG, JPEG, GIF or WebP file."""
+    name: str = ""
+
+
+def decode_pictures(pictures: Sequence[Picture]) -> tuple[MediaBlock, ...]:
+    """Checks the content of each picture, whatever its name says."""
+    if len(pictures) > MOST_PICTURES:
+        raise Refusal(400, "pictures", f"{len(pictures)} pictures: a message has at most {MOST_PICTURES}")
+    return tuple(_decode_picture(number, picture) for number, picture in enumerate(pictures, 1))
+
+
+def _decode_picture(number: int, picture: Picture) -> MediaBlock:
+    try:
+        data = base64.b64decode(picture.data, validate=True)
+        size = images.measure_image(data)
+    except (binascii.Error, ValueError) as error:
+        raise Refusal(400, "pictures", f"picture {number}: {error}") from error
+    if len(data) > images.MAX_BYTES:
+        raise Refusal(400, "pictures", f"picture {number} has more than {images.MAX_BYTES:,} bytes")
+    return MediaBlock(size.media_type, base64.b64encode(data).decode(), picture.name[:200])
+
 
 MOST_LISTED = 500
 MESSAGE_BYTES = 24 << 20
-"""Of a message with its pictures."""
+"""The largest message with its pictures, in bytes."""
 
 type State = Literal["idle", "working", "asking", "ended"]
 
@@ -156,7 +187,7 @@ class TurnResult:
     reason: str
 
 
-# ------------------------------------------------------------------ which one
+# ------------------------------------------------------------------ finding
 
 
 def find_conversation(request: ApiRequest) -> Conversation:
@@ -194,7 +225,7 @@ def describe(request: ApiRequest, conversation: Conversation) -> ConversationSta
     )
 
 
-# ------------------------------------------------------------------ looking
+# ------------------------------------------------------------------ reading
 
 
 async def list_conversations(request: ApiRequest) -> ConversationList:
@@ -298,7 +329,7 @@ async def send(request: ApiRequest) -> QueuedMessage:
 
 
 async def await_result(request: ApiRequest) -> TurnResult:
-    """Waits for the end of the turn, and not for ever: who asked may be gone."""
+    """Waits for the end of the turn, for a limited time because the client may have disconnected."""
     conversation, turn = find_conversation(request), request.path["turn"]
     try:
         async with asyncio.timeout(request.body.seconds):
@@ -319,7 +350,7 @@ async def interrupt(request: ApiRequest) -> Interrupted:
 
 
 async def branch(request: ApiRequest) -> ConversationState:
-    """Who may look at a conversation may go on in a copy of it."""
+    """Opens a copy of a conversation, which every client that may read the conversation can continue."""
     conversation = find_conversation(request)
     folder = request.state.folder_for(request.client, folder_of(conversation))
     copy = await request.state.conversations.open(
@@ -336,7 +367,7 @@ async def close(request: ApiRequest) -> ConversationState:
 
 
 async def answer(request: ApiRequest) -> SettledQuestion:
-    """By the client that opened it, or that is its operator otherwise."""
+    """Answers a question, for the client that opened the conversation or may steer it."""
     conversation, id = find_conversation(request), request.path["question"]
     settled = answer_watched(request, conversation, id, granted=steers(request, conversation))
     if settled is None:

@@ -1,4 +1,4 @@
-"""What a conversation would find here, for programs: tools, policy, MCP servers, skills, hooks, settings, health."""
+"""Endpoints about the environment of conversations: tools, policy, MCP servers, skills, hooks, settings, health."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Questions of the fleet's runs, answered here: by a client with its token, or by a signed request from elsewhere."""
+"""Endpoints that list and answer questions of the fleet's runs, for clients with a token and for signed requests."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -67,7 +67,7 @@ def open_fleet() -> "Fleet":
 
 
 async def list_questions(_: ApiRequest) -> FleetQuestions:
-    def look() -> list[dict[str, Any]]:
+    def read() -> list[dict[str, Any]]:
         from adderclaw.core.redaction import Secrets
         from adderclaw.fleet import asking
 
@@ -75,7 +75,7 @@ async def list_questions(_: ApiRequest) -> FleetQuestions:
         questions: list[dict[str, Any]] = Secrets().clean(asking.waiting(fleet.database, fleet.key_here()))
         return questions
 
-    return FleetQuestions(await asyncio.to_thread(look))
+    return FleetQuestions(await asyncio.to_thread(read))
 
 
 async def answer_question(request: ApiRequest) -> FleetAnswered:
@@ -84,7 +84,7 @@ async def answer_question(request: ApiRequest) -> FleetAnswered:
 
 
 async def answer_by_signed_request(request: ApiRequest) -> FleetAnswered:
-    """As at every signed door: nothing is looked into before the signature fits, and each request counts once."""
+    """Like every signed endpoint, verifies the signature before parsing the body, and processes each request once."""
     state = request.state
     delivery = signed.verify_signature(request, DOOR, webhook_secrets.known(state.home, DOOR, state.clock.now()))
     answer = decode(SignedAnswer, signed.parse_json(request.body))

@@ -23,7 +23,7 @@ class KnownChannels:
         self._held: tuple[float, list[tuple[str, object]], dict[str, WebhookChannel]] | None = None
 
     async def get(self, name: str) -> WebhookChannel | None:
-        """The one with this name, where messages are taken."""
+        """The enabled channel with this name."""
         async with self._reading:
             if self._held is None or not self._is_fresh(*self._held[:2]):
                 self._held = await asyncio.to_thread(self._read)

@@ -5,13 +5,12 @@ from collections.abc import Callable
 from adderclaw.core.record import NamedTuple
 
 ANSWERS_END = 3
-"""Seconds that answers under way have once everything else has ended."""
+"""Seconds for unfinished responses after everything else has ended."""
 LAST_NOTICES = 2.0
-"""Seconds that notices of what ended have to be sent; what is not sent waits for the next process."""
+"""Seconds for sending the last notices; the next process sends the rest."""
 EXIT_SLACK = 2.0
-"""Seconds more after which the process is gone, whatever is still under way."""
+"""Additional seconds after which the process exits in any case."""
 MOST_BUCKETS = 10_000
-"""Buckets that are kept at a time."""
 
 
 class Rate(NamedTuple):
@@ -20,15 +19,15 @@ class Rate(NamedTuple):
 
 
 REQUESTS = Rate(200, 1_000)
-"""Of one client."""
+"""Requests of a client."""
 FAILURES = Rate(1, 20)
-"""Tokens that are none, of all who come without one: a guess more than that is not looked at."""
+"""Invalid tokens of all clients together; above that, tokens are not even checked."""
 OPEN = Rate(50, 200)
-"""Requests that need no token, of all who come to one path."""
+"""Requests without a token to a path, of all clients together."""
 ADDRESS = Rate(20, 100)
-"""Requests with a signature, of one address, before the signature is looked at."""
+"""Signed requests from an address, before the signature is verified."""
 DELIVERY = Rate(5, 60)
-"""Requests that were signed, at one door."""
+"""Verified signed requests to an endpoint."""
 
 
 class Rates:
@@ -46,7 +45,7 @@ class Rates:
         self._rates = {"client": requests, "failure": failures, "open": open_to_all}
         self._rates |= {"address": addresses, "delivery": deliveries}
         self._left: dict[tuple[str, str], tuple[float, float]] = {}
-        """Of each bucket what was left in it, and when that was."""
+        """Bucket → what was left in it, and at which time."""
 
     def wait(self, kind: str, who: str = "") -> float:
         """Take one from a bucket: 0, or the seconds to wait until one is available."""

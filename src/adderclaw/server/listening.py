@@ -19,17 +19,17 @@ from adderclaw.models.http import own_server
 from adderclaw.models.http.own_server import Running
 
 OWN_NAME = "adderclaw.localhost"
-"""Browsers take it for this machine, and keep its cookies for it alone: a cookie of 127.0.0.1 or localhost is sent to
-every other server there, too, for cookies know no ports."""
+"""Browsers resolve it to this machine, and send its cookies only to this name. Cookies ignore ports, so a cookie of
+127.0.0.1 or localhost would also be sent to every other server on this machine."""
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1", OWN_NAME})
-"""Names that only a program on this machine can mean by us."""
+"""Host names that reach this server only from this machine."""
 BACKLOG = 2_048
 LONGEST_SOCKET = 107
-"""Bytes of the path of a Unix socket."""
+"""The longest path of a Unix socket, in bytes."""
 
 
 class Listen(NamedTuple):
-    """What the command line says of it."""
+    """The options of the command line about listening."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -42,12 +42,12 @@ class Listen(NamedTuple):
 
 
 def lock_path() -> str:
-    """Beside the address: no room of the sandbox shows it."""
+    """In the folder of the address file, which no sandbox shows."""
     return os.path.join(own_server.folder(), "lock")
 
 
 def running() -> Running | None:
-    """The server of this home that runs now."""
+    """The running server of this home, if there is one."""
     try:
         fd = os.open(lock_path(), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -60,7 +60,7 @@ def running() -> Running | None:
 
 @contextmanager
 def hold_lock() -> Generator[None]:
-    """One server at a time; the lock goes with its process however that ends, and so does what it says of itself."""
+    """Ensures that a home has one server. The lock is released when the process ends, even if it is killed."""
     os.makedirs(own_server.folder(), mode=0o700, exist_ok=True)
     fd = os.open(lock_path(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -69,9 +69,9 @@ def hold_lock() -> Generator[None]:
                 other = own_server.found()
                 at = f"at {other.address} (process {other.pid})" if other else "and is just starting"
                 raise UsageError(f"a server of {config.home()} is already running {at}: use that one, or stop it first")
-            fcntl.flock(fd, fcntl.LOCK_UN)  # somebody only looked whether there is one
+            fcntl.flock(fd, fcntl.LOCK_UN)  # another process only checked whether a server is running
             time.sleep(0.001)
-        own_server.remove()  # of one that was killed
+        own_server.remove()  # left by a killed server
         try:
             yield
         finally:
@@ -120,7 +120,7 @@ def bind(where: Listen) -> socket.socket:
         listener = socket.create_server((host, where.port), family=family, backlog=BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            fix = "give another --port; 0 takes any that is free"
+            fix = "give another --port; 0 chooses a free one"
             raise UsageError(f"port {where.port} of {host} is in use by another program: {fix}") from error
         raise UsageError(f"cannot listen on {host}, port {where.port}: {error.strerror or error}") from error
     # accepted connections inherit it; asyncio sets it only on sockets that name their protocol, as this one does not
@@ -130,7 +130,7 @@ def bind(where: Listen) -> socket.socket:
 
 @contextmanager
 def unix_socket(path: str | None) -> Generator[socket.socket | None]:
-    """A socket that its owner alone may connect to, in the home: what a killed server left is cleared away."""
+    """A socket in the home that only its owner may connect to; replaces the socket of a killed server."""
     if path is None:
         yield None
         return
@@ -159,7 +159,7 @@ def _bind_private(listener: socket.socket, path: str) -> None:
         if os.path.lexists(path):
             if not os.path.exists(path) or not _is_socket(path):
                 raise UsageError(f"--socket {path!r}: another file has that name; move it")
-            os.unlink(path)  # we hold the lock of this home: nobody listens there
+            os.unlink(path)  # this process holds the lock of the home, so no server is listening on it
         before = os.umask(0o177)
         try:
             listener.bind(path)
@@ -188,13 +188,13 @@ def tls_context(where: Listen) -> ssl.SSLContext | None:
     try:
         context.load_cert_chain(where.tls_cert, where.tls_key, password=lambda: "")
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        fix = "give a PEM certificate and its key, which has no passphrase"
+        fix = "give a PEM certificate and its key without a passphrase"
         raise UsageError(f"--tls-cert {where.tls_cert}, --tls-key {where.tls_key}: {error}: {fix}") from error
     return context
 
 
 def host_names(where: Listen) -> frozenset[str]:
-    """The names by which clients may call us: those of loopback, the address itself, those of the certificate."""
+    """The accepted host names: those of loopback, the address itself, and those of the certificate."""
     named = {where.host.lower()} - {"0.0.0.0", "::"}
     if where.tls_cert:
         named |= _certificate_names(where.tls_cert)

@@ -1,4 +1,4 @@
-"""A browser logs in: a token becomes a cookie that no script can read and no other site can send."""
+"""The login of browsers: exchanges a token for a cookie that scripts cannot read and other sites cannot send."""
 
 from urllib.parse import urlsplit
 
@@ -11,7 +11,7 @@ from adderclaw.server.pages.page import respond
 from adderclaw.storage import clients
 
 LOGIN_SECONDS = 7 * 86_400.0
-"""Seconds after which a browser logs in again; with a token that expires earlier, then."""
+"""Seconds after which a browser must log in again, unless its token expires earlier."""
 
 
 @record
@@ -84,7 +84,7 @@ async def logout(request: ApiRequest) -> Response:
 
 
 def _own_page(path: str) -> str:
-    """A path on this server: no other host, however it is spelled."""
+    """The path if it is on this server, however it is spelled; otherwise `/`."""
     parts = urlsplit(path) if path.isascii() and path.isprintable() and "\\" not in path else None
     plain = parts is not None and not parts.scheme and not parts.netloc and path.startswith("/")
     return path if plain and not path.startswith("//") else "/"

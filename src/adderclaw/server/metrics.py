@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus: figures of the store, which go on over restarts, and of this server ."""
+"""`/metrics` for Prometheus: figures of the store, which continue after a restart, and of this server."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ STATES = ("idle", "working", "asking")
 
 
 class RowCounts:
-    """Sums over rows that are only added; what is cleared was counted."""
+    """Sums over rows that are only ever added; rows that are deleted later stay counted."""
 
     def __init__(self) -> None:
         self._last = dict.fromkeys(COUNTED, 0)
@@ -47,7 +47,7 @@ class RowCounts:
 
 
 class ServerMetrics(Collector):
-    """What one server gives; one look at a time."""
+    """The metrics of a server; collects once at a time."""
 
     def __init__(self, state: "ServerState") -> None:
         self._state, self._counts, self._watch = state, RowCounts(), Watch(state.options)
@@ -58,14 +58,14 @@ class ServerMetrics(Collector):
         ProcessCollector(registry=self.registry)
 
     def page(self, accept: str, states: Counter[str]) -> tuple[bytes, str]:
-        """`states`: how many conversations are in each, as the loop sees it."""
+        """`states`: the number of conversations in each state, counted on the event loop."""
         with self._lock:
             self._states = states
             encode, media_type = choose_encoder(accept)
             return encode(self.registry), media_type
 
     def describe(self) -> "list[Metric]":
-        """Nothing is collected only to know its names."""
+        """Returns nothing, so that registering does not collect the metrics."""
         return []
 
     def collect(self) -> "Iterator[Metric]":
@@ -76,7 +76,7 @@ class ServerMetrics(Collector):
         yield _counter("tool_denials", "Tool calls that were denied.", counted["tool_denials"][0])
         yield _counter("model_calls", "Calls of models.", calls)
         yield _counter("provider_errors", "Calls of models that failed.", failed)
-        yield _counter("cost_dollars", "Cost in Cost in US dollars of the calls with a known price.", cost)
+        yield _counter("cost_dollars", "Cost in US dollars of the calls with a known price.", cost)
         used = CounterMetricFamily("adderclaw_tokens", "Tokens of model calls.", labels=["kind"])
         for kind, number in zip(TOKENS, tokens, strict=True):
             used.add_metric([kind.removesuffix("_tokens")], number)
@@ -102,7 +102,7 @@ class ServerMetrics(Collector):
 
 
 def _fleet_metrics() -> "Iterator[Metric]":
-    """Of the fleet that this home belongs to; nothing where it belongs to none, or that cannot be reached."""
+    """The metrics of the fleet that this home belongs to, if any."""
     from adderclaw.server.pages.fleet import read_fleet
 
     try:

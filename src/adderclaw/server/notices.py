@@ -24,11 +24,11 @@ async def list_notices(request: ApiRequest) -> list[NoticeRow]:
     asked: NoticesQuery = request.body
     folders = client_scope.visible_folders(request)
 
-    def look() -> list[NoticeRow]:
+    def read() -> list[NoticeRow]:
         target, state = asked.target or "", asked.state or ""
         return notices.history(request.state.options, limit=asked.limit, target=target, state=state, folders=folders)
 
-    return await asyncio.to_thread(look)
+    return await asyncio.to_thread(read)
 
 
 async def list_targets(request: ApiRequest) -> list[TargetRow]:

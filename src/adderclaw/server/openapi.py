@@ -14,7 +14,7 @@ _NAMED = re.compile(r"{(\w+)(?::\w+)?}")
 
 
 def endpoint(described: Sequence[Endpoint]) -> Endpoint:
-    """The endpoint that gives the description of the others, and of itself."""
+    """The endpoint that returns the description of the others and of itself."""
     cached: list[Json] = []
 
     async def answer(_: ApiRequest) -> object:
@@ -54,7 +54,7 @@ def _operation(described: Endpoint) -> Json:
         "security": _security(described),
     }
     if described.is_signed:
-        operation["responses"] |= {"202": _answer(described)}  # it goes on
+        operation["responses"] |= {"202": _answer(described)}  # the turn continues
     if described.scope != "open":
         operation["description"] = f"Scope: {described.scope}." + (
             "" if described.reach else " Not for a token with folders."
@@ -114,7 +114,7 @@ AGENT_ERRORS = {404: "There is no such model or response.", 502: "The agent retu
 
 
 def _errors(described: Endpoint) -> Json:
-    """All that may go wrong: an answer with another status is a defect."""
+    """All possible errors: a response with any other status is a defect."""
     known = dict(ALWAYS_ERRORS)
     known |= TOKEN_ERRORS if described.scope != "open" else {}
     known |= SIGNATURE_ERRORS if described.is_signed else {}

@@ -1,7 +1,7 @@
-"""Plugins for programs: what is installed, what each brings, and switching one off. Trusting one is done at a terminal.
+"""Endpoints that list, show and disable plugins. A plugin can only be trusted at a terminal.
 
-Who trusts a plugin lets its hooks run outside of the sandbox, as the operator. So it takes what a token cannot give:
-a person at the machine. Switching one off takes `admin`, since its hooks may have been a guard.
+The hooks of a trusted plugin run outside the sandbox, as the operator, so trusting one needs a person at the machine.
+Disabling one needs `admin`, because its hooks may have protected something.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A connection with limits: slow heads, answers that nobody reads, and more connections than there is room for."""
+"""Connections with limits on slow request heads, unread responses, and the number of connections."""
 
 import asyncio
 import socket
@@ -21,8 +21,8 @@ class ConnectionLimits:
     def __init__(
         self, most: int = 4_096, newcomers: int = 512, *, head_seconds: float = 10, write_seconds: float = 30
     ) -> None:
-        """`head_seconds`: within which the head of a request is there, from its first byte or the beginning of the
-        connection on. `write_seconds`: after which a client that reads nothing of its answer is left alone."""
+        """`head_seconds`: time limit for the head of a request, from its first byte or the start of the connection.
+        `write_seconds`: time after which the connection of a client that does not read its response is closed."""
         self.most, self.most_newcomers = most, newcomers
         self.head_seconds, self.write_seconds = head_seconds, write_seconds
         self.taken = 0
@@ -43,13 +43,16 @@ class ConnectionLimits:
 
 
 class LingeringTransport:
-    """A transport that lets a client read why the rest of its body is not wanted: closed at once, the connection would
-    be reset under the answer. What still comes is thrown away, for a second and a few megabytes."""
+    """A transport that lets a client read why its body was refused.
+
+    Closing at once would reset the connection before the client has read the response, so further input is discarded
+    for a second and a few megabytes.
+    """
 
     def __init__(self, transport: asyncio.Transport, connection: h11.Connection) -> None:
         self._transport, self._connection = transport, connection
         self.lingers = False
-        self._thrown = 0
+        self._discarded = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -69,13 +72,13 @@ class LingeringTransport:
         asyncio.get_running_loop().call_later(LINGER_SECONDS, self._transport.abort)
 
     def discard_input(self, data: bytes) -> None:
-        self._thrown += len(data)
-        if self._thrown > LINGER_BYTES:
+        self._discarded += len(data)
+        if self._discarded > LINGER_BYTES:
             self._transport.abort()
 
 
 class LimitedConnection(H11Protocol):
-    """One connection. A class made by `guarded` has the seats of its server."""
+    """A connection; `connection_class` makes a subclass with the limits of its server."""
 
     seats: ConnectionLimits
 
@@ -135,8 +138,8 @@ class LimitedConnection(H11Protocol):
         super().resume_writing()
         self._write = _cancelled(self._write)
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - what h11 has to say of it is for no client
-        """What is no HTTP gets the same form of error as everything else."""
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - h11's message is not for clients
+        """Answers invalid HTTP with the common form of an error."""
         body = compact(Refusal(400, "http", "the request is not valid HTTP").as_json()).encode()
         headers = [
             (b"content-type", b"application/json"),
@@ -159,8 +162,7 @@ def _cancelled(timer: asyncio.TimerHandle | None) -> None:
 
 
 def _unix_peer(transport: asyncio.Transport) -> str:
-    """Who is at the other end of a Unix socket. It says who it is, and lets nobody in: a command in the sandbox may
-    have the same user."""
+    """The process at the other end of a Unix socket, for the log only: a sandboxed command may have the same user."""
     sock = transport.get_extra_info("socket")
     if sock is None or sock.family != socket.AF_UNIX:
         return ""

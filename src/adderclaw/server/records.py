@@ -1,4 +1,4 @@
-"""What was done, for programs: usage, receipts and their chain, checkpoints, and the search in what was said."""
+"""Endpoints of records: usage, receipts and their chain, checkpoints, and the search in messages."""
 
 import asyncio
 from typing import Annotated
@@ -22,7 +22,7 @@ from adderclaw.storage.ledger.chain import Status
 from adderclaw.storage.model_calls import By
 
 LARGEST = 2**53
-"""The largest number that JSON carries for everybody."""
+"""The largest integer that every JSON parser reads exactly."""
 
 # ------------------------------------------------------------------ usage
 
@@ -81,20 +81,8 @@ class VerifyQuery:
 
 async def list_receipts(request: ApiRequest) -> Receipts:
     asked: ReceiptsQuery = request.body
-    return await asyncio.to_thread(
-        ledger.receipts,
-        request.state.options,
-        limit=asked.limit,
-        tool=asked.tool,
-        status=asked.status,
-        risk=asked.risk,
-        conversation=asked.conversation,
-        session=asked.session,
-        run=asked.run,
-        answered_by=asked.answered_by,
-        before=asked.before,
-        places=client_scope.visible_folders(request),
-    )
+    folders = client_scope.visible_folders(request)
+    return await asyncio.to_thread(ledger.receipts, request.state.options, places=folders, **vars(asked))
 
 
 async def show_receipt(request: ApiRequest) -> OneReceipt:
@@ -109,7 +97,7 @@ async def show_receipt(request: ApiRequest) -> OneReceipt:
 async def verify_receipts(request: ApiRequest) -> ChainState:
     against: str | None = request.body.against
     if against is not None and not ledger.is_head(against):
-        raise Refusal(400, "invalid", "against: give a head as `GET /receipts/head` gives it: seq:receipt_hash")
+        raise Refusal(400, "invalid", "against: give a head in the form of `GET /receipts/head`: seq:receipt_hash")
     return await asyncio.to_thread(ledger.state, request.state.options, against)
 
 
@@ -151,7 +139,7 @@ async def show_checkpoint(request: ApiRequest) -> list[CheckpointRow]:
 
 
 async def restore_checkpoint(request: ApiRequest) -> RestoredRow:
-    """In a thread of its own: it reads and writes many files."""
+    """Restores files in a separate thread, because there may be many."""
     asked: RestoreRequest = request.body
     point = _checkpoint(request)
     folder = transcript.workspace_of(request.state.store, point.conversation_id)
@@ -176,7 +164,7 @@ async def restore_checkpoint(request: ApiRequest) -> RestoredRow:
 
 
 def _require_idle(request: ApiRequest, folder: str) -> None:
-    """Files do not change under a turn that works on them."""
+    """Refuses while a turn is working on the files of the folder."""
     for conversation in request.state.conversations.all():
         if (
             conversation.run is not None
@@ -189,7 +177,7 @@ def _require_idle(request: ApiRequest, folder: str) -> None:
 
 
 def _checkpoint(request: ApiRequest) -> rows.Checkpoint:
-    """By its number."""
+    """The checkpoint whose number is in the path."""
     id = request.path["id"]
     checkpoint = rows.get(request.state.store, int(id)) if id.isascii() and id.isdecimal() and len(id) < 16 else None
     if (

@@ -1,4 +1,4 @@
-"""The one form of an error answer: `{"error": {"code", "message", "problems"?}}`."""
+"""The common form of error responses: `{"error": {"code", "message", "problems"?}}`."""
 
 from collections.abc import Mapping, Sequence
 from typing import NotRequired, TypedDict
@@ -70,7 +70,7 @@ class Refusal(AdderClawError):
         return {"error": wrong}
 
     def as_openai(self) -> OpenAIError:
-        """As clients of the OpenAI-compatible endpoints read it."""
+        """The error in the form of the OpenAI-compatible endpoints."""
         message = "; ".join(
             [self.message, *(f"{key}: {text}" for key, text in self.problems if key not in self.message)]
         )
@@ -102,6 +102,11 @@ def refusal_for(error: AdderClawError) -> Refusal:
             return Refusal(400, "refused", str(error))
         case _:
             return Refusal(503, "unavailable", str(error))
+
+
+def shutting_down() -> Refusal:
+    message = "the server is shutting down and starts nothing new: try again later"
+    return Refusal(503, "ending", message, headers={"Retry-After": "5"})
 
 
 def not_found(what: str, id: str) -> Refusal:

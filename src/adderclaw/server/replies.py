@@ -21,10 +21,10 @@ from adderclaw.server.state import ServerState
 from adderclaw.storage.text import compact
 
 RETRY_PAUSES = (0.0, 2.0, 15.0)
-"""Seconds before each try to post."""
+"""Seconds before each attempt to post."""
 POST_SECONDS = 15.0
 MOST_SHOWN = 8_000
-"""Characters of a question that fit into a chat: what is longer is answered where it is shown whole."""
+"""The longest question, in characters, that can be answered in a chat; a longer one would not be shown whole."""
 
 
 @record
@@ -69,7 +69,7 @@ def may_answer(entry: Sender, request: Request) -> bool:
     if isinstance(request, QuestionRequest):
         return entry.may_approve or request.asker == ASK_USER
     seen = displayed_request(request).text
-    # what leaves has no secret in it, nor what has the shape of one: nobody says yes to what they were not shown
+    # secrets are redacted in what is sent, and nobody may approve what they were not shown
     return entry.may_approve and len(request.shown) <= MOST_SHOWN and clean(seen) == seen
 
 
@@ -105,7 +105,7 @@ def question_reply(conversation: Conversation, turn: str, request: Request, entr
 class TurnNews(NamedTuple):
     reply: Reply
     at: int
-    """The update that it was, so that who goes on misses none and gets none twice."""
+    """The id of the update, after which the caller continues."""
 
 
 async def next_news(chat: Chat, conversation: Conversation, turn: str, after: int) -> TurnNews:
@@ -117,7 +117,7 @@ async def next_news(chat: Chat, conversation: Conversation, turn: str, after: in
             return TurnNews(question_reply(conversation, turn, update.data, chat.entry), update.id)
         if update.kind == "ended" and update.data.get("turn") == turn:
             break
-        if update.kind == "dropped":  # more happened than is kept: what is still open or over is known without it
+        if update.kind == "dropped":  # updates were lost: read the current state instead
             for request in conversation.questions.values():
                 return TurnNews(question_reply(conversation, turn, request, chat.entry), update.id)
             break
@@ -148,7 +148,7 @@ async def reply_in_time(chat: Chat, conversation: Conversation, turn: str, after
 
 
 def post_later(chat: Chat, conversation: Conversation, turn: str, after: int) -> None:
-    """Post what the turn asks and answers from here on, beside all else; of each turn once."""
+    """Posts the further questions and the answer of a turn in the background; once per turn."""
     posting = chat.state.posting
     if turn not in posting:
         posting[turn] = asyncio.ensure_future(_post_news(chat, conversation, turn, after))
@@ -165,12 +165,12 @@ async def _post_news(chat: Chat, conversation: Conversation, turn: str, after: i
 
 
 async def post_reply(chat: Chat, reply: Reply) -> None:
-    """One signed request to the channel's `reply_url`; tried again a few times, and reported where nobody takes it."""
+    """Sends a signed request to the channel's `reply_url`; retries a few times, then reports the failure."""
     from adderclaw.models.http import client, urls
 
     state, url = chat.state, chat.channel.reply_url or ""
     about = {"channel": chat.name, "sender": chat.sender, "thread": chat.thread, "in_reply_to": chat.message_id}
-    body = compact({**about, **{name: getattr(reply, name) for name in Reply.__dataclass_fields__}}).encode()
+    body = compact({**about, **vars(reply)}).encode()
     id, why = random_ids("reply"), ""
     for pause in RETRY_PAUSES:
         await asyncio.sleep(pause)
@@ -180,16 +180,16 @@ async def post_reply(chat: Chat, reply: Reply) -> None:
             target = urls.parse(url, "POST")
             headers = {"content-type": "application/json", "user-agent": "adderclaw", **signed}
             hosts = urls.Hosts.named_by_operator(target)
-            taken = await client.request(
+            response = await client.request(
                 target, headers=headers, hosts=hosts, seconds=POST_SECONDS, limit=4_096, content=body
             )
         except (client.Failed, AdderClawError) as error:
             why = str(error)
             continue
-        if taken.status < 300:
+        if response.status < 300:
             return
-        why = f"it answered {taken.status}"
-        if taken.status < 500 and taken.status not in (408, 425, 429):
+        why = f"it answered {response.status}"
+        if response.status < 500 and response.status not in (408, 425, 429):
             break
     message = f"channels.webhook.{chat.name}: an answer to {chat.sender} could not be posted to {url}: {why}"
     state.record_event({"event_type": "warning", "message": message}, reply.conversation_id)

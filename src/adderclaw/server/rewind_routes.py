@@ -1,4 +1,4 @@
-"""Endpoints by which a conversation goes back to before one of its messages: its words, its files, or both."""
+"""Endpoints that rewind a conversation to before one of its messages: the messages, the files, or both."""
 
 from typing import Literal
 
@@ -49,7 +49,7 @@ async def list_prompts(request: ApiRequest) -> Prompts:
     conversation.require(request.client.id, granted=steers(request, conversation))
     run = await conversation.awake()
     return Prompts(
-        [Prompt(each.sequence, queries.clean(each.text[:500]), each.paths) for each in rewind.prompts(run.session)]
+        [Prompt(row.sequence, queries.clean(row.text[:500]), row.paths) for row in rewind.prompts(run.session)]
     )
 
 
@@ -57,7 +57,7 @@ async def rewind_conversation(request: ApiRequest) -> RewindResult:
     conversation, body = find_conversation(request), request.body
 
     async def work(run: Run) -> RewindResult:
-        if all(each.sequence != body.sequence for each in rewind.prompts(run.session)):
+        if all(prompt.sequence != body.sequence for prompt in rewind.prompts(run.session)):
             raise Refusal(
                 404, "not_found", f"there is no message {body.sequence}: the list of prompts has the valid numbers"
             )

@@ -1,4 +1,4 @@
-"""Endpoints of runs: any driver begun, listed, shown, followed, cancelled, its report read."""
+"""Endpoints of runs: begin, list, show, follow and cancel runs, and download their reports."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.storage import Store, runs, transcript
 
 FILES = ("agentfile", "spec", "skills_dir")
-"""What names a file: it lies in the folder that the run works in."""
+"""Parameters that name a file, which must be in the run's folder."""
 
 
 @record
@@ -80,7 +80,7 @@ class Cancelled:
     cancelled: bool
 
 
-# ------------------------------------------------------------------ looking
+# ------------------------------------------------------------------ reading
 
 
 def _row(request: ApiRequest, store: Store, run: runs.Run) -> RunRow:
@@ -144,7 +144,7 @@ async def show_run(request: ApiRequest) -> RunRow:
 
 
 async def _hosted_run(request: ApiRequest) -> tuple[HostedRun, RunRow]:
-    """A run that was begun in this server, with its row."""
+    """A run of this server, with its row."""
     row = await _run_row(request, request.path["id"])
     run = request.state.runs.get(row.run_id)
     if run is None:
@@ -158,7 +158,7 @@ async def stream_events(request: ApiRequest) -> object:
 
 
 async def download_report(request: ApiRequest) -> Response:
-    """As `adderclaw runs show --report` writes it: a file to keep, not a page of this server."""
+    """Returns the file that `adderclaw runs show --report` writes, as a download."""
     row = await _run_row(request, request.path["id"])
     text = await asyncio.to_thread(_render_report, request, row)
     names = {"Content-Disposition": f'attachment; filename="run-{quote(row.run_id)}.html"'}
@@ -188,7 +188,7 @@ async def begin_run(request: ApiRequest) -> RunRow:
     body: RunRequest = request.body
     state, client = request.state, request.client
     folder = state.folder_for(client, body.workspace)
-    params: Json = {name: getattr(body, name) for name in RunRequest.__dataclass_fields__}
+    params: Json = dict(vars(body))
     if body.resume is not None:
         row = await _run_row(request, body.resume)
         if not row.steers:
@@ -209,17 +209,17 @@ async def begin_run(request: ApiRequest) -> RunRow:
         prepared_run = await asyncio.to_thread(prepare_driver, options, run_params)
     except AlreadyCompleted as ended:
         raise Refusal(409, "completed", str(ended)) from ended
-    if body.resume is not None:  # it goes on with the profile that it was begun with
+    if body.resume is not None:  # it continues with the profile with which it began
         await asyncio.to_thread(bounds.require_profile, client, options, prepared_run.opening.options.profile)
     run = await state.runs.start(client.id, prepared_run)
     return await _run_row(request, run.id)
 
 
 def path_within(folder: str, name: str, path: str) -> str:
-    """A file of the folder: nothing else on this machine is read for a client."""
+    """The absolute path of a file in the folder; a client must not read other files of this machine."""
     full = followed(os.path.join(folder, path.replace("\0", "")))
     if "\0" in path or not beneath(full, followed(folder)):
-        raise UsageError(f"{name}: {path!r} does not lie in {folder}")
+        raise UsageError(f"{name}: {path!r} is not in {folder}")
     return full
 
 
@@ -227,12 +227,12 @@ async def cancel_run(request: ApiRequest) -> Cancelled:
     run, row = await _hosted_run(request)
     reason = request.body.reason or f"cancelled by {request.client.name}"
     if not run.cancel(request.client.id, reason, granted=row.steers):
-        raise Refusal(409, "idle", f"{row.run_id} has ended already: {row.status}")
+        raise Refusal(409, "idle", f"{row.run_id} has already ended: {row.status}")
     return Cancelled(row.run_id, True)
 
 
 async def answer_question(request: ApiRequest) -> SettledQuestion:
-    """By the client that began it, or that is its operator otherwise."""
+    """Answers a question, for the client that began the run or may steer it."""
     run, row = await _hosted_run(request)
     settled = answer_watched(request, run, request.path["question"], granted=row.steers)
     if settled is None:

@@ -1,4 +1,4 @@
-"""Endpoints of schedules: listed, shown, added, paused, run, approved, removed."""
+"""Endpoints of schedules: list, show, add, pause, run, approve and remove."""
 
 import asyncio
 from dataclasses import replace
@@ -54,7 +54,7 @@ class RemovedSchedule:
 
 
 def find_schedule(request: ApiRequest) -> Schedule:
-    """The one that the path names."""
+    """The schedule whose name is in the path."""
     try:
         return rows.get(request.state.store, request.path["name"])
     except UsageError:
@@ -82,7 +82,7 @@ async def list_history(request: ApiRequest) -> History:
 
 
 async def add_schedule(request: ApiRequest) -> AddedSchedule:
-    """By an administrator: it goes on beginning work when the token counts no more."""
+    """Adds a schedule. Needs `admin`, because the schedule continues to begin work after the token has ended."""
     body: New = request.body
     state = request.state
     folder = state.folder_for(request.client, body.what.workspace)
@@ -126,7 +126,7 @@ async def approve_schedule(request: ApiRequest) -> ScheduleRow:
 
 
 async def run_schedule(request: ApiRequest) -> FiredRow:
-    """It begins here; its run is watched and answered like any other."""
+    """Begins the run in this server, where clients can follow it and answer its questions."""
     schedule = find_schedule(request)
     try:
         return facts.fired(await request.state.scheduler.run(schedule))
@@ -142,7 +142,7 @@ async def remove_schedule(request: ApiRequest) -> RemovedSchedule:
 
         try:
             webhook_secrets.forget(request.state.home, f"trigger:{schedule.id}")
-        except AdderClawError:  # it was removed; a secret that stays opens no door
+        except AdderClawError:  # the schedule is gone, so its secret is useless
             pass
     return RemovedSchedule(schedule.name, True)
 

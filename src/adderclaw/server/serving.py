@@ -34,9 +34,9 @@ from adderclaw.storage import clients
 from adderclaw.storage.files import folder_of
 
 OPEN_FILES = 16_384
-"""Descriptors that we ask the system for: each connection has one, each conversation several."""
+"""The requested limit of open files: each connection needs one, each conversation several."""
 LAST_EVENTS = 0.5
-"""Seconds that streams have to send how what they follow ended."""
+"""Seconds for streams to send the end of what they follow."""
 
 
 def serve(options: Options, workspaces: Sequence[str], where: Listen, *, openai: bool = False) -> int:
@@ -46,11 +46,11 @@ def serve(options: Options, workspaces: Sequence[str], where: Listen, *, openai:
     folders = list(workspaces) or [loaded.workspace]
     for folder in folders:
         if not os.path.isdir(os.path.expanduser(folder)):
-            raise UsageError(f"--workspace {folder!r} is no folder")
+            raise UsageError(f"--workspace {folder!r} is not a folder")
     memory = loaded.config.memory
     if memory.backend == "file" or os.path.isdir(folder_of(memory.path)):
-        fix = 'set [memory] backend = "sqlite", and path to a file on a disk of this machine'
-        raise UsageError(f"{memory.path} is kept in files, which takes one conversation at a time: {fix}")
+        fix = 'set [memory] backend = "sqlite", and path to a file on a local disk'
+        raise UsageError(f"{memory.path} is stored in files, which allow only one conversation at a time: {fix}")
     with ExitStack() as stack:
         stack.enter_context(listening.hold_lock())
         context = listening.tls_context(where)
@@ -62,14 +62,14 @@ def serve(options: Options, workspaces: Sequence[str], where: Listen, *, openai:
         clients.delete_ended(state.store, state.clock.now())
         listening.check_address(where, has_token=clients.is_any_valid(state.store, state.clock.now()))
         port = stack.enter_context(listening.bind(where))
-        beside = stack.enter_context(listening.unix_socket(where.socket))
+        unix_socket = stack.enter_context(listening.unix_socket(where.socket))
         name = f"[{where.host}]" if ":" in where.host else where.host
         number = int(port.getsockname()[1])
         state.address = f"{'https' if context else 'http'}://{name}:{number}"
         _forbid_inspection()
-        own_server.write(Running(state.address, number, beside.getsockname() if beside else "", os.getpid()))
+        own_server.write(Running(state.address, number, unix_socket.getsockname() if unix_socket else "", os.getpid()))
         _raise_file_limit()
-        sockets = [(port, context), *([(beside, None)] if beside else [])]
+        sockets = [(port, context), *([(unix_socket, None)] if unix_socket else [])]
         server = Server(app.make_app(state), sockets, ConnectionLimits(most=_connection_limit()))
         return asyncio.run(_serve_until_signal(state, server, grace))
 
@@ -94,7 +94,7 @@ type Listener = tuple[socket.socket, ssl.SSLContext | None]
 
 
 class Server(uvicorn.Server):
-    """Opens the sockets and handles the signals itself: a signal ends all conversations and runs before the server."""
+    """Listens on sockets that are already bound. Leaves signals to `_serve_until_signal`, which ends runs first."""
 
     def __init__(self, application: ASGIApp, listeners: Sequence[Listener], seats: ConnectionLimits) -> None:
         logging.getLogger("uvicorn").addHandler(logging.NullHandler())
@@ -147,17 +147,17 @@ async def _serve_until_signal(state: ServerState, server: Server, grace: float) 
     def stop(number: int) -> None:
         if asked.is_set():
             os._exit(128 + number)
-        state.ready = False  # before anything ends: who looks where to send new work sees it first
+        state.ready = False  # first, so that a load balancer sends no new work
         asked.set()
         last = threading.Timer(grace + LAST_NOTICES + ANSWERS_END + EXIT_SLACK, os._exit, (128 + number,))
         last.daemon = True
-        last.start()  # whatever does not end by itself: the watchdogs of the sandboxes end what it started
+        last.start()  # exits even if something hangs; the watchdogs of the sandboxes end its processes
         name = signal.Signals(number).name
         state.record_event({"event_type": "signal_received", "signal": name})
         state.record_event({"event_type": "graceful_shutdown_started", "reason": name, "grace_seconds": grace})
 
     def complain(text: str) -> None:
-        """From another thread."""
+        """Called from another thread."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(_warn, state, text)
 
@@ -168,7 +168,10 @@ async def _serve_until_signal(state: ServerState, server: Server, grace: float) 
         tick_forever(state.scheduler, state.store, state.address, lambda text: _warn(state, text))
     )
     courier = notices.courier_of(state.options, complain)
-    _announce(state)
+    print(f"serving {', '.join(state.workspaces)} at {state.address}", file=sys.stderr, flush=True)
+    if not clients.is_any_valid(state.store, state.clock.now()):
+        fix = "`adderclaw dashboard` opens the pages, `adderclaw token create NAME` creates a token for a program"
+        print(f"no client has a token yet: {fix}", file=sys.stderr, flush=True)
     _tell_manager(b"READY=1")
     await asyncio.wait({serving, asyncio.ensure_future(asked.wait())}, return_when=asyncio.FIRST_COMPLETED)
     ticking.cancel()
@@ -178,7 +181,7 @@ async def _serve_until_signal(state: ServerState, server: Server, grace: float) 
         print(f"not everything ended within {grace:g} s: the rest was interrupted and can be resumed", file=sys.stderr)
     if courier is not None:
         await asyncio.to_thread(courier.close, LAST_NOTICES)
-    if state.streams:  # what they follow has ended; a page that follows nothing in particular never does
+    if state.streams:  # let them send the end of what they follow; streams of pages never end by themselves
         await asyncio.wait({*state.streams}, timeout=LAST_EVENTS)
         for stream in state.streams:
             stream.cancel()
@@ -198,10 +201,3 @@ def _tell_manager(text: bytes) -> None:
         return
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.sendto(text, "\0" + address[1:] if address[0] == "@" else address)
-
-
-def _announce(state: ServerState) -> None:
-    print(f"serving {', '.join(state.workspaces)} at {state.address}", file=sys.stderr, flush=True)
-    if not clients.is_any_valid(state.store, state.clock.now()):
-        fix = "`adderclaw dashboard` opens the pages, `adderclaw token create NAME` creates a token for a program"
-        print(f"no client has a token yet: {fix}", file=sys.stderr, flush=True)

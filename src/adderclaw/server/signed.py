@@ -3,7 +3,6 @@
 import json
 import unicodedata
 from collections.abc import Sequence
-from math import ceil
 from typing import Any, Literal
 
 from adderclaw.core.errors import UsageError
@@ -14,12 +13,12 @@ from adderclaw.models.http.signing import Signed, Unverified
 from adderclaw.server import authentication
 from adderclaw.server.body import text_of
 from adderclaw.server.endpoint import ApiRequest
-from adderclaw.server.refusal import Refusal
+from adderclaw.server.refusal import Refusal, shutting_down
 from adderclaw.storage import deliveries
 from adderclaw.storage.deliveries import Claim, DailyLimitReached
 
 BODY_LIMIT = 256 << 10
-"""Bytes of a signed request: it is read whole before its signature is looked at."""
+"""The largest signed request in bytes: it is read whole before its signature is verified."""
 LONGEST_NAME = 200
 """Characters of a sender, a thread, an id."""
 type Scheme = Literal["standard", "github"]
@@ -37,7 +36,7 @@ def verify_signature(request: ApiRequest, name: str, secrets: Sequence[str], sch
         tell_refused(request, name, str(error))
         raise Refusal(401, "signature", "the endpoint does not exist, or the signature is not valid for it") from None
     if known := http.scope.get("extensions", {}).get("adderclaw.known"):
-        known()  # its connection makes no room for strangers
+        known()  # its connection is no longer closed first when there are too many
     return delivery
 
 
@@ -62,15 +61,8 @@ def require_accepting(request: ApiRequest, name: str) -> None:
             headers={"Retry-After": "60"},
         )
     if not state.ready:
-        raise Refusal(
-            503,
-            "ending",
-            "the server is shutting down and starts nothing new: try again later",
-            headers={"Retry-After": "5"},
-        )
-    if seconds := state.rates.wait("delivery", name):
-        wait = {"Retry-After": str(max(1, ceil(seconds)))}
-        raise Refusal(429, "rate", f"too many requests: try again in {wait['Retry-After']} s", headers=wait)
+        raise shutting_down()
+    authentication.require_rate(state, "delivery", name)
 
 
 def claim_delivery(request: ApiRequest, claims: Sequence[Claim], *, sender: str = "", most: int | None = None) -> None:
@@ -80,7 +72,7 @@ def claim_delivery(request: ApiRequest, claims: Sequence[Claim], *, sender: str 
         earlier = deliveries.claim(state.store, claims, state.clock.now(), most=most)
     except DailyLimitReached:
         tell_refused(request, claims[0].source, "the sender's messages of a day are used up", sender)
-        fix = "try again later, or let the operator allow more"
+        fix = "try again later, or ask the operator to allow more"
         raise Refusal(429, "day", f"this sender has sent {most} messages within 24 hours: {fix}") from None
     if earlier is not None:
         tell_refused(request, claims[0].source, f"{visible(earlier.id)} came before", sender)
@@ -119,7 +111,7 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def require_name(what: str, text: str) -> None:
-    """A name or an id that looks like what it is: nothing is hidden in it, and two that look alike are not two."""
+    """Refuses a name or an id with hidden characters, or one that looks like a different one."""
     plain = visible(text, keep_newlines=False, directions=False) == text == text.strip()
     if not (plain and 0 < len(text) <= LONGEST_NAME and unicodedata.is_normalized("NFC", text)):
         rule = f"1 to {LONGEST_NAME} printable characters, in Unicode's form NFC, with no space around them"
@@ -127,7 +119,7 @@ def require_name(what: str, text: str) -> None:
 
 
 def require_visible_text(what: str, text: str) -> None:
-    """What people write, in whatever script: no controls, and nothing that hides or turns what is read."""
+    """Refuses control characters and characters that hide or reorder text, in any script."""
     text = text.replace("\r\n", "\n")
     shown = visible(text)
     if shown != text:

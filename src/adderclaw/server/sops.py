@@ -1,4 +1,4 @@
-"""Endpoints of SOPs: those that are there, and how far a run of one has come. `POST /runs` begins one."""
+"""Endpoints of SOPs: list and show them, and the progress of their runs. `POST /runs` begins one."""
 
 import asyncio
 

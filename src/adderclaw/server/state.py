@@ -130,5 +130,5 @@ class ServerState:
         """Close all conversations and runs at a safe point."""
         self.ready = False
         await asyncio.gather(self.conversations.close(), self.runs.close(), self.scheduler.close())
-        if self.posting:  # what they follow has ended
+        if self.posting:  # let them post the last replies
             await asyncio.wait({*self.posting.values()}, timeout=POSTS_END)

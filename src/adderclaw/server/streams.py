@@ -14,7 +14,8 @@ from adderclaw.server.refusal import Refusal
 from adderclaw.storage.text import compact
 
 HEARTBEAT = 15
-"""Seconds after which a comment is sent, where nothing else was: who is gone is noticed, and proxies keep it open."""
+"""Seconds without an event after which a comment is sent, to detect closed connections and keep proxies from closing
+open ones."""
 
 
 @record
@@ -35,12 +36,12 @@ def last_event_id(request: Request, after: int | None) -> int | None:
 
 
 def stream_watched(request: ApiRequest, watched: Watched) -> EventSourceResponse:
-    """The updates of a conversation or a run, for as long as the client reads and its token counts."""
+    """Streams the updates of a conversation or a run while the client reads and its token is valid."""
     return event_response(_server_sent_events(watched, last_event_id(request.http, request.body.after)))
 
 
 def event_response(events: AsyncGenerator[ServerSentEvent]) -> EventSourceResponse:
-    """Ends when the client disconnects; the connection applies back-pressure."""
+    """A stream that ends when the client disconnects; the connection applies back-pressure."""
     return EventSourceResponse(events, ping=HEARTBEAT, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 

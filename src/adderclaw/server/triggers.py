@@ -15,7 +15,7 @@ from adderclaw.storage.deliveries import KEEP_SECONDS, Claim
 from adderclaw.storage.schedules import Schedule
 
 PAYLOAD = "payload"
-"""The one input that a request gives: its body, framed."""
+"""The input with the framed body of a request."""
 
 
 @record
@@ -37,7 +37,7 @@ async def begin_schedule(request: ApiRequest) -> TriggerResult:
     assert schedule is not None  # without one there is no secret
     text = text_of(request.body)
     signed.require_accepting(request, door)
-    # what GitHub signs has no time in it, so that it could come again at any time
+    # GitHub signs no timestamp, so the request could be replayed at any time
     claims = [Claim(door, delivery.id, KEEP_SECONDS if delivery.timestamp is not None else None)]
     signed.claim_delivery(request, claims)
     try:

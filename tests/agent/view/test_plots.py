@@ -92,7 +92,7 @@ def test_the_time_of_a_run_is_drawn_from_its_rows(tmp_path: Path) -> None:
     store = Store.open(str(tmp_path / "m.sqlite"), read_only=True)
     run = runs.get(store, made.message)
     assert run is not None
-    told = run_facts.told(store, run)
+    told = run_facts.summarize(store, run)
     assert told.spent("model") == pytest.approx(sum(one.seconds for one in told.models))
     assert told.spent("tool", "failed") == pytest.approx(3 * 2.2 + 2 * 0.05, abs=0.01)
     assert told.spent("asked") == pytest.approx(4 * 6, abs=4)  # its rows count whole seconds
@@ -103,7 +103,7 @@ def test_the_time_of_a_run_is_drawn_from_its_rows(tmp_path: Path) -> None:
     assert told.board.counts["working"] == 1
     flow = runs.get(store, made.workflow)
     assert flow is not None
-    board = run_facts.told(store, flow).board
+    board = run_facts.summarize(store, flow).board
     assert [(card.title, card.state) for card in board.cards] == [
         ("changelog", "done"),
         ("build", "done"),
@@ -112,7 +112,7 @@ def test_the_time_of_a_run_is_drawn_from_its_rows(tmp_path: Path) -> None:
     ]
     spec = runs.get(store, made.spec)
     assert spec is not None
-    counts = run_facts.told(store, spec).board.counts
+    counts = run_facts.summarize(store, spec).board.counts
     assert counts == {"waiting": 2, "working": 0, "checked": 1, "done": 3, "failed": 1, "blocked": 1}
     latest, more = run_facts.page(store, kind="agent", status="completed", limit=3)
     assert more

@@ -78,7 +78,7 @@ def test_a_row_that_another_program_changed_begins_nothing(place: Place) -> None
         place.clock.go(HOUR + 5)
         await scheduler.tick()
         await scheduler.tick()
-        with pytest.raises(NotBegun, match="changed by another program"):
+        with pytest.raises(NotBegun, match="another program changed its row"):
             await scheduler.run(rows.get(place.store, "one"))
 
     played(place, play)
@@ -136,7 +136,7 @@ def test_by_hand_and_by_request_nothing_begins_past_the_stop_a_pause_or_a_run_un
             await scheduler.request(hook.id, "1", {})
         rows.pause(place.store, hook, None)
         assert await scheduler.request(hook.id, "1", {"payload": "<outside-1>\nhi\n</outside-1>"}) == "run-1"
-        with pytest.raises(NotBegun, match="begun for delivery-1 already"):
+        with pytest.raises(NotBegun, match="already begun for delivery-1"):
             await scheduler.request(hook.id, "1", {})
         with pytest.raises(NotBegun, match="still under way"):
             await scheduler.request(hook.id, "2", {})
@@ -355,7 +355,7 @@ def test_of_an_answer_that_cannot_be_acted_on_the_operator_is_told_once(answered
     assert run is not None
     shown = sops.of_run(place.store, run)
     assert shown is not None
-    assert str(shown["reason"]).startswith("it was answered and could not go on: ")
+    assert str(shown["reason"]).startswith("it was answered but could not continue: ")
 
 
 def test_what_cannot_begin_is_written_down_and_told(place: Place) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from adderclaw.agent.conversation.watched import Full
 from adderclaw.agent.run.driver import Driver
 from adderclaw.core.errors import SessionInUse
+from adderclaw.core.json_text import to_json
 from adderclaw.core.types import Json
 from adderclaw.flows.schedules import when, work
 from adderclaw.flows.schedules.terms import Terms
@@ -128,9 +129,9 @@ class Place:
                 rows.fresh_id(),
                 name,
                 str(self.folder),
-                begins.as_json(),
+                to_json(begins, omit=when.UNSET),
                 what or {"message": "say hello"},
-                (terms or Terms()).as_json(),
+                to_json(terms or Terms(), omit=(None,)),
                 "",
                 iso(now),
                 "test",

@@ -11,7 +11,7 @@ from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.core.child import ChildReport, ChildRequest, Spawn
 from adderclaw.core.errors import AdderClawError, LimitError, outcome_of
 from adderclaw.core.events import EventRecord
-from adderclaw.core.json_text import digest
+from adderclaw.core.json_text import digest, to_json
 from adderclaw.core.questions import ApprovalRequest
 from adderclaw.core.tool_traits import tools_in_set
 from adderclaw.core.types import EndedBy, Outcome
@@ -114,7 +114,10 @@ class WorkflowExecution:
         """Loads the results of earlier attempts at this run, so that nothing finished is repeated."""
         before = workflows.goal_results(self.session.store, self.run_id)
         self._finished_goals = frozenset(path for path, agent in before if not agent and path.count(".") == 2)
-        self.stored = _without_failed(before)
+        # Drops the results of goals of a RUN that were not reached, so that they are tried again.
+        goals = [done for done in before.values() if not done.agent and done.place.count(".") == 2]
+        failed = {done.place for done in goals if done.place.split(".")[1] == "0" and not done.result["achieved"]}
+        self.stored = {key: done for key, done in before.items() if ".".join(done.place.split(".")[:3]) not in failed}
 
     # -------------------------------------------------------------- loops
 
@@ -171,7 +174,7 @@ class WorkflowExecution:
             self._forget_after(path)
             self._tell_started(goal, loop)
             result = await self._reach_and_review(goal, path, loop)
-            self._save(GoalResult(path, "", goal.name, self.session.session_id, result.as_json()))
+            self._save(GoalResult(path, "", goal.name, self.session.session_id, to_json(result)))
             self._tell_complete(goal, result)
             await self.session.unit_finished(f"goal {goal.name} {path}")
         self.answer = result.summary
@@ -187,7 +190,7 @@ class WorkflowExecution:
     def _stored_result(self, path: str, agent: str) -> Result | None:
         """Returns the result that an earlier attempt at this run stored."""
         stored = self.stored.get((path, agent))
-        return Result.of(stored.result) if stored is not None else None
+        return Result(**stored.result) if stored is not None else None
 
     async def _reach_and_review(self, goal: Goal, path: str, loop: _Round | None) -> Result:
         """Works on a goal until its reviewer approves the result, or has sent it back too often."""
@@ -198,7 +201,7 @@ class WorkflowExecution:
             result = self._stored_result(at, "") or await self._attempt(goal, at, loop, again)
             if who == "nobody" or not result.achieved:
                 return result
-            self._save(GoalResult(at, "", goal.name, self.session.session_id, result.as_json()))
+            self._save(GoalResult(at, "", goal.name, self.session.session_id, to_json(result)))
             if who == "operator":
                 await self._ask_operator(goal, result)
                 return result
@@ -233,7 +236,7 @@ class WorkflowExecution:
         if (known := self._stored_result(at, agent)) is not None:
             return known
         result, session_id = await self._run_session(goal, at, agent, None, again, needed=False)
-        self._save(GoalResult(at, agent, goal.name, session_id, result.as_json()))
+        self._save(GoalResult(at, agent, goal.name, session_id, to_json(result)))
         return result
 
     async def _run_session(
@@ -347,7 +350,7 @@ class WorkflowExecution:
             reason=f"{self.workflow.name}: SUPERVISED HUMAN",
             shown=_format_result(result),
             tool_use_id=self.session.ids("goal"),
-            plan_hash=digest([self.workflow.name, goal.name, result.as_json()]),
+            plan_hash=digest([self.workflow.name, goal.name, to_json(result)]),
             kind="step",
         )
         answer = await self.session.operator.approve(request)
@@ -431,13 +434,6 @@ class _ParallelSessions:
             await asyncio.wait(self._tasks)
         for task in done:
             task.result()
-
-
-def _without_failed(stored: dict[tuple[str, str], GoalResult]) -> dict[tuple[str, str], GoalResult]:
-    """Drops the results of goals of a RUN that were not reached, so that they are tried again."""
-    goals = [done for done in stored.values() if not done.agent and done.place.count(".") == 2]
-    failed = {done.place for done in goals if done.place.split(".")[1] == "0" and not done.result["achieved"]}
-    return {key: done for key, done in stored.items() if ".".join(done.place.split(".")[:3]) not in failed}
 
 
 def _require_achieved(results: Mapping[str, Result], *, last_only: bool = False) -> None:

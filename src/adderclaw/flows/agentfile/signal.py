@@ -18,13 +18,6 @@ class Result(NamedTuple):
     """Whether the goal's loop has nothing left to do."""
     tool_calls: int = 0
 
-    def as_json(self) -> Json:
-        return self._asdict()
-
-    @staticmethod
-    def of(data: Json) -> "Result":
-        return Result(**data)
-
 
 class LoopSignal(NamedTuple):
     """What the result of a goal needs to know about its loop."""

@@ -1,4 +1,4 @@
-"""What a run works on, as a board: scenarios, goals, steps, tests or a list, each where it stands."""
+"""What a run works on, as a board: scenarios, goals, steps, tests or tasks, and the state of each."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -39,10 +39,10 @@ class Card(NamedTuple):
 
 class Board(NamedTuple):
     what: str
-    """Of what: scenarios, goals, steps, tests, or a list."""
+    """The kind of its cards: scenarios, goals, steps, tests or tasks."""
     cards: tuple[Card, ...] = ()
     note: str = ""
-    """What whoever looks at it should know."""
+    """A remark for the reader."""
 
     def column(self, state: State) -> list[Card]:
         return [card for card in self.cards if card.state == state]
@@ -53,7 +53,7 @@ class Board(NamedTuple):
 
 
 def board(store: Store, run: Run, clean: Clean) -> Board:
-    """Of any kind of run; one that has nothing to put on a board has none of the cards."""
+    """The board of any kind of run; a run without such work has no cards."""
     match run.kind:
         case "spec":
             drawn = _scenarios(store, run)
@@ -79,7 +79,7 @@ def _clean(card: Card, clean: Clean) -> Card:
 
 
 def _scenarios(store: Store, run: Run) -> Board:
-    """As the project's file has them now, with what this run found of each."""
+    """The scenarios in the project's file, with the verdicts of this run."""
     try:
         now = status.read(transcript.workspace_of(store, run.conversation_id))
     except AdderClawError as error:
@@ -147,12 +147,12 @@ def _goals(store: Store, run: Run) -> Iterator[Card]:
 
 
 def _whole(path: str, agent: str) -> bool:
-    """Whether a result is the goal's own, and not that of a try or a persona."""
+    """Whether a result is that of the goal as a whole, not of an attempt or a persona."""
     return not agent and path.count(".") == 2
 
 
 def _under_way(store: Store, run: Run) -> tuple[set[str], dict[str, int]]:
-    """The goals that were begun and did not end, and the last round of each that stands in a loop."""
+    """The goals that have begun and not ended, and the last round of each goal in a loop."""
     working, rounds = set[str](), dict[str, int]()
     for event in runs.events_of_types(store, run, ("goal_started", "goal_complete"), 10_000):
         goal = str(event.payload.get("goal", ""))
@@ -166,7 +166,7 @@ def _under_way(store: Store, run: Run) -> tuple[set[str], dict[str, int]]:
 
 
 def _planned(begun: workflows.WorkflowStart | None) -> list[str]:
-    """All goals in the order of the steps, where the file is still the one that the run began with."""
+    """All goals in the order of the steps, if the file has not changed since the run began."""
     if begun is None:
         return []
     try:
@@ -196,7 +196,7 @@ def _sop(store: Store, run: Run) -> Iterator[Card]:
     sop_state = sops.of_run(store, run)
     states: dict[str, State] = {"succeeded": "done", "skipped": "done", "waiting": "blocked", "pending": "waiting"}
     states |= {"running": "working"}
-    notes = {"skipped": "skipped", "waiting": "waits for an answer", "interrupted": "interrupted"}
+    notes = {"skipped": "skipped", "waiting": "waiting for an answer", "interrupted": "interrupted"}
     for step in sop_state["steps"] if sop_state is not None else ():
         state = states.get(step["status"], "failed")
         note = notes.get(step["status"], str(step.get("error", "")))

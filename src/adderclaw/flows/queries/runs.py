@@ -1,4 +1,4 @@
-"""Runs as people look at them: what each was for, what it used, where its time went, what was checked in it."""
+"""What pages show about runs: their purpose, usage, timeline and checks."""
 
 import json
 import time
@@ -32,7 +32,7 @@ class Listed(NamedTuple):
     began: float | None
     """Seconds since 1970."""
     seconds: float | None
-    """How long it took, or has taken so far."""
+    """Its duration so far."""
 
 
 class ModelUse(NamedTuple):
@@ -53,8 +53,8 @@ class ToolUse(NamedTuple):
     failed: int
 
 
-class Told(NamedTuple):
-    """All that a page says of one run."""
+class RunSummary(NamedTuple):
+    """Everything that a page shows about a run."""
 
     listed: Listed
     board: Board
@@ -74,7 +74,7 @@ class Told(NamedTuple):
 
     @property
     def longest(self) -> float:
-        """Where the picture of its time ends."""
+        """The end of its timeline."""
         return max([self.listed.seconds or 0.0, *(span.end for lane in self.lanes for span in lane.spans)])
 
 
@@ -87,7 +87,7 @@ def listed(store: Store, run: Run, now: float) -> Listed:
 
 
 def _title(store: Store, run: Run) -> str:
-    """What it is for, in one line."""
+    """The purpose of a run, in one line."""
     begun = workflows.get(store, run.run_id)
     if begun is not None and begun.name:
         return str(begun.inputs.get("task", "")) or begun.name
@@ -98,10 +98,10 @@ def _title(store: Store, run: Run) -> str:
     return message[:120] or transcript.title(store, run.conversation_id) or run.kind
 
 
-def told(store: Store, run: Run) -> Told:
+def summarize(store: Store, run: Run) -> RunSummary:
     now = time.time()
     sessions = sessions_of(store, run)
-    return Told(
+    return RunSummary(
         listed(store, run, now),
         board(store, run, clean),
         timeline.lanes(store, run, clean, now),
@@ -113,7 +113,7 @@ def told(store: Store, run: Run) -> Told:
 
 
 def sessions_of(store: Store, run: Run) -> list[str]:
-    """Its own and those of its children, theirs too."""
+    """Its session and those of all its descendants."""
     return queries.sessions_below(store, run.session_id, MOST_SESSIONS)
 
 
@@ -128,7 +128,7 @@ def _tools(store: Store, run: Run) -> list[ToolUse]:
 
 
 class Choices(NamedTuple):
-    """What a list of runs can be filtered by."""
+    """The values by which a list of runs can be filtered."""
 
     kinds: list[str]
     projects: list[str]
@@ -149,7 +149,7 @@ def page(
     limit: int = 40,
     places: Sequence[str] = (),
 ) -> tuple[list[Listed], bool]:
-    """So many runs, the latest first, and whether there are more."""
+    """At most `limit` runs, latest first, and whether there are more."""
     matches = runs.search(
         store, status=status, kind=kind, project=project, before=before, limit=limit + 1, workspaces=places
     )

@@ -1,4 +1,4 @@
-"""Schedules for who looks at them: what begins when, what came of it, and whether anybody ticks."""
+"""What commands and pages show about schedules: due times, results, and whether a process ticks."""
 
 import os
 import shlex
@@ -9,9 +9,12 @@ from datetime import UTC, datetime
 
 from adderclaw.agent.queries import Check, clean
 from adderclaw.config import installation
+from adderclaw.core.decode import thaw
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
-from adderclaw.flows.schedules import adding, terms, ticking, when, work
+from adderclaw.flows.schedules import adding, ticking, when, work
+from adderclaw.flows.schedules.terms import Terms
+from adderclaw.flows.schedules.when import When
 from adderclaw.sandbox import programs
 from adderclaw.storage import Store, locks
 from adderclaw.storage import schedules as rows
@@ -19,7 +22,7 @@ from adderclaw.storage.schedules import Schedule, ScheduleRun
 from adderclaw.storage.text import iso
 
 OVERDUE = 300.0
-"""Seconds that a due time may have been over before the doctor speaks of it."""
+"""Seconds after which the doctor reports a due time at which nothing began."""
 
 
 @record
@@ -68,8 +71,8 @@ class ScheduleRow:
 
 
 def row(store: Store, schedule: Schedule, now: float, key: bytes | None = None) -> ScheduleRow:
-    """What there is to know of one; with `key`, also whether its row is as the operator made it."""
-    begins, agreed = when.of_json(schedule.when), terms.of_json(schedule.terms)
+    """Everything to show about a schedule; with `key`, also whether its row is as the operator signed it."""
+    begins, agreed = thaw(When, schedule.when), thaw(Terms, schedule.terms)
     latest = rows.history(store, [schedule.id], 1)
     times = adding.next_times(schedule, now)
     spent = None
@@ -132,11 +135,11 @@ def _state(store: Store, schedule: Schedule, latest: list[ScheduleRun], times: l
         return "held"
     if states:
         return "waiting"
-    return "done" if when.of_json(schedule.when).kind == "at" and not times else "active"
+    return "done" if thaw(When, schedule.when).kind == "at" and not times else "active"
 
 
 def due_text(row: FiredRow, zone: str) -> str:
-    """A due time by the clocks of a zone; of what had none, when it began and why."""
+    """A due time in a zone; for a run without one, when it began and why."""
     try:
         at, cause = datetime.fromisoformat(row.due.removeprefix("missed-").partition(" ")[0]), ""
     except ValueError:
@@ -146,10 +149,10 @@ def due_text(row: FiredRow, zone: str) -> str:
 
 
 def crontab() -> str:
-    """The line by which cron ticks: its PATH is short, so the program is named whole."""
-    beside = os.path.join(os.path.dirname(sys.executable), "adderclaw")
+    """A crontab line for ticking, with the absolute path of the program because cron's PATH is short."""
+    sibling = os.path.join(os.path.dirname(sys.executable), "adderclaw")
     program = installation.program(programs.resolve_outside_sessions) or (
-        beside if os.access(beside, os.X_OK) else "adderclaw"
+        sibling if os.access(sibling, os.X_OK) else "adderclaw"
     )
     return f"* * * * * {shlex.quote(program)} schedule tick --quiet"
 
@@ -159,7 +162,7 @@ def _counted(active: list[Schedule]) -> str:
 
 
 def checks(store: Store) -> Iterator[Check]:
-    """For the doctor: schedules that nobody ticks, or that are held."""
+    """Finds schedules that no process ticks, and schedules that are held, for the doctor."""
     known = [schedule for schedule in rows.listing(store) if schedule.paused_at is None]
     if not known:
         return
@@ -167,7 +170,7 @@ def checks(store: Store) -> Iterator[Check]:
     late = [schedule for schedule in known if schedule.next_at is not None and schedule.next_at < time.time() - OVERDUE]
     fix = f"run `adderclaw serve`, or add to your crontab: {crontab()}"
     if late:
-        begins = when.of_json(late[0].when)
+        begins = thaw(When, late[0].when)
         text = f"{late[0].name} was due {when.shown(late[0].next_at or 0, begins.zone)}, and nothing ticks"
         yield Check("schedules", "warning", text if len(late) == 1 else f"{text}; so were {len(late) - 1} more", fix)
     elif not server and last is None:

@@ -1,4 +1,4 @@
-"""SOPs that are there and runs of them, as every channel shows them."""
+"""What clients show about SOPs and their runs."""
 
 from typing import Any, TypedDict
 
@@ -113,7 +113,7 @@ def described(sop: Sop, location: SopLocation) -> SopRow:
 
 
 def of_run(store: Store, run: Run) -> SopState | None:
-    """None where it never began."""
+    """The progress of a run; None if it never began."""
     asked = waiting.open_question(store, run) if run.status in waiting.WAITING else None
     state = load_state(store, run.run_id, waiting=asked is not None)
     if state is None:
@@ -134,16 +134,16 @@ def of_run(store: Store, run: Run) -> SopState | None:
 
 
 def _reason(store: Store, run: Run, asked: Approval | None) -> str | None:
-    """Why it ended; of one that was answered, what keeps it from going on."""
+    """Why a run ended; if its question was answered, why it has not continued."""
     if asked is None or asked.answer is None:
         return run.reason
     if why := schedules.failed_answer_reason(store, run.run_id, asked.id):
-        return f"it was answered and could not go on: {why}"
-    return "it was answered; the server goes on with it within seconds, or the next `adderclaw schedule tick`"
+        return f"it was answered but could not continue: {why}"
+    return "it was answered; the server or the next `adderclaw schedule tick` continues it within seconds"
 
 
 def _steps(store: Store, run: Run, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A step that began and came to nothing runs now, or was interrupted with its run."""
+    """Shows a pending step that has begun as running, or as interrupted if its run ended."""
     begun = {str(step.payload.get("step")) for step in runs.events_of_types(store, run, ("sop_step_started",), 10_000)}
     now = "running" if run.status == "running" else "interrupted"
     return [{**step, "status": now} if step["status"] == "pending" and step["id"] in begun else step for step in steps]

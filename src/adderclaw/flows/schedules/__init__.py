@@ -1,1 +1,1 @@
-"""When work begins by itself: by the clock, by a changed file, by a signed request; and the one tick that begins it."""
+"""Work that begins by itself: at a time, when a file changes, or on a signed request; one tick begins all of it."""

@@ -1,4 +1,4 @@
-"""Adds schedules, after checking everything that a person or a program wrote."""
+"""Checks and adds schedules."""
 
 import os
 import re
@@ -7,7 +7,9 @@ from typing import Literal
 
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
+from adderclaw.core.decode import thaw
 from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import to_json
 from adderclaw.core.record import record
 from adderclaw.core.types import Json
 from adderclaw.flows.request import RunParams, RunRequest
@@ -25,7 +27,7 @@ MAX_JITTER = 6 * 3_600.0
 MAX_GRACE = 30 * 86_400.0
 MAX_SETTLE = 3_600.0
 TIMES_COMPARED = 200
-"""Due times between which the shortest pause is looked for."""
+"""Due times that are compared to find the shortest interval."""
 
 
 @record
@@ -70,9 +72,9 @@ class New:
 
 
 def make_schedule(new: New, options: Options, key: bytes, now: float, by: str, extra: Json | None = None) -> Schedule:
-    """The schedule, signed; nothing is written. `extra`: what the operator says of its runs besides."""
+    """Returns a signed schedule without storing it. `extra`: further options that the operator sets for its runs."""
     if not NAME.fullmatch(new.name):
-        raise UsageError(f"{new.name[:80]!r} cannot name a schedule; use up to 64 letters, digits, dots, - and _")
+        raise UsageError(f"{new.name[:80]!r} is not a valid schedule name; use up to 64 letters, digits, dots, - and _")
     begins = _parse_trigger(new, now)
     what = {
         name: value for name in RunRequest.__dataclass_fields__ if (value := getattr(new.what, name)) not in (None, {})
@@ -87,9 +89,9 @@ def make_schedule(new: New, options: Options, key: bytes, now: float, by: str, e
         rows.fresh_id(),
         new.name,
         followed(os.path.abspath(folder)),
-        begins.as_json(),
+        to_json(begins, omit=when.UNSET),
         {**what, **(extra or {})},
-        agreed.as_json(),
+        to_json(agreed, omit=(None,)),
         "",
         iso(now),
         by,
@@ -98,14 +100,17 @@ def make_schedule(new: New, options: Options, key: bytes, now: float, by: str, e
         now,
         when.after(begins, now),
     )
-    _check_given(schedule, begins)
+    kind = work.kind(schedule)
+    RunParams(**schedule.what)
+    if begins.input and kind not in work.PINNED:
+        raise UsageError(f"given_as names an input, but a {kind} has no inputs: the data is appended to its text")
     pin = work.pin(work.make_driver(schedule, options, trial=True))
     return rows.sign(schedule._replace(pin="" if agreed.follow else pin), key)
 
 
 def add_schedule(store: Store, schedule: Schedule) -> None:
-    """Write it; of files that it watches, what is there now is known."""
-    begins = when.of_json(schedule.when)
+    """Stores a schedule, and the current state of the files that it watches."""
+    begins = thaw(When, schedule.when)
     seen = files.snapshot(schedule.workspace, begins.globs) if begins.kind == "changed" else None
     rows.add(store, schedule)
     if seen is not None:
@@ -114,12 +119,11 @@ def add_schedule(store: Store, schedule: Schedule) -> None:
 
 
 def approve_schedule(store: Store, schedule: Schedule, options: Options, key: bytes) -> Schedule:
-    """Pin what it begins as it is now."""
-    if terms.of_json(schedule.terms).follow or not schedule.pin:
+    """Pins the current content of the Agentfile or SOP that a schedule begins."""
+    if thaw(Terms, schedule.terms).follow or not schedule.pin:
         raise UsageError(f"schedule {schedule.name} pins nothing, so there is nothing to approve")
     if not schedule.is_genuine(key):
-        fix = "remove it and add it again"
-        raise UsageError(f"the row of schedule {schedule.name} was changed by another program; {fix}")
+        raise UsageError(f"another program changed the row of schedule {schedule.name}; remove it and add it again")
     pin = work.pin(work.make_driver(schedule._replace(pin=""), options, trial=True))
     changed = rows.sign(schedule._replace(pin=pin), key)
     rows.approve(store, changed)
@@ -127,20 +131,20 @@ def approve_schedule(store: Store, schedule: Schedule, options: Options, key: by
 
 
 def next_times(schedule: Schedule, now: float) -> list[float]:
-    """Its next five due times; none of what no clock begins."""
-    return list(islice(when.following(when.of_json(schedule.when), max(now, schedule.until)), 5))
+    """The next five due times; empty for a schedule that is not timed."""
+    return list(islice(when.following(thaw(When, schedule.when), max(now, schedule.until)), 5))
 
 
 def _parse_trigger(new: New, now: float) -> When:
     triggers = [name for name in when.KINDS if getattr(new, name) not in (None, [])]
     if len(triggers) != 1:
         named = f", not {' and '.join(triggers)}" if triggers else ""
-        raise UsageError(f"say when it begins by exactly one of {', '.join(when.KINDS[:-1])} and webhook{named}")
+        raise UsageError(f"give exactly one of {', '.join(when.KINDS[:-1])} and webhook{named}")
     zone = new.zone or system_zone()
     if new.start is not None and new.every is None:
-        raise UsageError("start is for an interval (every): other schedules begin with their own times")
+        raise UsageError("start is only for an interval (every)")
     if new.given_as and triggers[0] not in ("changed", "webhook"):
-        raise UsageError("given_as is for what comes with a changed file or a request: a time brings nothing")
+        raise UsageError("given_as is only for changed and webhook, because a time has no data to pass on")
     match triggers[0]:
         case "cron":
             return when.cron(new.cron or "", zone, now)
@@ -161,7 +165,7 @@ def _parse_terms(new: New, begins: When, now: float) -> Terms:
     budget, period = terms.budget(new.budget) if new.budget is not None else (None, "month")
     jitter = _parse_span(new.jitter, "jitter", MAX_JITTER)
     if jitter and not begins.is_timed:
-        raise UsageError("jitter is for times: a file or a request begins it as soon as it comes")
+        raise UsageError("jitter is only for times: a changed file or a request begins a run immediately")
     shortest = min(
         (b - a for a, b in pairwise(islice(when.following(begins, now), TIMES_COMPARED))), default=jitter + 1
     )
@@ -177,10 +181,3 @@ def _parse_span(text: str, name: str, most: float) -> float:
     if seconds > most:
         raise UsageError(f"{name} {text!r}: at most {when.spelled(most)}")
     return seconds
-
-
-def _check_given(schedule: Schedule, begins: When) -> None:
-    kind = work.kind(schedule)
-    RunParams(**schedule.what)
-    if begins.input and kind not in work.PINNED:
-        raise UsageError(f"given_as names an input: a {kind} has none, and is given what came behind its words")

@@ -1,4 +1,4 @@
-"""What is due now, given what was looked at before: the policy for missed runs, as a function of times."""
+"""What is due now, as a pure function of times, including the policy for missed runs."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
@@ -10,24 +10,24 @@ from adderclaw.flows.schedules.when import When, after, following, shown
 type Missed = Literal["skip", "once", "all"]
 
 MOST_CAUGHT_UP = 24
-"""Due times that `all` begins later, at most: the latest ones."""
+"""The most due times that `all` begins late: the latest ones."""
 MOST_COUNTED = 1_000
-"""Missed due times that are counted; beyond that they are many."""
+"""The most missed due times that are counted."""
 GRACE = 3_600.0
-"""Seconds that a due time may be late and is not missed."""
+"""Seconds that a due time may be late without being missed."""
 
 
 class Due(NamedTuple):
-    """What follows for one schedule at one look."""
+    """What is due for a schedule at one check."""
 
     fire: tuple[float, ...]
-    """Due times that begin a run now, the oldest first."""
+    """Due times that begin a run now, oldest first."""
     missed: tuple[float, ...]
-    """The first and the last of those that do not; empty: none was missed."""
+    """The first and the last of the missed due times; empty if none was missed."""
     number: int
-    """Of the missed ones; MOST_COUNTED stands for that many or more."""
+    """How many were missed; MOST_COUNTED means that many or more."""
     until: float
-    """Everything that was due up to this instant is dealt with."""
+    """Everything that was due up to this instant is handled."""
 
 
 def due(
@@ -39,12 +39,12 @@ def due(
     grace: float = GRACE,
     delay: Callable[[float], float] = lambda _due: 0.0,
 ) -> Due:
-    """All that came due after `since` until now. `delay`: how much later than due it begins (jitter)."""
+    """What became due after `since` until now. `delay`: how much later than due a run begins (jitter)."""
     if now <= since:
         return Due((), (), 0, since)
     ready = _latest(when, since, now, MOST_CAUGHT_UP + 1)
     until = now
-    while ready and ready[-1] + delay(ready[-1]) > now:  # due, and not begun until its delay is over
+    while ready and ready[-1] + delay(ready[-1]) > now:  # due, but its delay is not over yet
         ready.pop()
         until = ready[-1] if ready else since
     if not ready:

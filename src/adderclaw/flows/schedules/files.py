@@ -1,4 +1,4 @@
-"""What the files that a schedule watches look like from outside: their names, sizes and times, through no link."""
+"""The files that a schedule watches: their names, sizes and times, without following links."""
 
 import os
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from adderclaw.sandbox.workspace.globs import Patterns, PatternStates, alternati
 MOST_FILES = 5_000
 MOST_LOOKED_AT = 100_000
 MOST_NAMED = 200
-"""Changed paths that a run is given by name."""
+"""Changed paths that a run receives by name."""
 NEVER = frozenset({".git", ".adderclaw"})
-"""Folders that are never entered: what changes there is git's work or ours."""
+"""Folders that are not watched, because git and AdderClaw itself change them."""
 
 type Seen = dict[str, list[int]]
-"""A file's way from the workspace → its size and its time of change."""
+"""Relative path of a file → its size and modification time."""
 
 
 def snapshot(root: str, globs: Sequence[str]) -> Seen:
-    """The files that match now. UsageError where they are too many, or the folder is not there."""
+    """The files that match now. Raises UsageError if there are too many, or the folder cannot be read."""
     patterns = Patterns([pattern for glob in globs for pattern in alternatives(glob)])
     states: dict[str, PatternStates] = {".": patterns.start()}
 
@@ -36,16 +36,16 @@ def snapshot(root: str, globs: Sequence[str]) -> Seen:
     try:
         os.close(workspace.open_folder(folder))
     except (OSError, PathRefused) as error:
-        raise UsageError(f"the workspace {root} cannot be looked at: {error}") from error
+        raise UsageError(f"the workspace {root} cannot be read: {error}") from error
     seen: Seen = {}
     for count, entry in enumerate(workspace.walk(folder, into=into)):
         if count >= MOST_LOOKED_AT:
-            raise UsageError(f"more than {MOST_LOOKED_AT:,} files are looked at: name the folder in the pattern")
+            raise UsageError(f"more than {MOST_LOOKED_AT:,} files would be checked: name their folder in the pattern")
         fits = patterns.file_matcher(states[_above(entry.path)]) if entry.is_file else None
         if fits is not None and fits(entry.path.name):
             seen[entry.path.relative] = [entry.status.st_size, entry.status.st_mtime_ns]
             if len(seen) > MOST_FILES:
-                raise UsageError(f"more than {MOST_FILES:,} files match {', '.join(globs)}: name fewer")
+                raise UsageError(f"more than {MOST_FILES:,} files match {', '.join(globs)}: use narrower patterns")
     return seen
 
 
@@ -58,12 +58,12 @@ def signature(seen: Seen) -> str:
 
 
 def differing(before: Seen, now: Seen) -> list[str]:
-    """What was added, changed or removed, by name."""
-    return sorted(way for way in {*before, *now} if before.get(way) != now.get(way))
+    """The paths of files that were added, changed or removed."""
+    return sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
 
 
 def listed(paths: Sequence[str]) -> str:
-    """One path in a line, each escaped so that none can look like two; the first ones of many."""
+    """The first paths, one per line, escaped so that a newline in a name cannot look like another path."""
     lines = [workspace.printable(path) for path in paths[:MOST_NAMED]]
     more = len(paths) - len(lines)
     return "\n".join([*lines, *([f"… and {more} more"] if more else [])])

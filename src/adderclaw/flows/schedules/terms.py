@@ -1,12 +1,11 @@
-"""On which terms a schedule begins its runs: what is missed, what overlaps, how late, how much in all."""
+"""The terms on which a schedule begins its runs: missed and overlapping runs, delays, and the budget."""
 
 import hashlib
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from adderclaw.core.errors import UsageError
-from adderclaw.core.record import NamedTuple
-from adderclaw.core.types import Json
+from adderclaw.core.record import record
 from adderclaw.flows.schedules.due import GRACE, Missed
 from adderclaw.flows.schedules.zones import zone
 
@@ -16,23 +15,21 @@ type Period = Literal["day", "week", "month"]
 PERIODS: tuple[Period, ...] = ("day", "week", "month")
 
 
-class Terms(NamedTuple):
+@record
+class Terms:
     missed: Missed = "skip"
     overlap: Overlap = "skip"
     grace: float = GRACE
-    """Seconds that a due time may be late and is not missed."""
+    """Seconds that a due time may be late without being missed."""
     jitter: float = 0.0
-    """Each run begins up to so many seconds later than it is due: always the same for the same due time."""
+    """Each run begins up to this many seconds late; the same due time always gets the same delay."""
     budget: float | None = None
-    """US dollars that its runs may cost together in each period."""
+    """US dollars that all its runs together may cost in each period."""
     period: Period = "month"
     follow: bool = False
-    """The file that it begins may change."""
+    """Whether the Agentfile or SOP may change."""
     interrupted: Interrupted = "resume"
     """What happens to a run whose process was killed: it is resumed, begun again, or left."""
-
-    def as_json(self) -> Json:
-        return {name: value for name, value in self._asdict().items() if value is not None}
 
     def delay(self, schedule_id: str, due: float) -> float:
         if not self.jitter:
@@ -42,11 +39,11 @@ class Terms(NamedTuple):
 
     @property
     def queues(self) -> bool:
-        """What is due while another run is under way waits for it: so does all that `missed = all` catches up on."""
+        """Whether a due time waits while a run is under way. With `missed = all`, late ones wait for each other too."""
         return self.overlap == "queue" or (self.missed == "all" and self.overlap == "skip")
 
     def period_began(self, now: float, zone_name: str) -> float:
-        """By the calendar of the schedule's zone: midnight, Monday, or the first."""
+        """The last midnight, Monday, or first of the month in the schedule's zone."""
         there = datetime.fromtimestamp(now, zone(zone_name)).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
         if self.period == "week":
             there -= timedelta(days=there.weekday())
@@ -55,13 +52,8 @@ class Terms(NamedTuple):
         return there.timestamp()
 
 
-def of_json(body: Json) -> Terms:
-    fields: dict[str, Any] = {name: body[name] for name in Terms._fields if name in body}
-    return Terms(**fields)
-
-
 def budget(text: str) -> tuple[float, Period]:
-    """`5/day`, `20/month` as dollars and their period."""
+    """Parses `5/day` or `20/month` into dollars and their period."""
     number, slash, period = text.removeprefix("$").partition("/")
     for name in PERIODS:
         try:
@@ -70,4 +62,4 @@ def budget(text: str) -> tuple[float, Period]:
             break
         if slash and period == name and 0 <= amount < 1_000_000:
             return amount, name
-    raise UsageError(f"--budget {text[:60]!r}: give dollars for a day, a week or a month, such as 5/day")
+    raise UsageError(f"--budget {text[:60]!r}: give dollars per day, week or month, such as 5/day")

@@ -17,14 +17,15 @@ from typing import Any, Literal, Protocol
 from adderclaw.agent.conversation.watched import Full
 from adderclaw.agent.run.driver import RESUMABLE, Driver
 from adderclaw.config.legacy.options import Options
+from adderclaw.core.decode import thaw
 from adderclaw.core.errors import AdderClawError, AlreadyCompleted, SessionInUse, Stopped, UsageError
 from adderclaw.core.types import Clock, Json
 from adderclaw.flows.schedules import files, work
 from adderclaw.flows.schedules import when as times
 from adderclaw.flows.schedules.claims import Claimed, Claiming, claim, reserve
 from adderclaw.flows.schedules.due import due, missed_text
-from adderclaw.flows.schedules.terms import of_json as terms_of
-from adderclaw.flows.schedules.when import of_json as when_of
+from adderclaw.flows.schedules.terms import Terms
+from adderclaw.flows.schedules.when import When
 from adderclaw.flows.sop import waiting
 from adderclaw.storage import Store, locks, runs, transcript, workflows
 from adderclaw.storage import schedules as rows
@@ -34,17 +35,17 @@ from adderclaw.storage.text import iso
 FILE_CHECK_SECONDS = 5.0
 """Seconds between two checks of the files that a schedule watches."""
 TICK_NOTE_SECONDS = 60.0
-"""Seconds between two records that a process ticks."""
+"""Seconds between two records of a tick."""
 ANSWER_GRACE_SECONDS = 5.0
-"""Seconds after an answer in which the command that gave it may resume the run itself."""
-ROW_CHANGED = "its row was changed by another program; remove the schedule and add it again"
+"""Seconds after an answer in which the answering command may resume the run itself."""
+ROW_CHANGED = "another program changed its row; remove the schedule and add it again"
 
 MAX_BEGINS = 3
 """How often a run is begun if its process is killed each time; then it is left to the operator."""
 KILLED = "the process that was about to begin it was killed"
 
 type NoticeKind = Literal["held", "missed", "budget", "failed", "stuck", "interrupted"]
-"""stuck: a SOP whose question was answered cannot go on."""
+"""stuck: a SOP cannot continue although its question was answered."""
 
 
 class Begun(Protocol):
@@ -58,7 +59,7 @@ class Begun(Protocol):
 
 
 type Link = Callable[[Cursor, str], None]
-"""Notes the id of a run, in the transaction that writes the run's own row."""
+"""Records the id of a run in the transaction that writes the run's own row."""
 type Begin = Callable[[Driver, Schedule, Link], Awaitable[Begun]]
 type Notify = Callable[[NoticeKind, Schedule, str], None]
 
@@ -86,7 +87,7 @@ class Scheduler:
         notify: Notify = silent,
         ticker: Literal["server", "command"] = "command",
     ) -> None:
-        """`begin` opens a run of a driver; `stopped`: the emergency stop is set; `key`: the operator's own."""
+        """`begin` opens a run of a driver; `stopped` tells whether the emergency stop is set; `key` signs schedules."""
         self._store, self._clock, self._begin, self._stopped = store, clock, begin, stopped
         self._key, self._options, self._notify = key, options or Options(), notify
         self._kind: Literal["server", "command"] = ticker
@@ -102,7 +103,7 @@ class Scheduler:
     # -------------------------------------------------------------- what callers do
 
     async def tick(self) -> list[ScheduleRun]:
-        """Begin all that is due; what was dealt with, once each run has begun. While the stop is set, nothing is."""
+        """Begins everything that is due, and returns the handled rows. Does nothing while the stop is set."""
         if self._closed or self._stopped():
             return []
         now = self._clock.now()
@@ -121,44 +122,44 @@ class Scheduler:
                     if row.state == "claimed":
                         await self._start(row.id)
             except (AdderClawError, ValueError, LookupError) as error:  # the other schedules must still begin
-                touched += self._broken(schedule, now, str(error))
+                touched += self._report_daily(schedule, now, "broken", "failed", str(error))
         touched += await self._begin_queued()
         return self._existing_rows(touched)
 
     def _existing_rows(self, ids: Sequence[int]) -> list[ScheduleRun]:
-        """Those rows, but not of a schedule that was removed meanwhile."""
+        """The rows with these ids, except those whose schedule was removed meanwhile."""
         return [row for id in ids if (row := rows.find_run(self._store, id)) is not None]
 
     async def _claim_work(self, schedule: Schedule, now: float) -> list[int]:
         if not schedule.is_genuine(self._key):
-            return self._refuse(schedule, now)
-        if when_of(schedule.when).kind == "changed":
+            return self._report_daily(schedule, now, "changed-row", "held", ROW_CHANGED)
+        if thaw(When, schedule.when).kind == "changed":
             return await self._check_files(schedule, now)
         return await self._claim_due(schedule, now)
 
     async def run(self, schedule: Schedule) -> ScheduleRun:
-        """Begin it now, by hand, whether or not it is paused."""
+        """Begins a schedule's run now, even if it is paused."""
         return await self._run_now(schedule, f"hand-{os.urandom(6).hex()}", "hand", {})
 
     async def request(self, id: str, delivery_id: str, inputs: Json) -> str:
-        """Begin a `webhook` schedule; the id of its run, empty where it waits for the one before.
+        """Begins a `webhook` schedule; returns the id of its run, or "" if it waits for the previous run.
 
-        The caller has checked who asks. NotBegun, or another error of ours, says why nothing begins.
+        The caller has authenticated the request. Raises NotBegun or another AdderClawError if no run begins.
         """
         schedule = rows.get(self._store, id)
-        if when_of(schedule.when).kind != "webhook":
+        if thaw(When, schedule.when).kind != "webhook":
             raise UsageError(f"schedule {schedule.name} cannot be started by requests, because it has no webhook")
         if schedule.paused_at is not None:
             raise NotBegun(f"schedule {schedule.name} is paused")
         return (await self._run_now(schedule, f"delivery-{delivery_id}", "webhook", inputs)).run_id or ""
 
     async def settled(self) -> None:
-        """Wait until no run that was begun here is under way."""
+        """Waits until all runs that this scheduler began have ended."""
         while self._following:
             await asyncio.wait({*self._following})
 
     async def close(self) -> None:
-        """Begin nothing more. Whoever closes the runs first has them settled here."""
+        """Begins nothing more and waits for the runs, which the caller must have closed first."""
         self._closed = True
         await self.settled()
         if self._stack is not None:
@@ -169,15 +170,15 @@ class Scheduler:
 
     @property
     def _ticker(self) -> str:
-        """Our name in rows. The lock of that name goes with this process, however it ends."""
+        """This process's name in rows. The lock with that name is released when the process ends, even if killed."""
         if self._stack is None:
             self._stack = ExitStack()
             self._stack.enter_context(locks.session_lock(self._store.path, self._id, self._kind))
         return self._id
 
     async def _claim_due(self, schedule: Schedule, now: float) -> list[int]:
-        when, terms = when_of(schedule.when), terms_of(schedule.terms)
-        if schedule.until > now:  # the clock was set back: what has its row is not begun again
+        when, terms = thaw(When, schedule.when), thaw(Terms, schedule.terms)
+        if schedule.until > now:  # the clock was set back: due times that have a row must not begin again
             with self._store.write() as cursor:
                 rows.advance(cursor, schedule, now, times.after(when, now))
             return []
@@ -194,7 +195,7 @@ class Scheduler:
         claimed: list[Claimed] = []
         with self._store.write() as cursor:
             if not rows.advance(cursor, schedule, due_times.until, times.after(when, due_times.until)):
-                return []  # another process ticks, too, and was first
+                return []  # another process was faster
             if due_times.number:
                 text, at = missed_text(when, due_times), f"missed-{iso(due_times.missed[1])}"
                 missed = rows.claim(cursor, schedule.id, at, cause="time", state="missed", now=now, reason=text)
@@ -206,33 +207,34 @@ class Scheduler:
         return self._claimed_ids(schedule, claimed)
 
     async def _cap(self, schedule: Schedule) -> float:
-        if terms_of(schedule.terms).budget is None:
+        if thaw(Terms, schedule.terms).budget is None:
             return 0.0
         try:
             return await asyncio.to_thread(work.cost_cap, schedule, self._options)
-        except AdderClawError:  # a configuration that is wrong: the run says so when it is to begin
+        except AdderClawError:  # an invalid configuration: the run reports it when it begins
             return 0.0
 
     def _claimed_ids(self, schedule: Schedule, claimed: Sequence[Claimed]) -> list[int]:
-        """The rows that are ours; what keeps a run from beginning is told."""
-        ours = [row for row in claimed if row.id is not None]
-        for row in ours:
-            if row.over_budget:
+        """The ids of the rows that this process claimed; notifies of those that are over budget."""
+        for row in claimed:
+            if row.id is not None and row.over_budget:
                 self._notify("budget", schedule, row.over_budget)
-        return [row.id for row in ours if row.id is not None]
+        return [row.id for row in claimed if row.id is not None]
 
-    def _refuse(self, schedule: Schedule, now: float) -> list[int]:
-        """Refuses a row without a valid signature of the operator's key, and reports that once a day."""
-        why = ROW_CHANGED
-        day = f"changed-row-{iso(now)[:10]}"
+    def _report_daily(
+        self, schedule: Schedule, now: float, key: str, state: Literal["held", "failed"], why: str
+    ) -> list[int]:
+        """Records and reports, at most once a day, why a schedule cannot be handled."""
         with self._store.write() as cursor:
-            row_id = rows.claim(cursor, schedule.id, day, cause="time", state="held", now=now, reason=why)
-        if row_id is not None:
-            self._notify("held", schedule, why)
-        return [] if row_id is None else [row_id]
+            due_key = f"{key}-{iso(now)[:10]}"
+            row_id = rows.claim(cursor, schedule.id, due_key, cause="time", state=state, now=now, reason=why)
+        if row_id is None:
+            return []
+        self._notify(state, schedule, why)
+        return [row_id]
 
     async def _begin_queued(self) -> list[int]:
-        """Take and begin the oldest waiting row of each schedule that has no run under way."""
+        """Takes and begins the oldest waiting row of each schedule without a run under way."""
         taken: list[int] = []
         open_rows = rows.open_rows(self._store)
         busy = {row.schedule_id for row in open_rows if row.state != "queued"}
@@ -267,17 +269,17 @@ class Scheduler:
     # -------------------------------------------------------------- files
 
     async def _check_files(self, schedule: Schedule, now: float) -> list[int]:
-        """Claims a run if watched files have changed and have not been touched since for long enough."""
-        last, here = self._checked_at.get(schedule.id), self._clock.monotonic()
-        if (last is not None and here - last < FILE_CHECK_SECONDS) or rows.open_rows(self._store, schedule.id):
+        """Claims a run if watched files have changed, and then not again for the settle time."""
+        last, ticks = self._checked_at.get(schedule.id), self._clock.monotonic()
+        if (last is not None and ticks - last < FILE_CHECK_SECONDS) or rows.open_rows(self._store, schedule.id):
             return []
-        self._checked_at[schedule.id] = here
-        when = when_of(schedule.when)
+        self._checked_at[schedule.id] = ticks
+        when = thaw(When, schedule.when)
         before = rows.seen_files(self._store, schedule.id)
         try:
             seen = await asyncio.to_thread(files.snapshot, schedule.workspace, when.globs)
         except UsageError as error:
-            return self._broken(schedule, now, str(error))
+            return self._report_daily(schedule, now, "broken", "failed", str(error))
         known: files.Seen = before.get("files", {})
         differing = files.differing(known, seen)
         sign, since = files.signature(seen), float(before.get("since", now))
@@ -298,18 +300,9 @@ class Scheduler:
             claimed = claim(cursor, schedule, at, claiming)
         return self._claimed_ids(schedule, [claimed])
 
-    def _broken(self, schedule: Schedule, now: float, why: str) -> list[int]:
-        """Records, at most once a day, that a schedule cannot be handled."""
-        with self._store.write() as cursor:
-            at = f"broken-{iso(now)[:10]}"
-            row_id = rows.claim(cursor, schedule.id, at, cause="time", state="failed", now=now, reason=why)
-        if row_id is not None:
-            self._notify("failed", schedule, why)
-        return [] if row_id is None else [row_id]
-
     async def _remember_files(self, schedule: Schedule) -> None:
-        """Remembers the files after a run, so that files that it wrote itself do not begin another."""
-        when = when_of(schedule.when)
+        """Stores the state of the files after a run, so that files that it wrote itself do not begin another."""
+        when = thaw(When, schedule.when)
         if when.kind != "changed":
             return
         try:
@@ -327,14 +320,14 @@ class Scheduler:
         if self._closed:
             raise NotBegun("the server is shutting down and begins no new runs")
         if not schedule.is_genuine(self._key):
-            raise NotBegun(f"schedule {schedule.name}: its row was changed by another program; add it again")
+            raise NotBegun(f"schedule {schedule.name}: {ROW_CHANGED}")
         await self._recover(schedule.id)
         claiming = Claiming(cause, self._clock.now(), self._ticker, await self._cap(schedule), inputs)
         with self._store.write() as cursor:
             rows.free_due_key(cursor, schedule.id, at)
             id = claim(cursor, schedule, at, claiming).id
         if id is None:
-            raise NotBegun(f"schedule {schedule.name} has begun for {at} already")
+            raise NotBegun(f"schedule {schedule.name} has already begun for {at}")
         row = rows.require_run(self._store, id)
         if row.state == "claimed":
             await self._start(id)
@@ -344,29 +337,29 @@ class Scheduler:
         return row
 
     async def _start(self, id: int) -> None:
-        """Begin a claimed row, or resume its run; a row that cannot begin gets the reason."""
+        """Begins a claimed row, or resumes its run; stores the reason in a row that cannot begin."""
         row = rows.find_run(self._store, id)
         schedule = rows.by_id(self._store, row.schedule_id) if row is not None else None
         if row is not None and schedule is not None:  # else it was removed meanwhile
             await self._carry_out(
-                schedule, row, partial(self._made, schedule, row), partial(self._failed, schedule, row)
+                schedule, row, partial(self._make_driver, schedule, row), partial(self._fail, schedule, row)
             )
 
-    def _made(self, schedule: Schedule, row: ScheduleRun) -> Driver:
-        limited = terms_of(schedule.terms).budget is not None
+    def _make_driver(self, schedule: Schedule, row: ScheduleRun) -> Driver:
+        limited = thaw(Terms, schedule.terms).budget is not None
         driver = work.make_driver(schedule, self._options, row.inputs, row.reserved if limited else None)
         if row.run_id is None:
             return driver
         begun = workflows.get(self._store, row.run_id)
         if begun is None:
-            raise UsageError("the inputs of its run are not in the database any more")
-        return work.going_on(driver, begun)
+            raise UsageError("the inputs of its run are no longer in the database")
+        return work.continuing(driver, begun)
 
     async def _carry_out(
         self, schedule: Schedule, row: ScheduleRun, make: Callable[[], Driver], fails: Callable[[str], None]
     ) -> None:
-        """Make a driver, begin or resume its run, and follow it; `fails` is called with the reason if that fails."""
-        if schedule.id and not schedule.is_genuine(self._key):  # also what was queued by another program
+        """Makes a driver, begins or resumes its run, and follows it; calls `fails` with the reason if that fails."""
+        if schedule.id and not schedule.is_genuine(self._key):  # also for rows that another program queued
             self._settle(row.id, "held", ROW_CHANGED)
             self._notify("held", schedule, ROW_CHANGED)
             return
@@ -383,11 +376,11 @@ class Scheduler:
     async def _open_run(
         self, schedule: Schedule, row: ScheduleRun, make: Callable[[], Driver], fails: Callable[[str], None]
     ) -> Begun | None:
-        """Its run; None if none begins or resumes now."""
+        """Begins or resumes the run; None if that is not possible now."""
 
         def link(cursor: Cursor, run_id: str) -> None:
             if not rows.record_start(cursor, row.id, self._id, run_id):
-                raise NotBegun("its schedule was removed, or another process has begun it")
+                raise NotBegun("its schedule was removed, or another process began it")
 
         try:
             driver = await asyncio.to_thread(make)
@@ -397,7 +390,7 @@ class Scheduler:
             run = await self._begin(driver, schedule, link)
         except NotBegun:
             return None
-        except (Full, SessionInUse, AlreadyCompleted) as error:  # a later tick finds room, or that it has ended
+        except (Full, SessionInUse, AlreadyCompleted) as error:  # a later tick tries again, or sees that it has ended
             self._put_back(row, str(error))
         except work.Held as error:
             self._settle(row.id, "held", str(error))
@@ -409,7 +402,7 @@ class Scheduler:
                 self._leave_interrupted(schedule, row, str(error))
         else:
             if row.run_id is not None:
-                killed = f"the process that run {row.run_id} was in was killed"
+                killed = f"the process of run {row.run_id} was killed"
                 self._notify(
                     "interrupted", schedule, f"{killed}; the run was resumed (begun {row.begins + 1} times so far)"
                 )
@@ -422,12 +415,12 @@ class Scheduler:
         else:
             rows.release(self._store, row.id, self._id, why)
 
-    def _failed(self, schedule: Schedule, row: ScheduleRun, why: str) -> None:
+    def _fail(self, schedule: Schedule, row: ScheduleRun, why: str) -> None:
         self._settle(row.id, "failed", why)
         self._notify("failed", schedule, why)
 
     async def _resume_answered(self, now: float) -> None:
-        """SOPs that ended at a question which somebody has answered since; each answer is acted on once."""
+        """Resumes SOPs whose question has been answered since they ended; acts on each answer once."""
         for run_id in waiting.answered_runs(self._store, now):
             run = runs.get(self._store, run_id)
             asked = waiting.open_question(self._store, run) if run is not None else None
@@ -452,7 +445,7 @@ class Scheduler:
 
         def stuck(why: str) -> None:
             self._settle(id, "failed", why)
-            fix = f"`adderclaw sop resume {run.run_id}` goes on with it once that is mended"
+            fix = f"correct that, then run `adderclaw sop resume {run.run_id}`"
             self._notify("stuck", schedule, f"{why}\n{fix}")
 
         limits = self._limits(schedule, run.run_id)
@@ -460,10 +453,10 @@ class Scheduler:
         await self._carry_out(schedule, row, make, stuck)
 
     def _limits(self, schedule: Schedule, run_id: str) -> dict[str, float]:
-        """Those that it began with, and of its budget no more than is left by now: an answer gives it no other."""
+        """The limits that the run began with, and of the budget at most what is left: an answer must not extend it."""
         limits: dict[str, float] = dict(schedule.what.get("limits") or {})
         began = rows.first_row_of_run(self._store, run_id)
-        if began is None or terms_of(schedule.terms).budget is None:
+        if began is None or thaw(Terms, schedule.terms).budget is None:
             return limits
         used = rows.cost_of(self._store, run_id) or 0.0
         with self._store.write() as cursor:
@@ -497,10 +490,10 @@ class Scheduler:
     def _settle(self, id: int, state: rows.State, reason: str) -> None:
         rows.settle(self._store, id, state, self._clock.now(), reason=reason)
 
-    # -------------------------------------------------------------- what processes left that are gone
+    # -------------------------------------------------------------- rows of processes that are gone
 
     async def _recover(self, schedule_id: str = "") -> list[int]:
-        """Handle the rows of processes that are gone; returns those that were handled."""
+        """Handles the rows of processes that are gone; returns the ids of those that were handled."""
         abandoned = [row for row in rows.open_rows(self._store, schedule_id) if self._is_left(row)]
         return [row.id for row in abandoned if await self._recover_row(row)]
 
@@ -521,7 +514,7 @@ class Scheduler:
         if not has_ended and schedule.paused_at is not None:
             return False
         if run is not None and not has_ended and locks.run_in_session(self._store.path, run.session_id):
-            return False  # somebody works in its session
+            return False  # another process is using its session
         if not rows.take_over(self._store, row, self._ticker):
             return False
         if run is not None and run.outcome is not None:
@@ -536,19 +529,19 @@ class Scheduler:
         elif run is not None:
             await self._interrupted(schedule, row, run)
         else:
-            self._settle(row.id, "interrupted", "its process was killed, and its run is not in the database any more")
+            self._settle(row.id, "interrupted", "its process was killed, and its run is no longer in the database")
         return not has_ended
 
     def _schedule_of(self, row: ScheduleRun, run: runs.Run | None) -> Schedule | None:
-        """Whose row it is: for an answer, the schedule that began the SOP, if one did."""
+        """The schedule of a row; for an answer, the schedule that began the SOP, if one did."""
         if row.schedule_id != rows.ANSWERS or run is None:
             return rows.by_id(self._store, row.schedule_id)
         folder = transcript.workspace_of(self._store, run.conversation_id)
         return rows.schedule_of_run(self._store, run.run_id) or _NONE._replace(workspace=folder)
 
     def _make_due_again(self, schedule: Schedule, row: ScheduleRun) -> None:
-        """Nothing of it has begun."""
-        terms = terms_of(schedule.terms)
+        """Returns a row to the queue if its run never began, or marks it as missed."""
+        terms = thaw(Terms, schedule.terms)
         late = self._clock.now() - row.claimed_at > terms.grace
         if row.cause == "time" and terms.missed == "skip" and late:
             self._settle(row.id, "missed", KILLED)
@@ -558,15 +551,15 @@ class Scheduler:
             self._notify("interrupted", schedule, f"due {row.due}: {KILLED}; it is due again")
 
     async def _interrupted(self, schedule: Schedule, row: ScheduleRun, run: runs.Run) -> None:
-        """Handle a row whose run had begun, as the schedule's `interrupted` says."""
-        how = terms_of(schedule.terms).interrupted
+        """Handles a row whose run had begun, according to the schedule's `interrupted`."""
+        how = thaw(Terms, schedule.terms).interrupted
         is_answer = row.schedule_id == rows.ANSWERS
         if how != "leave" and row.begins >= MAX_BEGINS:
             self._leave_interrupted(schedule, row, f"its process was killed {row.begins} times")
         elif how == "again" and not is_answer:
-            why = f"the process that run {run.run_id} was in was killed"
-            rows.requeue_interrupted(self._store, row, self._clock.now(), f"{why}; it is begun again")
-            self._notify("interrupted", schedule, f"{why}; it is begun again (begun {row.begins + 1} times)")
+            why = f"the process of run {run.run_id} was killed; it begins again"
+            rows.requeue_interrupted(self._store, row, self._clock.now(), why)
+            self._notify("interrupted", schedule, f"{why} (begun {row.begins + 1} times so far)")
         elif how == "leave" or run.kind not in RESUMABLE:
             self._leave_interrupted(schedule, row, "the process that it ran in was killed")
         elif is_answer:
@@ -575,13 +568,13 @@ class Scheduler:
             await self._start(row.id)
 
     def _leave_interrupted(self, schedule: Schedule, row: ScheduleRun, why: str) -> None:
-        """Leave its run for the operator to resume."""
+        """Leaves the run of a row for the operator to resume."""
         cost = rows.cost_of(self._store, row.run_id or "")
         rows.settle(self._store, row.id, "interrupted", self._clock.now(), cost=cost, reason=why)
         run = runs.get(self._store, row.run_id or "")
         if run is not None:
             begun = transcript.has_messages(self._store, run.session_id)
-            why = f"{why}\n{work.way_on(schedule, run.run_id, run.kind, begun=begun)}"
+            why = f"{why}\n{work.resume_hint(schedule, run.run_id, run.kind, begun=begun)}"
         self._notify("interrupted", schedule, f"run {row.run_id}: {why}")
         self._follow(self._remember_files(schedule))
 
@@ -593,7 +586,7 @@ class Scheduler:
 
 
 def client_of(schedule: Schedule) -> str:
-    """Who began its runs: so rows and receipts name it."""
+    """The name of a schedule as the client of its runs, in rows and receipts."""
     return f"schedule {schedule.name}"
 
 

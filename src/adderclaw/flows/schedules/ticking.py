@@ -1,4 +1,4 @@
-"""How schedules are ticked: by the server every second, by `adderclaw schedule tick` once; and who is told of what."""
+"""Runs the scheduler: the server ticks every second, `adderclaw schedule tick` once; and sends its notices."""
 
 import asyncio
 import os
@@ -22,13 +22,13 @@ from adderclaw.storage.schedules import Schedule
 EVERY = 1.0
 """Seconds between two ticks of the server."""
 SERVER = "schedules-server"
-"""The lock of the server that ticks: who holds it is looked at by `schedule tick`."""
+"""The lock of the server that ticks; `schedule tick` reads who holds it."""
 TITLES: dict[NoticeKind, str] = {
     "held": "Schedule {name} is held",
     "missed": "Schedule {name} missed its time",
     "budget": "The budget of schedule {name} is used up",
     "failed": "Schedule {name} could not begin",
-    "stuck": "A SOP was answered and cannot go on",
+    "stuck": "A SOP was answered but cannot continue",
     "interrupted": "Schedule {name} was interrupted",
 }
 
@@ -36,7 +36,7 @@ TITLES: dict[NoticeKind, str] = {
 def scheduler(
     store: Store, clock: Clock, runs: Runs, options: Options, ticker: Literal["server", "command"]
 ) -> Scheduler:
-    """The one that begins its runs among these."""
+    """A scheduler whose runs are hosted in `runs`."""
 
     async def begin(driver: Driver, schedule: Schedule, link: Link) -> HostedRun:
         who = client_of(schedule)
@@ -60,12 +60,12 @@ def scheduler(
 
 
 def server_that_ticks(store: Store) -> str:
-    """The address of the server that ticks the schedules of this store; empty where none does."""
+    """The address of the server that ticks the schedules of this store; empty if there is none."""
     return locks.run_in_session(store.path, SERVER)
 
 
 async def tick_forever(scheduler: Scheduler, store: Store, address: str, warn: Callable[[str], None]) -> None:
-    """Until it is cancelled. What a tick fails with is said once, and the next one tries again."""
+    """Ticks until cancelled. Reports a repeated error once and tries again."""
     reported = ""
     try:
         with locks.session_lock(store.path, SERVER, address):
@@ -79,17 +79,17 @@ async def tick_forever(scheduler: Scheduler, store: Store, address: str, warn: C
                         warn(f"schedules: {error}")
                 await asyncio.sleep(EVERY)
     except SessionInUse:
-        warn("schedules: another server ticks those of this database")
+        warn("schedules: another server already ticks the schedules of this database")
 
 
 def _notices(store: Store, clock: Clock, options: Options) -> Notify:
-    """A notice to the operator, where a target for such is configured."""
+    """Sends notices to the operator, if targets are configured."""
 
     def notify(kind: NoticeKind, schedule: Schedule, text: str) -> None:
         file = schedule.what.get("config") or options.config_file
         try:
             settings = config.load(config_file=file, workspace=schedule.workspace).config.notices
-        except AdderClawError:  # a configuration that is wrong: the history has it all the same
+        except AdderClawError:  # an invalid configuration; the history has the event in any case
             return
         if not settings.targets:
             return

@@ -1,19 +1,18 @@
-"""When a schedule is due: pure time, from the expression that a person writes to the instants that it stands for."""
+"""When a schedule is due: pure functions from the expression that a person writes to the instants it means."""
 
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from cronsim import CronSim, CronSimError
 
 from adderclaw.core.errors import UsageError
-from adderclaw.core.record import NamedTuple
-from adderclaw.core.types import Json
+from adderclaw.core.record import record
 from adderclaw.flows.schedules.zones import BACK, next_change, offset, zone
 
 SHORTEST = 60
-"""Seconds between two due times at least."""
+"""The shortest interval, in seconds."""
 LONGEST = 10 * 366 * 86_400
 MOST_GLOBS = 20
 NAMED = {
@@ -31,82 +30,74 @@ _SPAN = re.compile(r"(?:\d{1,7}[smhdw])+")
 
 type Kind = Literal["cron", "every", "at", "changed", "webhook"]
 KINDS: tuple[Kind, ...] = ("cron", "every", "at", "changed", "webhook")
+UNSET = ("", 0.0, ())
+"""Values of a When that its stored form omits; `thaw` restores it."""
 
 
-class When(NamedTuple):
-    """What begins it. The zone is that of its wall clock, and of the days, weeks and months of its budget."""
+@record
+class When:
+    """What begins a run. The zone applies to wall-clock times and to the periods of the budget."""
 
     kind: Kind
     zone: str
     expression: str = ""
-    """Of cron: five fields."""
+    """cron: five fields."""
     seconds: float = 0.0
-    """Of every: real time between two due times. Of changed: how long the files have to be left alone before."""
+    """every: real time between two due times. changed: how long the files must stay unchanged first."""
     anchor: float = 0.0
-    """Of every: the instant that all due times are counted from. Of at: the instant itself."""
+    """every: the instant from which all due times are counted. at: the instant itself."""
     globs: tuple[str, ...] = ()
-    """Of changed: files of the workspace."""
+    """changed: patterns of files in the workspace."""
     input: str = ""
-    """Of changed and webhook: the input that is given what came; empty: a message or a task is given it."""
+    """changed and webhook: the input that receives the data; empty: it is appended to the message or task."""
     scheme: str = ""
-    """Of webhook: how requests are signed, `standard` or `github`."""
-
-    def as_json(self) -> Json:
-        fields = {name: value for name, value in self._asdict().items() if value not in ("", 0.0, ())}
-        return {**fields, "globs": list(self.globs)} if self.globs else fields
+    """webhook: how requests are signed, `standard` or `github`."""
 
     @property
     def is_timed(self) -> bool:
         return self.kind in ("cron", "every", "at")
 
 
-def of_json(body: Json) -> When:
-    """As a row has it."""
-    fields: dict[str, Any] = {name: body[name] for name in When._fields if name in body}
-    fields["globs"] = tuple(body.get("globs", ()))
-    return When(**fields)
-
-
 # ------------------------------------------------------------------ what a person writes
 
 
 def cron(expression: str, zone_name: str, now: float) -> When:
-    """Five fields, names of months and days, or @daily and the like. What never fires, or too often, is refused."""
+    """Five fields, names of months and days, or @daily etc. Refuses expressions that never fire or fire too often."""
     written = " ".join(expression.split())
     if written.lower() == "@reboot":
-        raise UsageError("@reboot is no time: begin such work with a service of your system")
+        raise UsageError("@reboot is not supported: use a service of your system for work at startup")
     if written.startswith("@") and written.lower() not in NAMED:
-        raise UsageError(f"cron {written!r}: there is {', '.join(NAMED)}")
+        raise UsageError(f"cron {written!r} is not known; use one of {', '.join(NAMED)}")
     plain = NAMED.get(written.lower(), written)
     fields = plain.split()
     if len(fields) == 6:
-        raise UsageError(f"cron {written!r} has six fields, one for seconds: a schedule is due once a minute at most")
+        raise UsageError(f"cron {written!r} has six fields, but seconds are not supported: use five")
     if len(fields) != 5:
-        raise UsageError(f"cron {written!r} has {len(fields)} fields: it takes five ({', '.join(FIELDS)})")
+        raise UsageError(f"cron {written!r} has {len(fields)} fields; it needs five ({', '.join(FIELDS)})")
     schedule = When("cron", zone(zone_name).key, expression=plain)
     try:
         CronSim(plain, datetime(2024, 1, 1))
     except CronSimError as error:
         raise UsageError(f"cron {written!r}: {_wrong(fields) or error}") from None
     if after(schedule, now) is None:
-        raise UsageError(f"cron {written!r} never fires: no such day comes in the next 50 years")
+        raise UsageError(f"cron {written!r} never fires: no day matches it in the next 50 years")
     return schedule
 
 
 def _wrong(fields: list[str]) -> str:
-    """Which field is wrong; where each is right by itself, no day is like this."""
+    """Which field is wrong; if each is valid alone, no day matches all of them."""
     for index, name in enumerate(FIELDS):
         alone = ["*"] * 5
         alone[index] = fields[index]
         try:
             CronSim(" ".join(alone), datetime(2024, 1, 1))
         except CronSimError:
-            return f"the {name} {fields[index]!r} is not understood"
+            return f"the {name} {fields[index]!r} is not valid"
     return f"it never fires: month {fields[3]} has no day {fields[2]}"
 
 
 def every(text: str, zone_name: str, anchor: float) -> When:
-    """`90m`, `1h30m`, `1d`: real time, whatever the clocks on the wall do."""
+    """An interval of real time, such as `90m`, `1h30m` or `1d`, independent of clock changes."""
     seconds = span(text, "--every")
     if not SHORTEST <= seconds <= LONGEST:
         raise UsageError(f"--every {text!r}: at least 1m and at most ten years")
@@ -114,41 +105,41 @@ def every(text: str, zone_name: str, anchor: float) -> When:
 
 
 def at(text: str, zone_name: str, now: float) -> When:
-    """Once, by the clock on the wall: `2026-12-01 09:00`; with an offset or Z it is that instant."""
+    """Once, at a local time such as `2026-12-01 09:00`, or at an instant if it has an offset or Z."""
     when = instant(text, zone_name, "--at")
     if when <= now:
-        raise UsageError(f"--at {text!r} is over: it is {shown(now, zone_name)}")
+        raise UsageError(f"--at {text!r} is in the past: it is {shown(now, zone_name)} now")
     return When("at", zone(zone_name).key, anchor=when)
 
 
 def changed(globs: list[str], zone_name: str, settle: float, given_as: str = "") -> When:
-    """Files of the workspace, by patterns from its root on."""
+    """When files of the workspace change; the patterns are relative to its root."""
     from adderclaw.sandbox.workspace.globs import is_bounded
 
     for pattern in globs:
         if pattern.startswith("/") or ".." in pattern.split("/") or "\0" in pattern or not pattern.strip():
-            raise UsageError(f"--changed {pattern!r}: give a pattern from the workspace on, such as 'src/**/*.py'")
+            raise UsageError(f"--changed {pattern!r}: give a pattern relative to the workspace, such as 'src/**/*.py'")
         if not is_bounded(pattern):
-            raise UsageError(f"--changed {pattern!r} stands for too many patterns: use fewer braces")
+            raise UsageError(f"--changed {pattern!r} expands to too many patterns: use fewer braces")
     if len(globs) > MOST_GLOBS:
         raise UsageError(f"--changed: at most {MOST_GLOBS} patterns")
     return When("changed", zone(zone_name).key, seconds=settle, globs=tuple(globs), input=given_as)
 
 
 def webhook(zone_name: str, scheme: str = "standard", given_as: str = "") -> When:
-    """A signed request; the server has the door for it."""
+    """On a signed request to the server."""
     return When("webhook", zone(zone_name).key, input=given_as, scheme=scheme)
 
 
 def span(text: str, option: str) -> float:
-    """`90m`, `1h30m` as seconds."""
+    """Parses `90m` or `1h30m` into seconds."""
     if not _SPAN.fullmatch(text):
-        raise UsageError(f"{option} {text[:60]!r}: give a time with units, such as 90s, 15m, 1h30m, 1d or 2w")
+        raise UsageError(f"{option} {text[:60]!r}: give a duration with units, such as 90s, 15m, 1h30m, 1d or 2w")
     return float(sum(int(number) * UNITS[unit] for number, unit in re.findall(r"(\d+)([smhdw])", text)))
 
 
 def instant(text: str, zone_name: str, option: str) -> float:
-    """A date and a time. One that the clocks show twice is the first of the two; one that they skip is refused."""
+    """Parses a date and a time. A time that occurs twice means the first; a time that clocks skip is refused."""
     try:
         local = datetime.fromisoformat(text)
     except ValueError:
@@ -165,11 +156,11 @@ def instant(text: str, zone_name: str, option: str) -> float:
     return seconds
 
 
-# ------------------------------------------------------------------ what it stands for
+# ------------------------------------------------------------------ due times
 
 
 def after(when: When, at: float) -> float | None:
-    """The first due time after an instant; None where no other comes."""
+    """The first due time after an instant; None if there is none."""
     if when.kind == "every":
         return when.anchor + max(0, int((at - when.anchor) // when.seconds) + 1) * when.seconds
     if when.kind == "at":
@@ -181,7 +172,7 @@ def after(when: When, at: float) -> float | None:
 
 
 def following(when: When, at: float) -> Iterator[float]:
-    """All due times after an instant, in their order."""
+    """All due times after an instant, in order."""
     due = after(when, at)
     while due is not None:
         yield due
@@ -189,13 +180,13 @@ def following(when: When, at: float) -> Iterator[float]:
 
 
 def _at_fixed_hours(when: When, at: float) -> float | None:
-    """Neither minute nor hour begins with a star: each matching time of the wall clock, once.
+    """For an expression whose minute and hour do not begin with a star: each matching local time, once.
 
-    As cron on Debian has it: a time that the clocks skip is due right after, one that they show twice the first time.
+    As in Debian's cron, a time that clocks skip is due right afterwards, and a time that occurs twice the first time.
     """
     local = _wall(when.zone, at)
     change = next_change(when.zone, at - BACK)
-    if change is not None and change <= at:  # the wall clock may show again what it has shown
+    if change is not None and change <= at:  # the clock may have been set back, so that times occur again
         local -= timedelta(seconds=BACK)
     for wall in CronSim(when.expression, local):
         if (due := _moved(wall, when.zone)) > at:
@@ -204,7 +195,7 @@ def _at_fixed_hours(when: When, at: float) -> float | None:
 
 
 def _whenever_it_matches(when: When, at: float) -> float | None:
-    """Minute or hour begins with a star: each instant whose wall clock matches; what is shown twice is due twice."""
+    """For an expression whose minute or hour begins with a star: each matching instant, also of repeated times."""
     start, still = at, False
     while True:
         local = _wall(when.zone, start) - timedelta(seconds=1 if still else 0)
@@ -216,7 +207,7 @@ def _whenever_it_matches(when: When, at: float) -> float | None:
         if change is None or due < change:
             return due
         if change - start > BACK and due - change > 2 * BACK:
-            start, still = due - 2 * BACK, True  # until then the wall clock shows nothing that matches
+            start, still = due - 2 * BACK, True  # no earlier local time matches
         else:
             start, still = change, True
 
@@ -226,7 +217,7 @@ def _wall(zone_name: str, at: float) -> datetime:
 
 
 def _moved(wall: datetime, zone_name: str) -> float:
-    """The instant of a wall clock's time: the first of two, and where it is skipped the first minute after that."""
+    """The instant of a local time: the first of two, or the first minute after a skipped one."""
     there = zone(zone_name)
     while True:
         instant_ = wall.replace(tzinfo=there, fold=0).astimezone(UTC)
@@ -244,7 +235,7 @@ def shown(at: float, zone_name: str) -> str:
 
 
 def words(when: When) -> str:
-    """One line that says what begins it."""
+    """Describes what begins a run, in one line."""
     match when.kind:
         case "cron":
             return f"cron {when.expression} ({when.zone})"
@@ -255,7 +246,7 @@ def words(when: When) -> str:
         case "changed":
             return f"when {', '.join(when.globs)} change, {spelled(when.seconds)} later"
         case "webhook":
-            return "by a signed request"
+            return "on a signed request"
 
 
 def spelled(seconds: float) -> str:

@@ -1,1 +1,1 @@
-"""From an approved plan to its proof: tests that a generator writes from the plan alone, checked, run, and counted."""
+"""From an approved plan to its proof: a generator writes tests from the plan alone; each is checked, proved and run."""

@@ -1,4 +1,4 @@
-"""Which assertions a test in Python surely reaches, and what each of them looks at."""
+"""Which assertions a Python test always reaches, and what each of them examines."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ def name_of(node: ast.expr) -> str:
 
 
 class Assertions:
-    """What the assertions look at that are reached whenever the test runs to its end."""
+    """The assertions that a test reaches whenever it runs to its end."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._tree = tree
@@ -28,7 +28,7 @@ class Assertions:
         self._observed = self._tainted()
 
     def kinds(self) -> set[str]:
-        """`strong` looks at contents, `exit` at a status alone, `exists` at whether a file is there."""
+        """`strong`: examines contents; `exit`: only an exit status; `exists`: only whether a file exists."""
         return {kind for test in self._reached(self._tree.body, set()) if (kind := self._kind(test))}
 
     def _reached(self, body: Iterable[ast.stmt], called: set[str]) -> Iterator[ast.expr]:
@@ -56,11 +56,11 @@ class Assertions:
                 yield from self._reached(self._functions[name].body, called | {name})
 
     def _tainted(self) -> set[str]:
-        """Names that hold something observed; a function that observes or is given it counts, and its arguments."""
+        """Names that hold observed values, including functions that return them and parameters that receive them."""
         tainted: set[str] = set()
-        before = -1
-        while before != len(tainted):
-            before = len(tainted)
+        size = -1
+        while size != len(tainted):
+            size = len(tainted)
             for node in ast.walk(self._tree):
                 match node:
                     case ast.Assign() if self._observes(node.value, tainted):
@@ -100,8 +100,7 @@ class Assertions:
             kinds = [self._kind(operand) for operand in test.values]
             return next((kind for kind in ("strong", "exit", "exists") if kind in kinds), "")
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            kind = self._kind(test.operand)
-            return "exists" if kind == "exists" else kind
+            return self._kind(test.operand)
         if not self._observes(test, self._observed):
             return ""
         if isinstance(test, ast.Call):
@@ -112,7 +111,7 @@ class Assertions:
 
 
 def _is_status(test: ast.expr) -> bool:
-    """`x.returncode`, compared with 0 or not at all: a missing program has a failing status, too."""
+    """Whether only `x.returncode` is tested for success or failure. A missing program also has a failing status."""
     if isinstance(test, ast.Compare) and len(test.comparators) == 1:
         sides = (test.left, test.comparators[0])
         status = any(isinstance(side, ast.Attribute) and side.attr == "returncode" for side in sides)
@@ -122,7 +121,7 @@ def _is_status(test: ast.expr) -> bool:
 
 
 def _fails(body: list[ast.stmt]) -> bool:
-    """Whether a branch ends the test as failed."""
+    """Whether a branch makes the test fail."""
     for node in body:
         if isinstance(node, ast.Raise):
             return True

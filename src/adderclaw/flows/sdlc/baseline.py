@@ -1,4 +1,4 @@
-"""A conversation's way from plan to proof, as every channel drives it."""
+"""The digest of the workspace that the results of a plan's tests depend on."""
 
 from collections.abc import Mapping
 
@@ -13,12 +13,12 @@ from adderclaw.storage.sdlc import baselines, proof
 
 
 def tree_now(config: Config, home: str, root: str, reports: Mapping[str, str] = trees.NO_REPORTS) -> str:
-    """Of the workspace as it is, with what is lent to the copies of it: what a result of a test rests on."""
+    """The digest of the workspace as it is now, including the installed packages that its copies use."""
     return with_lent(trees.now(root, limits_of(config.checkpoints), own_of(config, home, root), reports), root)
 
 
 def tree(store: Store, config: Config, home: str, plan_id: int) -> str:
-    """The digest of the workspace that a plan's baseline is of, as it is now; empty where that is not known."""
+    """The digest, as it is now, of the workspace that a plan's baseline was taken from; empty if it is not known."""
     with store.snapshot() as cursor:
         baseline = baselines.get(cursor, plan_id)
     if baseline is None or not baseline.digest or not is_directory(baseline.root):

@@ -1,4 +1,4 @@
-"""Begins the proof of a plan: a run of its own, in a folder of its own, that knows of the project only what it may."""
+"""Begins the proof of a plan: a separate run in a separate folder, which sees only what it may of the project."""
 
 import os
 from dataclasses import replace
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 def ready(options: Options, loaded: "Loaded", home: str, store: Store, conversation_id: str) -> ProofDriver:
-    """The proof of the plan that counts for a conversation; `loaded` is the configuration of its project."""
+    """Returns the proof of a conversation's approved plan; `loaded` is the configuration of its project."""
     with store.snapshot() as cursor:
         plan = plans.approved_plan(cursor, conversation_id)
         altered = plans.alteration_reasons(cursor, plan) if plan is not None else []
         baseline = baselines.get(cursor, plan.id) if plan is not None else None
     if plan is None:
-        raise UsageError(f"conversation {conversation_id} has no approved plan, so that there is nothing to prove")
+        raise UsageError(f"conversation {conversation_id} has no approved plan, so there is nothing to prove")
     if altered:
         raise UsageError("; ".join(altered))
     root = baseline.root if baseline is not None else followed(transcript.workspace_of(store, conversation_id))
@@ -60,9 +60,9 @@ async def prove(
     hear: "tuple[str, Sink] | None" = None,
     show: "Callable[[Report], None]" = show_nothing,
 ) -> Report:
-    """Run it to its end, with nobody to ask: its tests run in the sandbox, and its one tool asks for nothing.
+    """Runs a proof to its end. It never asks: its tests run in the sandbox, and its only tool needs no approval.
 
-    On the channel `run` it has the process to itself: signals end it.
+    On the channel `run` it owns the process, and signals end it.
     """
     opening = driver.opening
     runtime = start(opening.options)

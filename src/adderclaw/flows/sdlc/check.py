@@ -1,4 +1,4 @@
-"""Whether a generated test may count: one pass over its syntax tree, which refuses what it cannot read."""
+"""Whether a generated test is acceptable: one pass over its syntax tree, which refuses what it cannot analyze."""
 
 from adderclaw.core.record import NamedTuple
 
@@ -26,7 +26,7 @@ SHADOWING = frozenset(
         "GIT_EXEC_PATH",
     )
 )
-"""Variables by which other code is put in the place of the program's own."""
+"""Variables that make a program load other code than its own."""
 INTERPRETERS = ("python", "node", "perl", "ruby", "php", "deno", "bun", "lua", "sh", "bash", "dash", "zsh")
 INLINE = frozenset({"-c", "-e", "-r", "-p", "-pe", "--eval", "--print"})
 LOOKING = frozenset(
@@ -38,17 +38,17 @@ LOOKING = frozenset(
         *("id", "uname", "tee", "seq", "xargs", "od", "xxd", "sha256sum", "md5sum", "rg", "git"),
     )
 )
-"""Programs that set up and look: a test that starts nothing else exercises nothing."""
+"""Programs that only prepare or inspect: a test that starts nothing else exercises nothing."""
 
 NOTHING = "it asserts nothing: compare what the program printed, wrote or stored with what the criterion says"
-EXISTS_ONLY = "it only checks that a file is there: compare what is in it, too"
-EXIT_ONLY = "it only checks how a program exits: compare what it printed, wrote or stored, too"
+EXISTS_ONLY = "it only checks that a file exists: also compare its contents"
+EXIT_ONLY = "it only checks an exit status: also compare what the program printed, wrote or stored"
 UNEXERCISED = "it starts no program of the project: exercise the change through a command of its public interface"
-SLEEPS = "it sleeps: wait for output, or for the end of a process"
+SLEEPS = "it sleeps: wait for output, or for a process to end"
 INLINE_CODE = "it runs inline code in an interpreter, which could reach internals: call the program itself"
 SHADOWS = (
-    "it sets {name}, by which other code could stand in for the program's own: leave it out, and name the program by "
-    "its path or `cd` to where it is"
+    "it sets {name}, which could load other code in place of the program's own: remove it, and call the program by "
+    "its path or `cd` to its folder"
 )
 
 
@@ -56,7 +56,7 @@ class Problem(NamedTuple):
     """Why a test is refused."""
 
     line: int
-    """0: all of it."""
+    """0: the whole test."""
     reason: str
 
     def __str__(self) -> str:
@@ -64,15 +64,15 @@ class Problem(NamedTuple):
 
 
 def check(language: str, text: str) -> list[Problem]:
-    """Why the test is refused, in the order of its lines; nothing where it may be run."""
+    """Why the test is refused, in the order of its lines; empty if it may run."""
     if language not in LANGUAGES:
-        return [Problem(0, f"a test is written in {' or '.join(LANGUAGES)}, not in {language!r}")]
+        return [Problem(0, f"a test must be written in {' or '.join(LANGUAGES)}, not in {language!r}")]
     if not text.strip():
         return [Problem(0, "it is empty")]
     if len(text) > MOST_CHARACTERS:
-        return [Problem(0, f"it has {len(text)} characters, and at most {MOST_CHARACTERS} are read")]
+        return [Problem(0, f"it has {len(text)} characters; at most {MOST_CHARACTERS} are allowed")]
     if any(ord(letter) < 32 and letter not in "\n\t" for letter in text):
-        return [Problem(0, "it holds control characters")]
+        return [Problem(0, "it contains control characters")]
     if language == "python":
         from adderclaw.flows.sdlc import check_python
 
@@ -88,7 +88,7 @@ def is_interpreter(program: str) -> bool:
 
 
 def weak(kinds: set[str]) -> str:
-    """What is missing where no assertion is a strong one; nothing where one is."""
+    """What the assertions lack; empty if one of them is strong."""
     if "strong" in kinds:
         return ""
     if "exit" in kinds:

@@ -1,4 +1,4 @@
-"""The static check of a test in Python: a closed list of imports, nothing replaced, and assertions that can fail."""
+"""The static check of a Python test: a closed list of imports, nothing replaced, and assertions that can fail."""
 
 import ast
 import builtins
@@ -48,18 +48,15 @@ def problems(text: str) -> list[Problem]:
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
-        return [Problem(error.lineno or 0, f"it is no Python: {error.msg}")]
+        return [Problem(error.lineno or 0, f"it is not valid Python: {error.msg}")]
     except (ValueError, RecursionError, MemoryError) as error:
-        return [Problem(0, f"it cannot be read: {error}")]
+        return [Problem(0, f"it cannot be parsed: {error}")]
     try:
-        problems_found = sorted(set(_Check(tree).found()))
+        line_problems = sorted(set(_Check(tree).problems()))
     except RecursionError:
-        return [Problem(0, "it is nested too deeply to be read")]
-    return problems_found or _whole(tree)
-
-
-def _whole(tree: ast.Module) -> list[Problem]:
-    """What can only be said of all of it."""
+        return [Problem(0, "it is nested too deeply to be parsed")]
+    if line_problems:
+        return line_problems
     if not any(_exercises(node) for node in ast.walk(tree)):
         return [Problem(0, UNEXERCISED)]
     missing = weak(Assertions(tree).kinds())
@@ -71,7 +68,7 @@ class _Check:
         self._tree = tree
         self._modules = dict(_imported(tree))
 
-    def found(self) -> Iterator[Problem]:
+    def problems(self) -> Iterator[Problem]:
         for node in ast.walk(self._tree):
             line = getattr(node, "lineno", 0)
             for reason in self._reasons(node):
@@ -88,18 +85,18 @@ class _Check:
             case ast.FunctionDef() | ast.ClassDef() | ast.arg():
                 yield from self._defined(node.arg if isinstance(node, ast.arg) else node.name)
             case ast.AsyncFunctionDef() | ast.Await() | ast.AsyncFor() | ast.AsyncWith():
-                yield "it is asynchronous: start the program and wait for its end"
+                yield "it is asynchronous: start the program and wait for it to end"
             case ast.ExceptHandler():
                 yield from _caught(node)
             case ast.Try():
                 yield from _left_finally(node)
             case ast.TryStar() | ast.Match() | ast.Global() | ast.Nonlocal():
-                yield f"`{type(node).__name__.lower()}` is more than the check reads: write it plainly"
+                yield f"`{type(node).__name__.lower()}` is not supported by the check: write it more simply"
             case ast.Call():
                 yield from _call(node)
             case ast.Raise():
                 if node.exc is not None and name_of(_called(node.exc)) == "SystemExit":
-                    yield "it raises SystemExit: let the test end, or assert"
+                    yield "it raises SystemExit: let the test run to its end, or assert"
             case ast.Assert():
                 if never_fails(node.test):
                     yield "this assertion cannot fail"
@@ -117,15 +114,15 @@ class _Check:
         for name in names:
             top = name.partition(".")[0]
             if top in ("unittest", "mock", "pytest", "pytest_mock") or "mock" in name:
-                yield f"it imports {name}: nothing is mocked or patched, and no test runner is there"
+                yield f"it imports {name}: do not mock or patch anything, and do not use a test runner"
             elif top not in IMPORTS:
-                yield f"it imports {name}, which is not on the list of modules for tests: no internals of the project"
+                yield f"it imports {name}, which tests may not import: do not use internals of the project"
         if isinstance(node, ast.ImportFrom):
             yield from _from(node.module or "", [alias.name for alias in node.names])
 
     def _name(self, node: ast.Name) -> Iterator[str]:
         if node.id in REFUSED_NAMES:
-            yield f"it uses {node.id}, by which a test could replace code or end early"
+            yield f"it uses {node.id}, which could replace code or end the test early"
         elif isinstance(node.ctx, ast.Store | ast.Del):
             yield from self._defined(node.id)
 
@@ -134,22 +131,22 @@ class _Check:
             yield f"it replaces the module {name}"
         elif name.startswith("__"):
             if name != "__init__":
-                yield f"it defines {name}, by which a comparison could be made to succeed"
+                yield f"it defines {name}, which could make a comparison succeed"
         elif hasattr(builtins, name):
-            yield f"it replaces {name}, which is Python's own"
+            yield f"it replaces {name}, which is a builtin of Python"
 
     def _attribute(self, node: ast.Attribute) -> Iterator[str]:
         module = self._modules.get(name_of(node.value))
         if node.attr.startswith("__"):
-            yield f"it reaches for {node.attr}, which is no observable surface"
+            yield f"it uses {node.attr}, which is not part of a public interface"
         elif module is not None and (refused := REFUSED_ATTRIBUTES.get(module)) and refused.fullmatch(node.attr):
             yield _refused(module, node.attr)
         if isinstance(node.ctx, ast.Store | ast.Del) and (module is not None or _is_of_module(node, self._modules)):
-            yield f"it replaces {ast.unparse(node)}: nothing is patched"
+            yield f"it replaces {ast.unparse(node)}: do not patch anything"
 
 
 def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Name in the test → the module it stands for."""
+    """Name in the test → the module that it refers to."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -163,13 +160,13 @@ def _from(module: str, names: list[str]) -> Iterator[str]:
     refused = REFUSED_ATTRIBUTES.get(module)
     for name in names:
         if name == "*":
-            yield "it imports `*`, which nobody can read"
+            yield "it imports `*`, which cannot be checked"
         elif refused is not None and refused.fullmatch(name):
             yield _refused(module, name)
 
 
 def _refused(module: str, name: str) -> str:
-    return SLEEPS if (module, name) == ("time", "sleep") else f"it uses {module}.{name}, which tests may not"
+    return SLEEPS if (module, name) == ("time", "sleep") else f"it uses {module}.{name}, which tests may not use"
 
 
 def _is_of_module(node: ast.Attribute, modules: dict[str, str]) -> bool:
@@ -184,13 +181,13 @@ def _caught(node: ast.ExceptHandler) -> Iterator[str]:
     for kind in kinds:
         name = "" if kind is None else kind.attr if isinstance(kind, ast.Attribute) else name_of(kind)
         if not name or name in ALL:
-            yield "it catches every error, its own assertions included: name the one that is expected"
+            yield "it catches every error, including its own assertions: name the error that is expected"
 
 
 def _left_finally(node: ast.Try) -> Iterator[str]:
     for statement in (inner for last in node.finalbody for inner in ast.walk(last)):
         if isinstance(statement, ast.Return | ast.Break | ast.Continue):
-            yield "it leaves a `finally`, which drops the failure of an assertion"
+            yield "it leaves a `finally` block early, which hides a failed assertion"
 
 
 def _called(node: ast.expr) -> ast.expr:
@@ -202,18 +199,18 @@ def _call(node: ast.Call) -> Iterator[str]:
     if isinstance(func, ast.Attribute) and func.attr == "exit" and name_of(func.value) == "sys":
         status = node.args[0] if node.args else ast.Constant(0)
         if not isinstance(status, ast.Constant) or not status.value:
-            yield "it exits by hand, and not with a literal failing status: a test that has passed just ends"
+            yield "it exits without a literal failing status: let a passing test run to its end"
     elif name_of(func) == "exit":
-        yield "it exits by hand: a test that has passed just ends"
+        yield "it calls exit: let a passing test run to its end"
     for word in node.keywords:
         if word.arg == "shell" and not (isinstance(word.value, ast.Constant) and word.value.value is False):
-            yield "it hands text to a shell: give the command as a list of words"
+            yield "it passes text to a shell: pass the command as a list of words"
         elif word.arg in ("preexec_fn", "executable"):
-            yield f"it starts a program with {word.arg}: only the command itself is read"
+            yield f"it starts a program with {word.arg}: use only the command itself"
         elif word.arg in SHADOWING:
             yield SHADOWS.format(name=word.arg)
         elif word.arg is None and isinstance(func, ast.Attribute) and func.attr in STARTS:
-            yield "it starts a program with options that cannot be read (`**`)"
+            yield "it starts a program with options that cannot be checked (`**`)"
 
 
 def _text(value: str) -> Iterator[str]:
@@ -224,7 +221,7 @@ def _text(value: str) -> Iterator[str]:
 
 
 def _words(elements: Sequence[ast.expr]) -> Iterator[str]:
-    """A list that may be a command: an interpreter with code in its words."""
+    """Checks a list that may be a command for an interpreter with inline code."""
     if not elements:
         return
     first = elements[0]
@@ -238,7 +235,7 @@ def _words(elements: Sequence[ast.expr]) -> Iterator[str]:
 
 
 def _exercises(node: ast.AST) -> bool:
-    """Whether it starts a program that does more than look, or asks a server."""
+    """Whether it starts a program that does more than prepare or inspect, or connects to a server."""
     if not isinstance(node, ast.Call):
         return False
     name = node.func.attr if isinstance(node.func, ast.Attribute) else name_of(node.func)

@@ -1,4 +1,4 @@
-"""The static check of a test in sh: read by the grammar that commands are read by, and by no other."""
+"""The static check of a shell test, with the same parser that judges commands."""
 
 import re
 from collections.abc import Iterator
@@ -22,21 +22,21 @@ from adderclaw.policy.legacy.shell.reader import Reader
 from adderclaw.policy.legacy.shell.syntax import Command, NotAPlan, Pipeline, Script
 
 REFUSED = {
-    "eval": "it runs text as commands, which nobody can read",
-    "source": "it takes over commands of a file, which nobody can read",
-    ".": "it takes over commands of a file, which nobody can read",
-    "exec": "it replaces the test itself by another program",
-    "alias": "it replaces a program: nothing is stubbed",
-    "hash": "it replaces a program: nothing is stubbed",
-    "enable": "it replaces what the shell itself knows",
-    "trap": "it changes how the test ends; nothing needs to be cleaned up, the tree is a copy",
-    "unset": "it takes a function or a variable away",
+    "eval": "it runs text as commands, which cannot be checked",
+    "source": "it runs the commands of another file, which cannot be checked",
+    ".": "it runs the commands of another file, which cannot be checked",
+    "exec": "it replaces the test with another program",
+    "alias": "it replaces a program: do not stub anything",
+    "hash": "it replaces a program: do not stub anything",
+    "enable": "it replaces a shell builtin",
+    "trap": "it changes how the test ends: no cleanup is needed, because the tree is a copy",
+    "unset": "it removes a function or a variable",
     "sleep": SLEEPS,
     "usleep": SLEEPS,
-    "timeout": "it bounds a program by itself: every test has a limit of time already",
+    "timeout": "it sets its own time limit: every test already has one",
 }
 HELPERS = re.compile(r"(?:fail|die|setup|cleanup|(?:fail|assert|check|expect|require|run|setup)_\w+)", re.ASCII)
-"""How functions of a test may be called: one that is called like a program stands in for it."""
+"""Allowed names for a test's functions: one with the name of a program would replace it."""
 FEEDS = frozenset({"<<<"})
 
 
@@ -46,15 +46,12 @@ def problems(text: str) -> list[Problem]:
         script = reader.whole()
     except NotAPlan as error:
         line = text.count("\n", 0, reader.at) + 1
-        return [Problem(line, f"it cannot be read ({error}): write it more plainly, or in python")]
+        return [Problem(line, f"it cannot be checked ({error}): write it more simply, or in python")]
     except RecursionError:
-        return [Problem(0, "it is nested too deeply to be read")]
+        return [Problem(0, "it is nested too deeply to be parsed")]
     check = _Check(text)
-    problems_found = sorted(set(check.script(script, last=True)))
-    return problems_found or _whole(script, check)
-
-
-def _whole(script: Script, check: "_Check") -> list[Problem]:
+    if line_problems := sorted(set(check.script(script, last=True))):
+        return line_problems
     if not check.exercised:
         return [Problem(0, UNEXERCISED)]
     missing = weak(Assertions(script).kinds())
@@ -65,11 +62,11 @@ class _Check:
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         self.exercised = False
-        """Whether a program was started that does more than look."""
+        """Whether it starts a program that does more than prepare or inspect."""
         self._functions: set[str] = set()
 
     def _line(self, text: str) -> int:
-        """Where a command stands; commands come in their order."""
+        """The line of a command; commands are visited in their order."""
         offset = self._text.find(text, self._at)
         if offset < 0:
             offset = max(self._text.find(text), 0)
@@ -84,7 +81,7 @@ class _Check:
     def _pipeline(self, pipeline: Pipeline, *, final: bool) -> Iterator[Problem]:
         for node in pipeline.commands:
             if pipeline.after == "||" and isinstance(node, Command) and _succeeds(node):
-                reason = f"`|| {node.text}` makes a failure a success: leave it out, or say what is expected"
+                reason = f"`|| {node.text}` turns a failure into a success: remove it, or assert what is expected"
                 yield Problem(self._line(node.text), reason)
             yield from self._node(node, final=final and pipeline.after != "||" and len(pipeline.commands) == 1)
 
@@ -94,7 +91,7 @@ class _Check:
                 yield from self._command(node, final=final)
             case syntax.Function():
                 if not HELPERS.fullmatch(node.name):
-                    reason = f"the function {node.name} could stand in for a program: call helpers fail, assert_…"
+                    reason = f"the function {node.name} could replace a program: name helpers fail, assert_…"
                     yield Problem(self._line(node.name), reason)
                 self._functions.add(node.name)
                 yield from self._node(node.body)
@@ -126,7 +123,7 @@ class _Check:
         if name in REFUSED:
             yield REFUSED[name]
         elif name in ("command", "builtin", "env", "nohup", "xargs", "sudo", "nice", "time"):
-            yield f"it starts programs by {name}: name the program itself"
+            yield f"it starts programs through {name}: call the program directly"
         elif name in ("export", "declare", "typeset", "readonly", "local"):
             for word in node.words[1:]:
                 if (named := plain(word[:1]) or "").partition("=")[0] in SHADOWING:
@@ -136,13 +133,13 @@ class _Check:
         elif is_interpreter(name):
             yield from _interpreted(node, words)
         elif name == "set" and any(word and word.startswith("+") and "e" in word for word in words[1:]):
-            yield "it turns `set -e` off in the middle: use `if` where a command is expected to fail"
+            yield "it turns `set -e` off: use `if` where a command is expected to fail"
         if name not in LOOKING and name not in self._functions and name not in REFUSED:
             self.exercised = True
 
 
 def programs(text: str) -> list[str]:
-    """The names by which a test that was checked may start programs: first words, and what variables are set to."""
+    """The names under which a checked test may start programs: first words, and the values of variables."""
     names: dict[str, None] = {}
 
     def visit(node: object) -> None:
@@ -167,9 +164,9 @@ def _succeeds(node: Command) -> bool:
 def _left(words: list[str | None], *, final: bool) -> Iterator[str]:
     status = words[1] if len(words) > 1 else "0" if words[0] == "exit" else "1"
     if status is None or not status.isdecimal():
-        yield f"`{words[0]}` with a status that is not written out: `exit 1` where something is wrong"
+        yield f"`{words[0]}` with a status that is not a literal: write `exit 1` where something is wrong"
     elif int(status) % 256 == 0 and not (final and words[0] == "exit"):
-        yield f"`{words[0]} 0` before the end skips what comes after it: a test that has passed just ends"
+        yield f"`{words[0]} 0` before the end skips what follows: let a passing test run to its end"
 
 
 def _interpreted(node: Command, words: list[str | None]) -> Iterator[str]:

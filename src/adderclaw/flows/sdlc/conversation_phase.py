@@ -1,4 +1,4 @@
-"""A conversation's way from plan to proof, the same on every channel: where it stands, its plan, its next phase."""
+"""A conversation's way from plan to proof, for every client: its phase, its plan, and its next phases."""
 
 import json
 from collections.abc import Awaitable, Callable, Generator
@@ -28,7 +28,7 @@ type Ask = Callable[[str], Awaitable[str | None]]
 
 
 class Desk(NamedTuple):
-    """Where somebody drives a conversation from."""
+    """The store, configuration and workspace with which an operator moves conversations between phases."""
 
     store: Store
     config: Config
@@ -40,7 +40,7 @@ class Desk(NamedTuple):
 def opened(
     config_file: str | None, workspace: str | None, channel: str, *, looks: bool = False, how: str = ""
 ) -> Generator[Desk]:
-    """`looks`: nothing is written, and nothing is created only to be looked at."""
+    """`looks`: only reads; creates no files."""
     loaded: Loaded = load(config_file=config_file, workspace=workspace, here=True, looks=True)
     path = loaded.config.memory.path
     store = Store.open(path, read_only=looks, in_files=loaded.config.memory.backend == "file")
@@ -51,15 +51,15 @@ def opened(
 
 
 def conversation(desk: Desk, name: str | None) -> str:
-    """By its id, one of its sessions' or the beginning of either; the last one held here where none is named."""
+    """The conversation with this id, session id or prefix of either; without a name, the last one in the workspace."""
     if name is not None:
         conversation_id = transcript.conversation_of(desk.store, name)
         if conversation_id is None:
-            raise UsageError(f"there is no conversation {name[:100]!r}: see `adderclaw memory list`")
+            raise UsageError(f"no conversation has the id {name[:100]!r}: see `adderclaw memory list`")
         return conversation_id
     conversation_id = last(desk)
     if conversation_id is None:
-        raise UsageError(f"no conversation was held in {desk.workspace}: name one (--conversation ID), or begin one")
+        raise UsageError(f"{desk.workspace} has no conversation yet: name one (--conversation ID), or begin one")
     return conversation_id
 
 
@@ -67,11 +67,11 @@ def last(desk: Desk) -> str | None:
     return plans.last_conversation(desk.store, desk.workspace)
 
 
-# ------------------------------------------------------------------ looking
+# ------------------------------------------------------------------ reading
 
 
 def phase_overview(desk: Desk, conversation_id: str) -> Json:
-    """The phase, the plan that counts (else the last one), and what keeps each other phase closed."""
+    """The phase, the approved plan (else the last one), and what each following phase still requires."""
     row = plans.last(desk.store, conversation_id, "approved") or plans.last(desk.store, conversation_id)
     planned = None if row is None else _plan_json(desk, row)
     tree = _tree(desk, conversation_id)
@@ -108,7 +108,7 @@ def _criteria(desk: Desk, plan: Plan) -> tuple[criteria.Criterion, ...]:
 
 
 def listed(desk: Desk, conversation_id: str) -> list[Json]:
-    """Every version of the plan, with its text."""
+    """Every version of the plan with its text."""
     return [{**_plan_json(desk, plan), "content": plan.content} for plan in plans.listing(desk.store, conversation_id)]
 
 
@@ -125,12 +125,12 @@ def history(desk: Desk, conversation_id: str) -> list[Json]:
 
 
 def plan(desk: Desk, conversation_id: str | None, text: str) -> Json:
-    """A new version of the plan, as a draft; the conversation plans from then on. Without one, a new one begins."""
+    """Stores a new draft of the plan and moves the conversation to `planning`; without an id, begins a conversation."""
     if not text.strip():
-        raise UsageError("the plan is empty: say what is to be done, and its success criteria")
+        raise UsageError("the plan is empty: describe the change and its success criteria")
     if len(text) > MAX_PLAN:
         raise UsageError(f"the plan has {len(text)} characters; at most {MAX_PLAN} can be approved")
-    criteria.parse(text)  # before anything is begun
+    criteria.parse(text)  # raises before anything is stored
     id = conversation_id or random_ids("conversation")
     with desk.store.write() as cursor:
         if conversation_id is None:
@@ -146,57 +146,52 @@ def plan(desk: Desk, conversation_id: str | None, text: str) -> Json:
     row = plans.last(desk.store, id)
     assert row is not None
     assert row.id == number
-    notice = "" if _criteria(desk, row) else "it has no section of success criteria: nothing of it can be proved"
+    notice = "" if _criteria(desk, row) else "it has no section of success criteria, so nothing in it can be proved"
     return {"conversation": id, "phase": "planning", "plan": _plan_json(desk, row), "notice": notice}
 
 
 class Seen(NamedTuple):
-    """What the operator was shown, and approves: that plan, or its report, and no other."""
+    """What the operator was shown and approves: exactly that plan, or its report."""
 
     what: Literal["plan", "report"]
     plan: int
 
 
 def waits(desk: Desk, conversation_id: str) -> Seen:
-    """What the operator can approve now. Raises NotMoved where that is nothing."""
+    """What the operator can approve now. Raises TransitionRefused if there is nothing."""
     phase = phases.phase_of(desk.store, conversation_id)
     row = None
     if phase in ("planning", "verify"):
         row = plans.last(desk.store, conversation_id, "draft" if phase == "planning" else "approved")
     if row is not None:
         return Seen("plan" if phase == "planning" else "report", row.id)
-    missing = f"no plan is {'drafted' if phase == 'planning' else 'approved'}"
+    missing = f"it has no {'drafted' if phase == 'planning' else 'approved'} plan"
     if phase not in ("planning", "verify"):
         missing = f"the conversation is in {phase}"
     raise TransitionRefused(f"there is nothing to approve: {missing}; see `adderclaw sdlc status`")
 
 
 def shown(desk: Desk, conversation_id: str, seen: Seen) -> list[str]:
-    """What is approved, as the operator sees it before the question."""
+    """The text that the operator approves: the plan, or its report with the criteria, the tests and their output."""
     if seen.what == "report":
-        return report(desk, conversation_id)
+        from adderclaw.flows.sdlc import coverage
+
+        return coverage.lines(desk, conversation_id)
     drafted = plans.last(desk.store, conversation_id, "draft")
     return [] if drafted is None else drafted.content.split("\n")
 
 
-def report(desk: Desk, conversation_id: str) -> list[str]:
-    """What the operator approves in `verify`: the plan's criteria, their tests, and what each of those printed."""
-    from adderclaw.flows.sdlc import coverage
-
-    return coverage.lines(desk, conversation_id)
-
-
 def approve(desk: Desk, conversation_id: str, seen: Seen, *, new_baseline: bool = False) -> Json:
-    """The operator approves the drafted plan, or, in `verify`, the report: what was shown, and nothing else.
+    """Approves the drafted plan, or, in `verify`, the report, if it is still what the operator was shown.
 
-    `new_baseline`: what the plan is proved against is the workspace as it is, also for a new version of a plan.
+    `new_baseline`: prove against the workspace as it is now, even if this is a new version of an approved plan.
     """
     require_operator(f"Approving a {seen.what}", desk.store.path)
     if new_baseline and seen.what == "report":
-        raise UsageError("a new baseline is taken with the approval of a plan, and the report waits to be approved")
+        raise UsageError("a new baseline needs the approval of a plan, but the report is waiting for approval")
     if (now := waits(desk, conversation_id)) != seen:
         raise TransitionRefused(
-            f"the {now.what} of plan {now.plan} waits to be approved, not the {seen.what} of {seen.plan}"
+            f"the {now.what} of plan {now.plan} is waiting for approval, not the {seen.what} of {seen.plan}"
         )
     if seen.what == "report":
         return _moved(conversation_id, _move(desk, conversation_id, "done", approves=True))
@@ -210,7 +205,7 @@ def approve(desk: Desk, conversation_id: str, seen: Seen, *, new_baseline: bool 
 
 
 def transition(desk: Desk, conversation_id: str, to: Phase) -> Json:
-    """The conversation enters a phase, if the table and its condition allow it. Raises NotMoved."""
+    """Moves the conversation to a phase. Raises TransitionRefused if the table or its condition does not allow it."""
     require_operator("Moving a conversation to another phase", desk.store.path)
     return _moved(conversation_id, _move(desk, conversation_id, to))
 
@@ -222,7 +217,7 @@ def _move(desk: Desk, conversation_id: str, to: Phase, *, approves: bool = False
 
 
 def _tree(desk: Desk, conversation_id: str) -> str:
-    """The digest of the workspace now, where something rests on it."""
+    """The digest of the workspace now, in the phases whose conditions depend on it."""
     if phases.phase_text(desk.store, conversation_id) not in ("test", "verify"):
         return ""
     counted = plans.last(desk.store, conversation_id, "approved")

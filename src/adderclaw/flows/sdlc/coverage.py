@@ -1,4 +1,4 @@
-"""The proof of a conversation's plan, the same on every channel: its tests, run again, and its report."""
+"""The proof of a conversation's plan, for every client: running its tests, and its report."""
 
 import hashlib
 import os
@@ -26,10 +26,10 @@ Form = Literal["text", "markdown", "json", "html"]
 
 
 def coverage(desk: Desk, conversation_id: str) -> Coverage:
-    """Which test proves which criterion of the plan that counts, or of the last one that was completed."""
+    """Which test proves which criterion of the approved plan, or of the plan that was completed last."""
     row = plans.last(desk.store, conversation_id, "approved") or plans.last(desk.store, conversation_id, "completed")
     if row is None:
-        raise UsageError(f"no plan of {conversation_id} was approved, so that there is nothing to report")
+        raise UsageError(f"no plan of {conversation_id} was approved, so there is nothing to report")
     tree = trees.tree(desk.store, desk.config, home(), row.id)
     with desk.store.snapshot() as cursor:
         required = criteria.of_plan(cursor, row.id)
@@ -41,8 +41,8 @@ def coverage(desk: Desk, conversation_id: str) -> Coverage:
 
 
 def drawn(coverage_: Coverage, form: Form) -> str:
-    """The report in one of its forms: the same blocks in all of them."""
-    from adderclaw.agent.view import page
+    """The report in one of its forms; all have the same blocks."""
+    from adderclaw.agent.view import page, page_text
 
     title = f"Plan {coverage_.plan.id}: from plan to proof"
     if form == "html":
@@ -57,29 +57,32 @@ def lines(desk: Desk, conversation_id: str) -> list[str]:
 
 
 def has_criteria(desk: Desk, conversation_id: str) -> bool:
-    """Whether there is something to prove."""
+    """Whether the approved plan has criteria to prove."""
     with desk.store.snapshot() as cursor:
         counted = plans.approved_plan(cursor, conversation_id)
         return counted is not None and bool(criteria.of_plan(cursor, counted.id))
 
 
 def ready(desk: Desk, options: "Options", conversation_id: str) -> "ProofDriver":
-    """The tests of the plan, to be generated where they are missing, and run: in the phase `test`, and in `verify`,
-    where the workspace may have changed after they were run."""
+    """Prepares a run that generates the plan's missing tests and runs all of them.
+
+    Allowed in the phase `test`, and in `verify`, where the workspace may have changed since they ran.
+    """
     from adderclaw.config import load
     from adderclaw.flows.sdlc import begin_proof
 
     phase = phases.phase_of(desk.store, conversation_id)
     if phase not in ("test", "verify"):
-        way = "`adderclaw sdlc transition test` comes first" if phase == "implement" else "see `adderclaw sdlc status`"
-        where = "in the phases test and verify"
-        raise UsageError(f"tests are generated and run {where}, and the conversation is in {phase}: {way}")
+        fix = "run `adderclaw sdlc transition test` first" if phase == "implement" else "see `adderclaw sdlc status`"
+        raise UsageError(
+            f"tests are generated and run in the phases test and verify, and the conversation is in {phase}: {fix}"
+        )
     loaded = load(config_file=options.config_file, workspace=options.workspace, here=True, looks=True)
     return begin_proof.ready(options, loaded, home(), desk.store, conversation_id)
 
 
 def written(desk: Desk, conversation_id: str, path: str, text: str) -> None:
-    """Note a report that was written to a file of the workspace: the tests did not run on it."""
+    """Records a report that was written into the workspace, because the tests did not run with that file."""
     root = followed(transcript.workspace_of(desk.store, conversation_id))
     if not beneath(target := followed(path), root):
         return
@@ -89,9 +92,9 @@ def written(desk: Desk, conversation_id: str, path: str, text: str) -> None:
 
 
 def run(config_file: str | None, workspace: str | None, conversation_id: str, channel: str) -> Json:
-    """Generate what is missing and run all, for a channel that goes on meanwhile: in a thread of its own, silently.
+    """Generates the missing tests and runs all of them; returns the report of that run as JSON.
 
-    How that run ended, as programs are told it.
+    Shows nothing. Must be called in a separate thread by a client that continues meanwhile.
     """
     import asyncio
 
@@ -107,14 +110,14 @@ def run(config_file: str | None, workspace: str | None, conversation_id: str, ch
 
 
 def withdraw(desk: Desk, conversation_id: str, number: int, reason: str) -> None:
-    """The operator does not want a test that counts: another is generated, which is told why."""
+    """Withdraws an accepted test. The generator writes another one and receives the reason."""
     require_operator("Withdrawing a test", desk.store.path)
     if not reason.strip():
-        raise UsageError("say why the test is withdrawn: whoever writes the next one is told")
+        raise UsageError("a reason is required: the generator of the next test receives it")
     counted = plans.last(desk.store, conversation_id, "approved")
     tests = [] if counted is None else generated_tests.tests(desk.store, counted.id)
     if not any(test.id == number and test.status == "accepted" for test in tests):
-        raise UsageError(f"there is no test {number} that counts for {conversation_id}; see `adderclaw sdlc report`")
+        raise UsageError(f"{conversation_id} has no accepted test {number}; see `adderclaw sdlc report`")
     with desk.store.write() as cursor:
         generated_tests.settle(cursor, number, "withdrawn", f"the operator withdrew it: {reason}")
         detail = {"test": number, "by": desk.by.name, "reason": reason}

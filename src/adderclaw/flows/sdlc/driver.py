@@ -1,4 +1,4 @@
-"""The proof of a plan made ready to be run: a driver, whose workspace is an empty folder and not the project's."""
+"""The driver of a plan's proof, whose workspace is an empty folder instead of the project's."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -20,9 +20,9 @@ KIND = "proof"
 @dataclass(frozen=True)
 class ProofDriver:
     options: Options
-    """Of the generator: its workspace is a folder of its own."""
+    """Those of the generator, whose workspace is a separate folder."""
     conversation: str
-    """Whose plan is proved."""
+    """The conversation whose plan is proved."""
     plan_row: Plan
     where: Where
     """The project."""
@@ -49,10 +49,10 @@ class ProofDriver:
 
 @contextmanager
 def _alone(session: Session, plan_id: int) -> Generator[None]:
-    """One run at a time proves a plan."""
+    """Ensures that only one run at a time proves a plan."""
     from adderclaw.storage import locks
 
     if by := locks.run_in_session(session.store.path, name := f"proof-{plan_id}"):
-        raise UsageError(f"run {by} proves plan {plan_id} already: wait for it, or end it")
+        raise UsageError(f"run {by} is already proving plan {plan_id}: wait for it, or end it")
     with locks.session_lock(session.store.path, name, session.bus.run_id):
         yield

@@ -1,33 +1,40 @@
-"""Proves a plan: a generator writes tests, each is proved against the tree before, then all run on the tree as it is.
+"""Proves a plan: a generator writes tests, each is proved on the tree before the change, then all run on the tree now.
 
-What has been reached stands in rows, so that whoever comes after a kill goes on with what is left.
+Progress is stored in rows, so that a run after a kill continues with the rest.
 """
 
 import asyncio
+import os
+import re
+from collections.abc import Iterable, Mapping
 from sqlite3 import Cursor
 
 from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.core.child import ChildRequest
 from adderclaw.core.errors import AdderClawError, LimitError
+from adderclaw.core.framing import tagged
 from adderclaw.core.types import Outcome
-from adderclaw.flows.sdlc import prompts, proving, running
+from adderclaw.flows.sdlc import proving, running
 from adderclaw.flows.sdlc.proving import Judgement, Proved
+from adderclaw.flows.sdlc.running import SECONDS
 from adderclaw.flows.sdlc.tools import SUBMIT, submit_tool
 from adderclaw.flows.sdlc.trees import Trees
 from adderclaw.storage.sdlc import criteria, faults, generated_tests
 from adderclaw.storage.sdlc.criteria import Criterion
 from adderclaw.storage.sdlc.generated_tests import Test
 from adderclaw.storage.sdlc.plans import Plan
+from adderclaw.storage.text import plain
 
 ATTEMPTS = 6
-"""Tests for one criterion that may be turned back; then somebody has to look at the plan."""
+"""Tests for one criterion that may be returned; after that an operator must revise the plan."""
 IDLE = 2
-"""Sessions of the generator in a row that hand in nothing."""
-GOES_ON = frozenset({"completed", "denied", "limit"})
+"""Consecutive sessions of the generator that may submit nothing."""
+CONTINUES = frozenset({"completed", "denied", "limit"})
+"""Outcomes of a generator's session after which another one may begin."""
 ROUNDS = 30
-NOTHING_YET = f"No test was handed in yet. Call {SUBMIT} for each open criterion now."
+NOTHING_YET = f"No test was submitted yet. Call {SUBMIT} for each open criterion now."
 AGENT = "test-generator"
-UNCOPIED = "the workspace cannot be copied for its tests ({why}): make room for it, then run `adderclaw sdlc test`"
+UNCOPIED = "the workspace cannot be copied for its tests ({why}): free some space, then run `adderclaw sdlc test`"
 
 
 class Proof:
@@ -48,7 +55,7 @@ class Proof:
             return self._ended("stopped", "interrupted")
         except AdderClawError as error:
             return self._ended("limit" if isinstance(error, LimitError) else "error", str(error))
-        except OSError as error:  # the disk is full, for one: nothing was run on half of a copy
+        except OSError as error:  # for example a full disk; no test ran on an incomplete copy
             return self._ended("error", UNCOPIED.format(why=error.strerror or error))
 
     def _read_criteria(self) -> tuple[Criterion, ...]:
@@ -56,33 +63,33 @@ class Proof:
             return criteria.of_plan(cursor, self._plan.id)
 
     def _require_provable(self) -> None:
-        """What no test could mend is found before one is written."""
+        """Checks what would make every test fail, before one is written."""
         if not self._criteria:
-            raise AdderClawError("the plan has no success criteria, so that nothing can be proved: add their section")
+            raise AdderClawError("the plan has no success criteria, so nothing can be proved: add a section with them")
         self._trees.clear()
-        named = [
-            fault for criterion in self._criteria.values() if criterion.keeps for fault in faults.parse(criterion.fault)
-        ]
-        self._trees.require(named)
+        self._trees.require(
+            [fault for row in self._criteria.values() if row.keeps for fault in faults.parse(row.fault)]
+        )
 
     # -------------------------------------------------------------- generating
 
     async def _generate(self) -> TurnResult | None:
-        """Until each criterion has a test that is proved; how it ended where that cannot be reached."""
+        """Asks for tests until each criterion has a proved one. Returns how the run ended if that is impossible."""
         idle = 0
-        await self._prove_waiting()  # of a process that was killed
+        await self._prove_waiting()  # those of a process that was killed
         while unproven := self._open():
-            if tired := [id for id in unproven if len(self._returned().get(id, [])) >= ATTEMPTS]:
-                why = f"{ATTEMPTS} tests were turned back for each: the last because {self._returned()[tired[0]][-1]}"
-                fix = "say in the plan more exactly what can be seen from outside, and approve it again"
-                return self._ended("limit", f"no test proves {', '.join(tired)}; {why}; {fix}")
+            if exhausted := [id for id in unproven if len(self._returned().get(id, [])) >= ATTEMPTS]:
+                last = self._returned()[exhausted[0]][-1]
+                why = f"{ATTEMPTS} tests for each were returned, the last because {last}"
+                fix = "describe more exactly in the plan what can be observed from outside, and approve it again"
+                return self._ended("limit", f"no test proves {', '.join(exhausted)}; {why}; {fix}")
             if idle == IDLE:
-                return self._ended("limit", f"the generator handed in no test in {IDLE} sessions: not delivered")
+                return self._ended("limit", f"the generator submitted no test in {IDLE} sessions")
             before = len(self._tests())
             outcome, reason = await self._ask(unproven)
             idle = idle + 1 if len(self._tests()) == before else 0
             await self._prove_waiting()
-            if outcome not in GOES_ON:
+            if outcome not in CONTINUES:
                 return self._ended(outcome, f"the generator ended: {reason or outcome}")
         return None
 
@@ -93,12 +100,10 @@ class Proof:
             return NOTHING_YET if len(self._tests()) == before else None
 
         child = ChildRequest(
-            prompt=prompts.prompt(
-                self._plan, unproven.values(), self._returned(), prompts.documents(self._trees, self._plan)
-            ),
+            prompt=prompt(self._plan, unproven.values(), self._returned(), documents(self._trees, self._plan)),
             agent_type=AGENT,
             description=f"tests for {', '.join(unproven)}"[:200],
-            system=prompts.system(),
+            system=system(),
             tools=(),
             extra_tools=(submit_tool(self._session, self._plan, unproven),),
             before_end=missing,
@@ -114,22 +119,22 @@ class Proof:
                 return "stopped", str(error)
             return ("limit" if isinstance(error, LimitError) else "error"), f"{error}"
         if report.outcome == "limit" and not report.tool_calls:
-            return "error", report.reason  # a limit of the run, which no further session would get past
+            return "error", report.reason  # a limit of the run, which would also stop every further session
         return report.outcome, report.reason
 
     # -------------------------------------------------------------- proving
 
     async def _prove_waiting(self) -> None:
-        """Those that were handed in, and those that were proved with other packages installed than there are now."""
+        """Proves the submitted tests, and again those that were proved with other packages than are installed now."""
         before, results = self._trees.baseline(), generated_tests.results(self._session.store, self._plan.id)
         for test in self._tests():
-            came = [run.tree_digest for run in results.get(test.id, []) if run.tree == "baseline"]
-            if test.status != "submitted" and (test.status != "accepted" or came[-1:] == [before.digest]):
+            digests = [run.tree_digest for run in results.get(test.id, []) if run.tree == "baseline"]
+            if test.status != "submitted" and (test.status != "accepted" or digests[-1:] == [before.digest]):
                 continue
-            self._require_going()
+            self._require_not_stopped()
             judged = await proving.prove(self._trees, self._criteria[test.criterion], test)
             self._settle(test, judged)
-            self._tell(test, judged.reason)
+            self._publish_judgement(test, judged.reason)
 
     def _settle(self, test: Test, judged: Judgement) -> None:
         with self._session.store.write() as cursor:
@@ -138,14 +143,16 @@ class Proof:
             generated_tests.settle(cursor, test.id, "returned" if judged.reason else "accepted", judged.reason)
 
     async def _run_all(self) -> TurnResult | None:
-        """On the tree as it is, and with the programs that each test starts replaced; None where one was turned back
-        for that."""
+        """Runs the accepted tests on the tree as it is now, then with their programs replaced.
+
+        Returns None if one passed with them replaced, and was therefore returned to the generator.
+        """
         tree = await asyncio.to_thread(self._trees.now)
         failed: list[str] = []
-        turned_back = False
+        any_returned = False
         counted = [test for test in self._tests() if test.status == "accepted"]
         for test in counted:
-            self._require_going()
+            self._require_not_stopped()
             ran = await self._trees.run(tree, test.language, test.content)
             with self._session.store.write() as cursor:
                 self._record(cursor, test, Proved("now", tree, ran))
@@ -164,15 +171,15 @@ class Proof:
             judged = await proving.prove_replaced(self._trees, tree, self._criteria[test.criterion], test, ran)
             self._settle(test, judged)
             if judged.reason:
-                turned_back = True
-                self._tell(test, judged.reason)
-        if turned_back:
+                any_returned = True
+                self._publish_judgement(test, judged.reason)
+        if any_returned:
             return None
         if failed:
             names = ", ".join(dict.fromkeys(failed))
-            fix = "`adderclaw sdlc report` shows what they printed; mend the change, then `adderclaw sdlc test`"
+            fix = "`adderclaw sdlc report` shows what they printed; correct the change, then run `adderclaw sdlc test`"
             return self._ended(
-                "error", f"{len(failed)} of {len(counted)} tests fail on the tree as it is: {names}; {fix}"
+                "error", f"{len(failed)} of {len(counted)} tests fail on the tree as it is now: {names}; {fix}"
             )
         return self._ended("completed", "")
 
@@ -191,10 +198,10 @@ class Proof:
             run_id=self._session.bus.run_id,
         )
 
-    # -------------------------------------------------------------- where it stands
+    # -------------------------------------------------------------- progress
 
     def _tests(self) -> list[Test]:
-        """Those that count for this plan as it is."""
+        """The tests of this version of the plan."""
         tests = generated_tests.tests(self._session.store, self._plan.id)
         return [test for test in tests if test.plan_hash == self._plan.hash and test.is_whole]
 
@@ -209,11 +216,11 @@ class Proof:
                 reasons.setdefault(test.criterion, []).append(test.reason)
         return reasons
 
-    def _require_going(self) -> None:
+    def _require_not_stopped(self) -> None:
         if self._session.environment.stopped():
             raise AdderClawError("the emergency stop is set; `adderclaw estop --clear` removes it")
 
-    def _tell(self, test: Test, reason: str) -> None:
+    def _publish_judgement(self, test: Test, reason: str) -> None:
         self._session.bus.publish(
             {
                 "event_type": "test_judged",
@@ -228,7 +235,7 @@ class Proof:
         tests = self._tests()
         left = self._open()
         counted = sum(test.status == "accepted" for test in tests)
-        answer = f"{len(self._criteria) - len(left)} of {len(self._criteria)} criteria have a test that is proved"
+        answer = f"{len(self._criteria) - len(left)} of {len(self._criteria)} criteria have a proved test"
         answer += f"; open: {', '.join(left)}" if left else ""
         details = {
             "plan": self._plan.id,
@@ -238,3 +245,59 @@ class Proof:
             "turned_back": sum(test.status == "returned" for test in tests),
         }
         return TurnResult(outcome, answer, reason, details=details)
+
+
+DOCUMENTS = (".md", ".rst", ".txt", ".adoc", ".json", ".yaml", ".yml", ".toml", ".sql", ".proto", ".graphql", ".xsd")
+"""Extensions of interface documents; source files are never shown to the generator."""
+MOST_DOCUMENTS, MOST_LETTERS = 8, 20_000
+_HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
+_INTERFACE = re.compile(
+    r"(?:\d+[.)]\s+)?(?:public\s+)?(?:interfaces?|api|contracts?|interface contracts?)\b.*", re.IGNORECASE
+)
+_NAMED = re.compile(r"`([^`\n]+)`|\]\(([^)\s]+)\)")
+
+
+def system() -> str:
+    with open(os.path.join(os.path.dirname(__file__), "generator.md"), encoding="utf-8") as file:
+        return file.read().replace("{{seconds}}", f"{SECONDS:.0f}")
+
+
+def prompt(
+    plan: Plan, unproven: Iterable[Criterion], returned: Mapping[str, list[str]], documents: Mapping[str, str]
+) -> str:
+    """`returned`: criterion → why tests for it were returned."""
+    rows = ["The approved plan:", "", tagged("plan", plan.content), ""]
+    for name, text in documents.items():
+        rows += [f"{name}, as it was when the plan was approved:", "", tagged("document", text), ""]
+    rows += ["Open criteria:", ""]
+    for criterion in unproven:
+        rows.append(f"- {criterion.id}{' (keeps)' if criterion.keeps else ''}: {criterion.text}")
+        rows += [f"  - an earlier test was returned: {reason}" for reason in returned.get(criterion.id, [])[-3:]]
+    return "\n".join(rows)
+
+
+def interface(content: str) -> str:
+    """The section of a plan about its public interface; empty if it has none."""
+    lines: list[str] = []
+    level = 0
+    for line in content.split("\n"):
+        heading = _HEADING.match(line)
+        if heading is not None and level and len(heading[1]) <= level:
+            level = 0
+        if heading is not None and not level and _INTERFACE.fullmatch(heading[2]):
+            level = len(heading[1])
+        elif level:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def documents(trees: Trees, plan: Plan) -> dict[str, str]:
+    """The documents that the interface section names, as they are in the baseline."""
+    texts: dict[str, str] = {}
+    for match in _NAMED.finditer(interface(plan.content)):
+        path = (match[1] or match[2]).strip().removeprefix("./")
+        if len(texts) >= MOST_DOCUMENTS or not path.lower().endswith(DOCUMENTS) or path in texts:
+            continue
+        if (text := trees.document(path)) is not None:
+            texts[path] = plain(text[:MOST_LETTERS])
+    return texts

@@ -1,4 +1,4 @@
-"""What package managers installed in a workspace: lent to the copies that tests run in, since it is never copied."""
+"""Folders that package managers installed in a workspace: the copies that tests run in use the originals."""
 
 import hashlib
 import stat
@@ -17,65 +17,65 @@ UNLENT = frozenset({".git", ".hg", ".svn", ".jj"})
 DEEPEST = 4
 
 
-def places(root: str) -> tuple[str, ...]:
-    """What the copies of a workspace need and have no copy of, by their ways from its root on."""
-    return tuple(sorted(_found(root, "", 0)))
+def folders(root: str) -> tuple[str, ...]:
+    """The installed folders, by their paths relative to the root: copies of the workspace do not contain them."""
+    return tuple(sorted(_lent_below(root, "", 0)))
 
 
-def _found(root: str, way: str, depth: int) -> Iterator[str]:
+def _lent_below(root: str, folder: str, depth: int) -> Iterator[str]:
     try:
-        entries = workspace.entries(WorkspacePath(root, way or "."))
+        entries = workspace.entries(WorkspacePath(root, folder or "."))
     except (OSError, PathRefused):
         return
     for entry in entries:
         if not entry.is_folder or (name := entry.path.name) in UNLENT:
             continue
-        path = f"{way}/{name}" if way else name
+        path = f"{folder}/{name}" if folder else name
         if name in NAMES or workspace.is_file(WorkspacePath(root, f"{path}/{MARK}")):
             yield path
         elif depth < DEEPEST:
-            yield from _found(root, path, depth + 1)
+            yield from _lent_below(root, path, depth + 1)
 
 
-def beside(root: str, ways: Sequence[str], entries: Mapping[str, State]) -> tuple[str, ...]:
-    """Those that a tree has nothing of itself: what was kept of it is never covered by what lies there now."""
-    return tuple(f"{followed(root)}/{way}" for way in ways if _has_room(way, entries))
+def mountable(root: str, lent: Sequence[str], entries: Mapping[str, State]) -> tuple[str, ...]:
+    """The absolute paths of the folders that a tree has no files in, so that mounting them hides nothing of it."""
+    return tuple(f"{followed(root)}/{folder}" for folder in lent if _is_free(folder, entries))
 
 
-def _has_room(way: str, entries: Mapping[str, State]) -> bool:
-    parts = way.split("/")
-    above = (entries.get("/".join(parts[: count + 1])) for count in range(len(parts)))
-    if any(parent is not None and parent.kind != "folder" for parent in above):
-        return False  # a file or a link is there, on which nothing can lie
-    return not any(path.startswith(f"{way}/") for path in entries)
+def _is_free(folder: str, entries: Mapping[str, State]) -> bool:
+    parts = folder.split("/")
+    parents = (entries.get("/".join(parts[: count + 1])) for count in range(len(parts)))
+    if any(parent is not None and parent.kind != "folder" for parent in parents):
+        return False  # nothing can be mounted on a file or a link
+    return not any(path.startswith(f"{folder}/") for path in entries)
 
 
 def with_lent(digest: str, root: str) -> str:
-    """The digest of a tree together with what is lent to it: whoever changes that afterwards has changed the tree.
+    """The digest of a tree and its lent folders, so that a change in one of them counts as a change of the tree.
 
-    By what `stat` says, since it may be very much: nobody in a sandbox sets the time of a file's last change.
+    Only uses what `stat` returns, because the folders may be large: a sandbox cannot set the time of a file's change.
     """
-    if not digest or not (ways := places(root)):
+    if not digest or not (lent := folders(root)):
         return digest
     hasher = hashlib.sha256()
-    for way in ways:
-        for row in _rows(root, way):
+    for folder in lent:
+        for row in _rows(root, folder):
             hasher.update(repr(row).encode())
     return with_lent_digest(digest, hasher.hexdigest())
 
 
-def _rows(root: str, way: str) -> Iterator[tuple[object, ...]]:
-    waiting = [way]
+def _rows(root: str, top: str) -> Iterator[tuple[object, ...]]:
+    waiting = [top]
     while waiting:
-        above = waiting.pop()
+        parent = waiting.pop()
         try:
-            with workspace.folder(WorkspacePath(root, above)) as folder:
+            with workspace.folder(WorkspacePath(root, parent)) as folder:
                 listed = sorted(folder.entries(), key=lambda entry: entry[0])
         except (OSError, PathRefused):
-            yield (above, "unreadable")
+            yield (parent, "unreadable")
             continue
         for name, status in listed:
-            path = f"{above}/{name}"
+            path = f"{parent}/{name}"
             if status is None:
                 yield (path, "gone")
             elif stat.S_ISDIR(status.st_mode):

@@ -1,4 +1,4 @@
-"""Runs one generated test: in the sandbox, in a copy of a tree that it sees at the workspace's own path."""
+"""Runs one generated test in the sandbox, in a copy of a tree that appears at the workspace's path."""
 
 import json
 import time
@@ -17,12 +17,12 @@ from adderclaw.sandbox.process import StartFailed, environment, run
 from adderclaw.sandbox.workspace import WorkspacePath
 
 SECONDS = 120.0
-"""What one test has, on each tree."""
+"""The time limit of a test on each tree."""
 HEAD, TAIL = 24_000, 8_000
-"""Bytes of each stream that are kept."""
+"""Bytes of each stream that are stored."""
 NO_SANDBOX = (
-    "tests of a plan run in the sandbox, in place of the workspace, which only bubblewrap can do, and it does not "
-    "start here ({why}): install it, or run where it works; `adderclaw doctor` tries it"
+    "tests of a plan run in a copy that replaces the workspace, which needs bubblewrap, and bubblewrap does not "
+    "start here ({why}): install it, or use a machine where it works; `adderclaw doctor` checks it"
 )
 DATABASE = "/tmp/sdlc.db"
 REPLACER = "replacer.py"
@@ -39,16 +39,16 @@ class Ran(NamedTuple):
 
 
 class Replacing(NamedTuple):
-    """What is done with the programs of the project that a test starts (`sandbox/inside_test.py`)."""
+    """What happens to the programs of the project that a test starts (`sandbox/inside_test.py`)."""
 
     how: str
     names: Sequence[str]
-    """By which a test in sh may start programs."""
+    """Under which a shell test may start programs."""
     calls: Sequence[Sequence[object]]
 
 
-class _NoSurvey(Surveyor):
-    """Surveys nothing: a copy is deleted after the test, so no program runs its files later."""
+class _Blind(Surveyor):
+    """Surveys nothing, because a copy is removed after the test."""
 
     def survey(
         self,
@@ -63,7 +63,7 @@ class _NoSurvey(Surveyor):
 def require_sandbox(root: str) -> None:
     if confinement.probe((root,)) != "bubblewrap":
         raise AdderClawError(
-            NO_SANDBOX.format(why=confinement.try_confinement("bubblewrap", (root,)) or "at the last trial")
+            NO_SANDBOX.format(why=confinement.try_confinement("bubblewrap", (root,)) or "at the last attempt")
         )
 
 
@@ -73,25 +73,28 @@ async def run_test(
     *,
     root: str,
     copy: str,
-    beside: str,
-    places: tuple[str, ...],
+    test_folder: str,
+    lent: tuple[str, ...],
     shown: tuple[str, ...] = (),
     replacing: Replacing | None = None,
     seconds: float = SECONDS,
 ) -> Ran:
-    """`copy` is seen in place of `root`; `beside` is an empty folder of ours, `places` are lent, `shown` is read.
-    `replacing`: what is done with the programs that the test starts."""
+    """Runs a test with `copy` mounted in place of `root`.
+
+    `test_folder` is an empty folder for the test's own files, `lent` the installed folders, `shown` what it may also
+    read. `replacing`: what happens to the programs that the test starts.
+    """
     name = FILES[language]
-    workspace.write(WorkspacePath(beside, name), content.encode(), mode=0o644)
-    command = [*COMMANDS[language], f"{beside}/{name}"]
+    workspace.write(WorkspacePath(test_folder, name), content.encode(), mode=0o644)
+    command = [*COMMANDS[language], f"{test_folder}/{name}"]
     if replacing is not None:
-        workspace.write(WorkspacePath(beside, REPLACER), inside_test.source(), mode=0o644)
+        workspace.write(WorkspacePath(test_folder, REPLACER), inside_test.source(), mode=0o644)
         known = json.dumps({"names": replacing.names, "calls": replacing.calls})
-        workspace.write(WorkspacePath(beside, "known.json"), known.encode(), mode=0o644)
-        words = (replacing.how, language, f"{beside}/{name}", followed(root), f"{beside}/known.json")
-        command = [*COMMANDS["python"], f"{beside}/{REPLACER}", *words]
-    room = SandboxSpec(roots=(followed(root),), stand_in=copy, lent=places, shown=(beside, *shown))
-    box = Box("bubblewrap", room, surveyor=_NoSurvey())
+        workspace.write(WorkspacePath(test_folder, "known.json"), known.encode(), mode=0o644)
+        words = (replacing.how, language, f"{test_folder}/{name}", followed(root), f"{test_folder}/known.json")
+        command = [*COMMANDS["python"], f"{test_folder}/{REPLACER}", *words]
+    spec = SandboxSpec(roots=(followed(root),), stand_in=copy, lent=lent, shown=(test_folder, *shown))
+    box = Box("bubblewrap", spec, surveyor=_Blind())
     own = {"AGENT_SDLC_DB": DATABASE, "ADDERCLAW_HOME": "/tmp/adderclaw", "PYTHONDONTWRITEBYTECODE": "1"}
     captures = Capture(HEAD, TAIL), Capture(HEAD, TAIL)
     began = time.monotonic()
@@ -99,7 +102,7 @@ async def run_test(
         ended = await run(
             command,
             cwd=followed(root),
-            env=environment(own, workspace_roots=room.roots),
+            env=environment(own, workspace_roots=spec.roots),
             timeout=seconds,
             start=box.start,
             into=captures,

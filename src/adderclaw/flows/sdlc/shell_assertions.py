@@ -1,4 +1,4 @@
-"""Which assertions a test in sh surely reaches, and what each of them looks at."""
+"""Which assertions a shell test always reaches, and what each of them examines."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ SILENT = frozenset({"true", ":", "echo", "printf", "exit", "return", "set", "exp
 
 
 def plain(word: Word) -> str | None:
-    """The word as it is written, where nothing in it is expanded."""
+    """The text of a word; None if something in it is expanded."""
     if all(isinstance(part, Text) for part in word):
         return "".join(part.text for part in word if isinstance(part, Text))
     return None
@@ -23,7 +23,7 @@ def words_of(node: Command) -> list[str | None]:
 
 
 class Assertions:
-    """What the assertions look at that are reached whenever the test runs to its end."""
+    """The assertions that a test reaches whenever it runs to its end."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -40,7 +40,7 @@ class Assertions:
         lists = _lists(script)
         for number, items in enumerate(lists):
             if script.tail and number == len(lists) - 1:
-                continue  # in the background nobody waits for it
+                continue  # nothing waits for a background command
             yield from self._list(items, called, last=last and number == len(lists) - 1)
 
     def _list(self, items: list[Pipeline], called: set[str], *, last: bool) -> Iterator[str]:
@@ -94,7 +94,7 @@ class Assertions:
     # -------------------------------------------------------------- ways to fail
 
     def _fails(self, node: syntax.Node) -> bool:
-        """Whether a command ends the test as failed. In a subshell it would end that alone."""
+        """Whether a command makes the test fail. In a subshell it would only end the subshell."""
         if isinstance(node, Command):
             words = words_of(node)
             if words[:1] == ["exit"]:
@@ -107,12 +107,12 @@ class Assertions:
             self._fails(command) for line in script.pipelines for command in line.commands if len(line.commands) == 1
         )
 
-    # -------------------------------------------------------------- what is looked at
+    # -------------------------------------------------------------- what is examined
 
     def _kind(self, pipeline: Pipeline) -> str:
         node = pipeline.commands[-1]
         if isinstance(node, Group):
-            kinds = [self._kind(one) for one in node.body.pipelines]
+            kinds = [self._kind(inner) for inner in node.body.pipelines]
             return next((kind for kind in ("strong", "exit", "exists") if kind in kinds), "")
         if isinstance(node, syntax.Match):
             return "strong"
@@ -149,7 +149,7 @@ class Assertions:
 
 
 def _lists(script: Script) -> list[list[Pipeline]]:
-    """Pipelines that `&&` and `||` join; in the background nothing is asserted."""
+    """Pipelines joined by `&&` and `||`, without those in the background, which assert nothing."""
     lists: list[list[Pipeline]] = []
     for line in script.pipelines:
         if line.after in ("&&", "||") and lists:
@@ -176,7 +176,7 @@ def _is_fed(node: Command) -> bool:
 
 
 def _compared(words: list[str | None], *, piped: bool) -> str:
-    """A pattern that everything matches says no more than that there is something."""
+    """The kind of a comparison. A pattern that matches everything only shows that something exists."""
     operands = [word for word in words[1:] if word is None or not word.startswith("-") or word == "-"]
     if words[0] in ("grep", "egrep", "fgrep", "rg") and operands[:1] and operands[0] in ANYTHING:
         return "exists"

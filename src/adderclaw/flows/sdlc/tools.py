@@ -1,4 +1,4 @@
-"""The one tool of a generator: it hands in a test, and hears at once why one is refused."""
+"""The only tool of a test generator: it submits a test and immediately learns why one is refused."""
 
 import re
 from typing import Any
@@ -13,9 +13,10 @@ from adderclaw.storage.sdlc.plans import Plan
 
 SUBMIT = "SubmitTest"
 MOST = 4
-"""Tests that one session may hand in for a criterion."""
+"""Tests that one session may submit for a criterion."""
 SHOWN = 8
-SAME = "the same text was handed in for {criterion}: exercise and assert what this criterion says, and no other"
+"""Problems of a refused test that are listed."""
+SAME = "the same text was submitted for {criterion}: exercise and assert what this criterion says, and nothing else"
 
 
 @record
@@ -26,7 +27,7 @@ class SubmitArguments:
 
 
 def _same(session: Session, plan: Plan, arguments: SubmitArguments) -> str:
-    """Another criterion that the same text was handed in for."""
+    """Another criterion that the same text was submitted for."""
     text = _bare(arguments.content)
     tests = generated_tests.tests(session.store, plan.id)
     return next(
@@ -45,15 +46,15 @@ def _bare(content: str) -> str:
 
 
 def submit_tool(session: Session, plan: Plan, unproven: dict[str, Criterion]) -> Tool[Any]:
-    """For the criteria that still lack a test; `wanted` is theirs by id."""
+    """The tool for the criteria without a proved test, by id."""
     attempts: dict[str, int] = {}
 
     async def submit(arguments: SubmitArguments, context: ToolContext) -> ToolResult:
         if arguments.criterion not in unproven:
-            return rejected(f"there is no open criterion {arguments.criterion!r}; open are: {', '.join(unproven)}")
+            return rejected(f"{arguments.criterion!r} is not an open criterion; these are: {', '.join(unproven)}")
         attempts[arguments.criterion] = attempts.get(arguments.criterion, 0) + 1
         if attempts[arguments.criterion] > MOST:
-            return rejected(f"{MOST} tests were handed in for {arguments.criterion} already: go on with the next one")
+            return rejected(f"{MOST} tests were already submitted for {arguments.criterion}: continue with the next")
         problems = check(arguments.language, arguments.content)
         if other := _same(session, plan, arguments):
             problems = [Problem(0, SAME.format(criterion=other)), *problems]
@@ -72,13 +73,13 @@ def submit_tool(session: Session, plan: Plan, unproven: dict[str, Criterion]) ->
             )
         if problems:
             return rejected(f"refused: {reasons}")
-        return own_words(f"kept for {arguments.criterion}; it is run on the tree before the change when you have ended")
+        return own_words(f"saved for {arguments.criterion}; it runs on the tree before the change when you are done")
 
     return Tool(
         SUBMIT,
         SubmitArguments,
-        fixed_prepare(Touch(why="hands in a test of the plan", inward=True), submit),
-        "Hand in one test for one criterion: the whole text of the file. It is checked at once.",
+        fixed_prepare(Touch(why="submits a test of the plan", inward=True), submit),
+        "Submit one test for one criterion: the whole text of the file. It is checked immediately.",
         _SCHEMA,
     )
 

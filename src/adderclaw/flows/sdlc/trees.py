@@ -1,4 +1,4 @@
-"""The trees that tests run on: the workspace when the plan was approved, the same with a fault, and as it is now."""
+"""The trees that tests run on: the workspace at the plan's approval, the same with a fault, and as it is now."""
 
 import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -20,35 +20,31 @@ from adderclaw.storage.sdlc import baselines, proof
 from adderclaw.storage.sdlc.faults import Fault
 
 COPIES = "proof"
-"""In AdderClaw's own folder."""
+"""The folder of the copies, in AdderClaw's home."""
 MOST_BYTES = 8 << 20
-"""Of a file that a fault changes, or that a plan names as a document."""
-
-
-GONE = (
-    "no copy of it can be made: files of the folder `checkpoints` were removed or changed; save it anew, and try again"
-)
+"""The largest file that a fault may change or that a plan may name as a document."""
+GONE = "it cannot be copied: files in the folder `checkpoints` were removed or changed. Save a checkpoint and try again"
 
 
 class Where(NamedTuple):
-    """A workspace, and what of it is ours."""
+    """The project's workspace, and what AdderClaw keeps for it."""
 
     root: str
     home: str
     limits: Limits
     own: OwnPaths
     shown: tuple[str, ...] = ()
-    """What else its commands may read (`sandbox.read_paths`), and so its tests."""
+    """What its commands, and therefore its tests, may also read (`sandbox.read_paths`)."""
 
 
 class Tree(NamedTuple):
-    """All that is in a tree, and its digest: the same tree, the same digest."""
+    """The content of a tree and its digest; equal trees have equal digests."""
 
     digest: str
     entries: Mapping[str, State]
     faults: Sequence[Fault] = ()
     is_before: bool = True
-    """Whether it is the one that was kept at the plan's approval."""
+    """Whether it is the tree that was stored at the plan's approval."""
 
 
 class Trees:
@@ -56,11 +52,11 @@ class Trees:
         self._store, self._where, self._plan = store, where, plan_id
         self._folder = f"{where.home}/{FOLDER}"
         self._name = f"{COPIES}/plan-{plan_id}"
-        self._lent = lent.places(where.root)
+        self._lent = lent.folders(where.root)
         self._blobs = Blobs(self._folder, store)
 
     def baseline(self) -> Tree:
-        """Raises StoreError where it is not what was kept at the plan's approval."""
+        """Raises StoreError if it is not what was stored at the plan's approval."""
         entries = baselines.entries(self._store, self._plan)
         return Tree(lent.with_lent(baselines.digest_of(entries), self._where.root), entries)
 
@@ -71,22 +67,25 @@ class Trees:
         return Tree(lent.with_lent(digest, self._where.root), baseline.entries, faults)
 
     def require(self, faults: Sequence[Fault]) -> None:
-        """What no test could mend is found before one is asked for: a byte that is gone, a fault that has no place."""
+        """Raises an error for what would make every test fail: missing file content, or a fault that does not apply."""
         entries = self.baseline().entries
         for path, state in entries.items():
             if state.kind == "file" and (not state.digest or self._blobs.read(state.digest) is None):
-                what = f"{path!r} of the workspace before plan {self._plan} is not kept"
-                raise StoreError(f"{what}, so that nothing can be proved against it: {baselines.FIX}")
+                what = f"the content of {path!r} before plan {self._plan} is not stored"
+                raise StoreError(f"{what}, so nothing can be proved against it: {baselines.FIX}")
         for fault in faults:
             text = self.document(fault.path)
             if text is None:
-                raise AdderClawError(f"the fault of the plan names {fault.path!r}, which is no file of the tree before")
+                raise AdderClawError(
+                    f"the fault of the plan names {fault.path!r}, which was not a file before the change: correct the "
+                    "plan and approve it again"
+                )
             if fault.old not in text:
-                what = f"{fault.old!r}, which is not in {fault.path} of the tree before the change"
-                raise AdderClawError(f"the fault of the plan replaces {what}: mend the plan, and approve it again")
+                what = f"{fault.old!r}, which was not in {fault.path} before the change"
+                raise AdderClawError(f"the fault of the plan replaces {what}: correct the plan and approve it again")
 
     def now(self) -> Tree:
-        """The workspace as it is; what of it is copied is what its digest is of, whatever changes meanwhile."""
+        """The workspace as it is now. The digest is that of the copied content, even if files change meanwhile."""
         taken = baseline.take(self._store, self._folder, self._where.root, self._where.limits, self._where.own)
         if taken.reason:
             raise AdderClawError(f"the workspace cannot be copied for its tests: {taken.reason}")
@@ -106,29 +105,29 @@ class Trees:
     async def run(
         self, tree: Tree, language: str, content: str, replacing: Replacing | None = None, seconds: float = SECONDS
     ) -> Ran:
-        """One test in a copy of its own; `replacing`: what is done with the programs that it starts."""
-        places = lent.beside(self._where.root, self._lent, tree.entries)
-        async with self._copied(tree) as (copy, beside):
+        """Runs a test in its own copy of a tree; `replacing`: what happens to the programs that it starts."""
+        async with self._copied(tree) as (copy, test_folder):
             return await running.run_test(
                 language,
                 content,
                 root=self._where.root,
                 copy=copy,
-                beside=beside,
-                places=places,
+                test_folder=test_folder,
+                lent=lent.mountable(self._where.root, self._lent, tree.entries),
                 shown=self._where.shown,
                 replacing=replacing,
                 seconds=seconds,
             )
 
     def clear(self) -> None:
-        """Take away what an earlier process left that was killed."""
+        """Removes what a killed process left."""
         folder = WorkspacePath(self._where.home, self._name)
         if workspace.is_folder(folder):
             workspace.remove_tree(folder)
 
     @asynccontextmanager
     async def _copied(self, tree: Tree) -> AsyncGenerator[tuple[str, str]]:
+        """A copy of the tree, and an empty folder for the test."""
         self.clear()
         try:
             for name in ("tree", "test"):

@@ -3,14 +3,12 @@
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.suggestions import did_you_mean
 from adderclaw.core.types import Json
-from adderclaw.flows.sop import order
-from adderclaw.flows.sop.places import SourceLines
 from adderclaw.flows.sop.sop import KINDS, NAME, ON_FAILURE, Condition, Input, InvalidSop, Problem, Reference, Sop, Step
 
 MAX_BYTES = 256 * 1024
@@ -92,7 +90,7 @@ class _Reader:
         for index, step in enumerate(steps):
             self._step, self._step_index = step.id, index
             self._check_inputs(step, known)
-        for index, message in order.order_problems(steps):
+        for index, message in order_problems(steps):
             self._step, self._step_index = steps[index].id, index
             self._report(message)
         return Sop(self.file, name, description, tuple(steps), tuple(inputs), self.text)
@@ -412,3 +410,84 @@ def has_type(value: object, kind: str) -> bool:
             return isinstance(value, bool)
         case _:
             return isinstance(value, str)
+
+
+def order_problems(steps: Sequence[Step]) -> Iterator[tuple[int, str]]:
+    """Yields the step's index and a message for each reference to a missing or later step, and for each cycle."""
+    indexes = {step.id: index for index, step in reversed(list(enumerate(steps))) if step.id}
+    around = _cycles(steps)
+    for index, step in enumerate(steps):
+        for where, name in referenced_steps(step):
+            target = indexes.get(name)
+            if target is None:
+                known = [earlier.id for earlier in steps[:index] if earlier.id]
+                yield index, f"{where}: there is no step {name[:80]!r}{did_you_mean(name, known)}"
+            elif target == index:
+                yield index, f"{where}: a step cannot refer to itself"
+            elif target > index and (cycle := around.get(step.id)):
+                yield index, f"{where}: these steps wait for each other: {' → '.join(cycle)}"
+            elif target > index:
+                yield index, f"{where}: the step {name!r} comes later; move it before this one"
+            elif where.startswith("args.") and steps[target].kind == "approval":
+                yield index, f"{where}: the step {name!r} is an approval, which has no output"
+
+
+def referenced_steps(step: Step) -> Iterator[tuple[str, str]]:
+    """Yields each step id that a step refers to, with the key that refers to it."""
+    yield from ((f"args.{source.argument}_from", source.source) for source in step.references if not source.is_input)
+    yield from (("when.step", source.source) for source in step.when if not source.is_input)
+    yield from (("needs", name) for name in step.needs)
+    yield from (("uses", name) for name in step.uses or ())
+
+
+def _cycles(steps: Sequence[Step]) -> dict[str, list[str]]:
+    """Returns each step that waits for itself, with the cycle."""
+    edges = {step.id: [name for _, name in referenced_steps(step)] for step in steps}
+    cycles: dict[str, list[str]] = {}
+    for start in edges:
+        ways, seen = [[start]], {start}
+        while ways and start not in cycles:
+            way = ways.pop(0)
+            for name in edges.get(way[-1], ()):
+                if name == start and len(way) > 1:
+                    cycles[start] = [*way, start]
+                    break
+                if name not in seen:
+                    seen.add(name)
+                    ways.append([*way, name])
+    return cycles
+
+
+_STEP = re.compile(r"^[ \t]*\[\[[ \t]*steps[ \t]*\]\]", re.MULTILINE)
+_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
+_LONG = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
+"""Texts of several lines, whose content must not be taken for keys."""
+
+
+class SourceLines:
+    """Line numbers count from 1; 0 means unknown."""
+
+    def __init__(self, text: str, steps: int) -> None:
+        blank = _LONG.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text.replace("\r\n", "\n"))
+        self._lines = blank.split("\n")
+        starts = [blank.count("\n", 0, match.start()) + 1 for match in _STEP.finditer(blank)]
+        self._starts = starts if len(starts) == steps else []
+
+    def step_line(self, step: int, key: str = "") -> int:
+        """Returns the line of a step by its index, or of a key in it."""
+        if step >= len(self._starts):
+            return 0
+        start = self._starts[step]
+        end = self._starts[step + 1] - 1 if step + 1 < len(self._starts) else len(self._lines)
+        return self._key_line(key, start, end) or start
+
+    def top_line(self, key: str) -> int:
+        """Returns the line of a key before the first step or table."""
+        end = next((index for index, line in enumerate(self._lines) if _TABLE.match(line)), len(self._lines))
+        return self._key_line(key, 0, end)
+
+    def _key_line(self, key: str, start: int, end: int) -> int:
+        if not key:
+            return 0
+        pattern = re.compile(rf"(?:^|[{{,\s\[.])[\"']?{re.escape(key)}[\"']?\s*[=\].]")
+        return next((index + 1 for index in range(start, end) if pattern.search(self._lines[index])), 0)

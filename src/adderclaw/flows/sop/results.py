@@ -1,13 +1,13 @@
 """Stores the result of each step of a run, so that a resumed run repeats nothing that is finished."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from sqlite3 import Cursor
 
 from adderclaw.agent.loop import resume
 from adderclaw.agent.session.session import Session
 from adderclaw.agent.tool_call.hooks import SaveOutcome
 from adderclaw.core.framing import TRUNCATED
+from adderclaw.core.json_text import to_json
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json, ToolCall, ToolResult
 from adderclaw.flows.sop.sop import Sop, Status, Step
@@ -33,11 +33,7 @@ class StepResult:
         return self.status == "succeeded"
 
     def as_json(self) -> Json:
-        return {name: value for name, value in asdict(self).items() if value not in ("", False)}
-
-
-def result_from_json(body: Json) -> StepResult:
-    return StepResult(**body)
+        return to_json(self, omit=("", False))
 
 
 def result_of_call(result: ToolResult, *, denied: bool) -> StepResult:
@@ -83,7 +79,7 @@ class StoredResults:
     def result(self, step: Step) -> StepResult | None:
         """Returns the result of a step; None if it has none yet."""
         body = self._rows.get((step.id, ""))
-        return result_from_json(body) if body is not None else None
+        return StepResult(**body) if body is not None else None
 
     def last_attempt(self, step: Step) -> Attempt | None:
         """Returns the last call that was made for a step."""
@@ -91,7 +87,7 @@ class StoredResults:
         if not number:
             return None
         body = self._rows[step.id, str(number)]
-        return Attempt(number, body["call"], result_from_json(body["result"]) if body["result"] is not None else None)
+        return Attempt(number, body["call"], StepResult(**body["result"]) if body["result"] is not None else None)
 
     def attempts(self, step: Step) -> int:
         return sum(step_id == step.id and kind.isdigit() for step_id, kind in self._rows)

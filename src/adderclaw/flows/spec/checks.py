@@ -22,17 +22,17 @@ from adderclaw.storage.sdlc import checks
 from adderclaw.storage.sdlc.checks import Check
 
 UNCHECKED_WARNING = (
-    "what a session says of a scenario is believed here and not checked: a session apart needs bubblewrap (`adderclaw "
-    'doctor` says why it is not used; `verify = "off"` under [spec] says that you know)'
+    "claims of sessions count here without being verified: an isolated session needs bubblewrap (`adderclaw doctor` "
+    'says why it is not used; set `verify = "off"` under [spec] to accept that)'
 )
 FEATURE_CHARS = 20_000
-"""Of a feature file, for whoever checks a scenario of it."""
+"""The most characters of a feature file that the verifying session gets."""
 MAX_RESULT_CHARS = 1_500
-"""Of one result, for the session that is to mend what it shows."""
+"""The most characters of a cited result that the next coding session gets."""
 MAX_REJECTED = 5
-"""Claims that were turned back, in one prompt."""
+"""The most rejected claims in a prompt."""
 MAX_BATCH = 40
-"""Scenarios that one session verifies again."""
+"""The most scenarios that one session verifies again."""
 
 
 class RunEnd(NamedTuple):
@@ -105,14 +105,14 @@ class Checker:
                 self._record(claimed, "failed", why)
                 turned_back = True
                 continue
-            came = await self._verify([(claimed, scenario)])
-            turned_back = turned_back or came.turned_back
-            if came.ended is not None:
-                return Checked(turned_back, came.ended)
+            checked = await self._verify([(claimed, scenario)])
+            turned_back = turned_back or checked.turned_back
+            if checked.ended is not None:
+                return Checked(turned_back, checked.ended)
         return Checked(turned_back)
 
     async def verify_again(self, now: Status, *, everything: bool = False) -> Checked:
-        """Try what passed before the project last changed, all in one session. What does not pass is open again."""
+        """Verifies again, in one session, what passed before the project last changed; failed scenarios reopen."""
         outdated = now.outdated("") if everything else self.outdated(now)
         turned_back = False
         for first in range(0, len(outdated), MAX_BATCH):
@@ -131,12 +131,12 @@ class Checker:
                     turned_back = True
                 else:
                     waiting.append((claimed, scenario))
-            came = await self._verify(waiting) if waiting else Checked()
-            turned_back = turned_back or came.turned_back
-            if came.ended is not None:
+            checked = await self._verify(waiting) if waiting else Checked()
+            turned_back = turned_back or checked.turned_back
+            if checked.ended is not None:
                 for scenario in group:
                     self.withdraw(scenario.id)
-                return Checked(turned_back, came.ended)
+                return Checked(turned_back, checked.ended)
         return Checked(turned_back)
 
     def outdated(self, now: Status) -> tuple[Scenario, ...]:
@@ -159,7 +159,7 @@ class Checker:
             return Checked(ended=ended)
         session = self._session
         began, cost, on = session.clock.monotonic(), session.budget.cost, tree.digest_of(self._root, session.config)
-        claims = [Claim(one.id, one.name, self._feature(one)) for _, one in waiting]
+        claims = [Claim(scenario.id, scenario.name, self._feature(scenario)) for _, scenario in waiting]
         model = session.config.spec.verify_model
         try:
             findings = await verify(session.store, self._spawn, claims, servers=(SERVER,), model=model)
@@ -171,7 +171,7 @@ class Checker:
         seconds, turned_back = session.clock.monotonic() - began, False
         for number, ((claimed, scenario), finding) in enumerate(zip(waiting, findings, strict=True)):
             report = finding.report
-            if number:  # what the one session took is counted once
+            if number:  # the cost of the session counts only once
                 finding = replace(finding, report=replace(report, tokens=0))
                 seconds, spent = 0.0, None if spent is None else 0.0
             if finding.verdict == "unproven" and (
@@ -206,7 +206,7 @@ class Checker:
         seconds: float = 0.0,
         cost: float | None = None,
     ) -> None:
-        """Without a report where no session was needed to know it."""
+        """Stores a verdict; without a report if no session was needed for it."""
         session = self._session
         by, tokens = (report.session_id, report.tokens) if report is not None else ("", 0)
         with session.store.write() as cursor:
@@ -236,16 +236,16 @@ class Checker:
         )
 
     def _feature(self, scenario: Scenario) -> str:
-        """The feature file that it stands in, as it is now."""
-        for way in (f"features/{scenario.feature}", scenario.feature):
+        """The current text of a scenario's feature file."""
+        for path in (f"features/{scenario.feature}", scenario.feature):
             try:
-                data, _ = workspace.read_head(WorkspacePath(self._root, way), 4 * FEATURE_CHARS)
+                data, _ = workspace.read_head(WorkspacePath(self._root, path), 4 * FEATURE_CHARS)
             except (OSError, PathRefused):
                 continue
             return shorten(data.decode("utf-8", "replace"), FEATURE_CHARS)
         return ""
 
-    # -------------------------------------------------------------- told
+    # -------------------------------------------------------------- rejected claims
 
     def rejected_claims(self, now: Status | None) -> str:
         """Describes for the next session which claims and earlier passes were rejected, with the evidence."""

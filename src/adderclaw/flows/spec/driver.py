@@ -11,7 +11,7 @@ from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core.errors import UsageError
-from adderclaw.core.json_text import digest
+from adderclaw.core.json_text import digest, to_json
 from adderclaw.core.types import Json
 from adderclaw.flows.spec import browser, status
 from adderclaw.flows.spec.execute import NAMES, SpecExecution
@@ -70,7 +70,7 @@ class SpecDriver:
         return {
             "mode": "dry_run",
             "spec": self.spec,
-            "scenarios": [scenario.as_json() for scenario in now.scenarios] if now is not None else None,
+            "scenarios": to_json(now.scenarios) if now is not None else None,
             "prompt": None if now is not None and not now.left else prompt(self.spec, now, NAMES),
         }
 
@@ -115,7 +115,7 @@ def _lock_specification(session: Session, root: str) -> Generator[None]:
     from adderclaw.storage import locks
 
     if by := locks.run_in_session(session.store.path, name := f"spec-{digest(root)[:16]}"):
-        raise UsageError(f"run {by} works through the specification of {root} already: wait for it, or end it")
+        raise UsageError(f"run {by} is already working on the specification of {root}: wait for it, or end it")
     with locks.session_lock(session.store.path, name, session.bus.run_id):
         yield
 
@@ -127,10 +127,12 @@ def _is_file(path: str) -> bool:
 def _path_in_workspace(path: str, root: str) -> str:
     """Returns the specification's path in the workspace, which is all that the sessions can read."""
     if not _is_file(path):
-        raise UsageError(f"there is no specification {path!r}; write one, or name a file that is there")
+        raise UsageError(f"there is no specification {path!r}; write one, or name an existing file")
     real, top = followed(path), followed(root)
     if not beneath(real, top):
-        raise UsageError(f"{path} lies outside the workspace {root}, where no session can read it; copy it there")
+        raise UsageError(
+            f"{path} is outside the workspace {root}, so no session can read it; copy it into the workspace"
+        )
     if workspace.status(workspace.resolved_path(real)).st_size == 0:
-        raise UsageError(f"{path} is empty: write into it what is to be built, and how one sees that it works")
+        raise UsageError(f"{path} is empty: describe in it what to build, and how to see that it works")
     return os.path.relpath(real, top)

@@ -25,15 +25,15 @@ class SpecExecution:
     def __init__(
         self, session: Session, spec: str, spawn: Spawn, most: int | None, *, must_check: bool = False
     ) -> None:
-        """`spec` is the specification's path in the workspace; `most` bounds the coding sessions; `must_check`: there
-        is nothing to do without a session apart, whatever `spec.verify` says."""
+        """`spec` is the specification's path in the workspace; `most` limits the number of coding sessions;
+        `must_check`: fail if no isolated session can verify, whatever `spec.verify` says."""
         self.session, self.spec, self.spawn, self.most = session, spec, spawn, most
         self._sessions = 0
         self._checker = _checker(session, spawn, "required" if must_check else session.config.spec.verify)
 
     async def run(self) -> TurnResult:
         try:
-            came = await run_sessions(
+            work = await run_sessions(
                 self._root,
                 self.spec,
                 self._ask,
@@ -43,19 +43,19 @@ class SpecExecution:
                 checker=self._checker,
                 pause=self._finish_session,
             )
-        except AdderClawError as error:  # the list itself became unreadable
+        except AdderClawError as error:  # the status file became unreadable
             return TurnResult("error", "", str(error))
-        except asyncio.CancelledError:  # whoever ended it is told what was reached, as at every other end
-            came = WorkResult("stopped", "interrupted", self._sessions, status.read(self._root))
-        counts: Json = {"sessions": came.sessions, "scenarios_passed": came.passed, "scenarios_total": came.total}
+        except asyncio.CancelledError:  # an interrupted run also reports its progress
+            work = WorkResult("stopped", "interrupted", self._sessions, status.read(self._root))
+        counts: Json = {"sessions": work.sessions, "scenarios_passed": work.passed, "scenarios_total": work.total}
         counts["checks"] = [check.as_json() for check in checks.of_run(self.session.store, self.session.bus.run_id)]
-        answer = came.answer
-        if self._checker is not None and came.status is not None and came.outcome != "completed":
-            outdated = self._checker.outdated(came.status)
+        answer = work.answer
+        if self._checker is not None and work.status is not None and work.outcome != "completed":
+            outdated = self._checker.outdated(work.status)
             counts["scenarios_outdated"] = len(outdated)
             if outdated:
                 answer += f"\n{len(outdated)} of those that have passed were not verified after the last change"
-        return TurnResult(came.outcome, answer, came.reason, details=counts, ended_by=came.by)
+        return TurnResult(work.outcome, answer, work.reason, details=counts, ended_by=work.by)
 
     async def verify(self, *, everything: bool) -> TurnResult:
         """Verifies scenarios again that passed before the project last changed, without coding sessions."""
@@ -119,7 +119,7 @@ class SpecExecution:
         ran = transcript.command_outcomes(self.session.store, report.session_id)
         return SessionEnd(report.outcome, report.reason, report.tool_calls, ran, report.ended_by)
 
-    # -------------------------------------------------------------- told
+    # -------------------------------------------------------------- events
 
     def began(self, order: SessionOrder, now: Status | None) -> None:
         self._sessions = order.number

@@ -1,4 +1,4 @@
-"""The feature files of a project, read by Gherkin's own parser in any of its languages, and brought into the status."""
+"""Parses a project's feature files with Gherkin's own parser, in any of its languages, and syncs them to the status."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,35 +33,35 @@ MAX_FILES = 500
 MAX_BYTES = 256 * 1024
 _ID = re.compile(r"@(SC-[A-Za-z0-9._-]{1,61})")
 STEPS_CHANGED = (
-    "its steps in {file} are no longer those that were asked for, so that nobody tried it: put them back as they were. "
-    "Where they have to change, an operator decides that (`adderclaw spec sync`): say so with `blocked`"
+    "its steps in {file} are no longer the required ones, so it was not verified: restore them. If they must change, "
+    "an operator has to decide that (`adderclaw spec sync`): report it with `blocked`"
 )
-GONE = f"it is in no file of {FOLDER}/ any more"
+GONE = f"no file in {FOLDER}/ contains it any more"
 
 
 class FeatureScenario(NamedTuple):
-    """One scenario as a feature file has it."""
+    """A scenario of a feature file."""
 
     id: str
-    """As its tag says (`@SC-F001`); empty without one."""
+    """The id in its tag (`@SC-F001`); empty without one."""
     feature: str
-    """Its file, as seen from the folder of features."""
+    """Its file, relative to the folder of features."""
     name: str
     steps: str
-    """A digest of its steps, those of its background and its examples."""
+    """A digest of its steps, including those of its background, and its examples."""
     line: int
 
 
 class SyncResult(NamedTuple):
-    """What bringing the feature files into the status has changed, by id."""
+    """What syncing the feature files changed in the status, by id."""
 
     status: Status
     added: tuple[str, ...]
     changed: tuple[str, ...]
-    """They had passed, and their steps are others now: they have to pass again."""
+    """They had passed, but their steps have changed, so they must pass again."""
     deprecated: tuple[str, ...]
     undescribed: tuple[str, ...]
-    """They were declared, and stand in no feature file."""
+    """They are declared, but no feature file contains them."""
 
     def as_json(self) -> Json:
         lists = {key: list(value) for key, value in self._asdict().items() if key != "status"}
@@ -69,7 +69,7 @@ class SyncResult(NamedTuple):
 
 
 def read_features(project: str) -> list[FeatureScenario]:
-    """All scenarios of all feature files. What cannot be read is an error with every line at fault."""
+    """All scenarios of all feature files. Raises UsageError with every invalid line."""
     scenarios: list[FeatureScenario] = []
     wrong: list[str] = []
     for file in _feature_files(project):
@@ -85,7 +85,7 @@ def read_features(project: str) -> list[FeatureScenario]:
 
 
 def steps_of(project: str, scenario: Scenario) -> str:
-    """The digest of its steps as its feature file has them now; empty where it is not found in there."""
+    """The digest of a scenario's steps in its feature file; empty if the file does not contain it."""
     try:
         written = _parse_feature(WorkspacePath(project, f"{FOLDER}/{scenario.feature}"), scenario.feature)
     except ValueError:
@@ -96,7 +96,7 @@ def steps_of(project: str, scenario: Scenario) -> str:
 
 
 def pin_steps(project: str, now: Status | None) -> None:
-    """Note the steps of what is declared and whose steps nobody has noted: what is asked for, from now on."""
+    """Records the steps of declared scenarios without recorded steps; from now on these are required."""
     seen = {
         scenario.id: steps_of(project, scenario)
         for scenario in (now.wanted if now is not None else ())
@@ -120,7 +120,7 @@ def _steps(now: Status, id: str) -> str:
 
 
 def changed_steps(project: str, now: Status, scenario: Scenario) -> str:
-    """Why what stands in the feature file is not what was asked for; empty where it is."""
+    """Why the steps in the feature file are not the required ones; empty if they are."""
     noted = _steps(now, scenario.id)
     if not noted or steps_of(project, scenario) == noted:
         return ""
@@ -128,10 +128,10 @@ def changed_steps(project: str, now: Status, scenario: Scenario) -> str:
 
 
 def sync(project: str) -> SyncResult:
-    """Add what is new, ask again for what has changed, deprecate what is gone: nothing is ever removed."""
+    """Adds new scenarios, requires changed ones again, and deprecates missing ones; never removes any."""
     described = read_features(project)
     if not described and status.read(project) is None:
-        raise UsageError(f"there is no scenario in {FOLDER}/*.feature: write one, or let `adderclaw run` write them")
+        raise UsageError(f"{FOLDER}/*.feature has no scenarios: write one, or let `adderclaw run` write them")
     results: list[SyncResult] = []
 
     def change(now: Status | None) -> Status:
@@ -156,10 +156,10 @@ def _sync_status(now: Status, described: Sequence[FeatureScenario]) -> SyncResul
         if known is None:
             added.append(id)
         mark = marks.get(id, Mark())
-        anew = known is not None and known.passed and mark.steps not in ("", scenario.steps)
-        if anew:
+        is_changed = known is not None and known.passed and mark.steps not in ("", scenario.steps)
+        if is_changed:
             changed.append(id)
-        passed = known is not None and known.passed and not anew
+        passed = known is not None and known.passed and not is_changed
         rows[id] = Scenario(id, scenario.feature, scenario.name, passed)
         marks[id] = replace(mark, deprecated="" if mark.deprecated == GONE else mark.deprecated, steps=scenario.steps)
         seen.add(id)
@@ -186,14 +186,14 @@ def _feature_files(project: str) -> list[WorkspacePath]:
 
 
 def _parse_feature(file: WorkspacePath, feature: str) -> list[FeatureScenario]:
-    """Raises ValueError: a line of the file and what is wrong with it, one below the other."""
+    """Raises ValueError with the problems, one per line, each with its line number."""
     from gherkin.errors import CompositeParserException, ParserException
     from gherkin.parser import Parser
 
     try:
         text = workspace.read(file, MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"1: it is no UTF-8 text ({error.reason})") from error
+        raise ValueError(f"1: it is not UTF-8 text ({error.reason})") from error
     except (OSError, PathRefused) as error:
         raise ValueError(f"1: it cannot be read ({getattr(error, 'reason', None) or error})") from error
     try:
@@ -225,9 +225,9 @@ def _scenarios(children: "Sequence[Child]", feature: str, before: tuple[object, 
             name = visible(" ".join(written["name"].split()), keep_newlines=False)[: status.MAX_TEXT]
             line = written["location"]["line"]
             if not name:
-                raise ValueError(f"{line}: the scenario has no name, by which people know it")
+                raise ValueError(f"{line}: the scenario has no name; give it one")
             if len(named) > 1:
-                raise ValueError(f"{line}: {', '.join(named)}: a scenario has one id")
+                raise ValueError(f"{line}: {', '.join(named)}: a scenario may have only one id")
             yield FeatureScenario(named[0] if named else "", feature, name, steps, line)
 
 
@@ -246,14 +246,13 @@ def _cells(rows: "Iterable[TableRow | None]") -> list[list[str]]:
 
 
 def _duplicates(scenarios: Sequence[FeatureScenario]) -> list[str]:
-    """An id, or a name in one file, that stands for two scenarios."""
+    """Problems for ids, and names within a file, that two scenarios have."""
     first: dict[tuple[str, str], FeatureScenario] = {}
     wrong: list[str] = []
     for scenario in scenarios:
         key = ("", scenario.id) if scenario.id else (scenario.feature, scenario.name)
         if (other := first.setdefault(key, scenario)) is not scenario:
             what = scenario.id or scenario.name
-            wrong.append(
-                f"{FOLDER}/{scenario.feature}:{scenario.line}: {what!r} is at {FOLDER}/{other.feature}:{other.line} too"
-            )
+            at, first_at = (f"{FOLDER}/{row.feature}:{row.line}" for row in (scenario, other))
+            wrong.append(f"{at}: {what!r} is also at {first_at}")
     return wrong

@@ -28,9 +28,7 @@ def report(store: Store, rows: Rows, run_id: str, folder: WorkspacePath, summary
         Table(COLUMNS, [_row(rows, check) for check in checked]),
     ]
     if not checked:
-        head.append(
-            Notice("none", "note", "no scenario was said to pass in this run, or none is checked (spec.verify)")
-        )
+        head.append(Notice("none", "note", "this run claimed no pass, or claims are not verified (spec.verify)"))
     return page(f"Run {run_id}: what was checked", [*head, *evidence(rows, checked, folder)])
 
 
@@ -51,7 +49,7 @@ def _check(rows: Rows, check: Check, folder: WorkspacePath) -> Iterator[Block]:
     label = check.verdict or "to be checked"
     yield Heading(rows.clean(f"{check.scenario_id} {check.name}"), 2, TONES.get(check.verdict, "open"), label)
     if check.reason:
-        yield Output("what the session that checked it says", rows.clean(check.reason))
+        yield Output("report of the session that checked it", rows.clean(check.reason))
     for cited in check.evidence:
         yield Heading(f"{cited['id']}: {cited['tool']}", 3)
         call = rows.call(check.checked_by, str(cited["tool_use_id"]))

@@ -1,4 +1,4 @@
-"""For another Python program: work through a project's SPEC.md, one query after the other, until its scenarios pass."""
+"""Lets another Python program work through a project's SPEC.md, one query after another, until its scenarios pass."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ NAMES = Names(f"mcp__{SERVER}__add_scenarios", f"mcp__{SERVER}__update_status")
 
 
 class Query(Protocol):
-    """A query that runs."""
+    """A running query."""
 
     def __aiter__(self) -> AsyncIterator[AgentMessage]: ...
     async def aclose(self) -> None: ...
@@ -38,7 +38,7 @@ class Query(Protocol):
 
 
 class Client(Protocol):
-    """Whoever holds a query: `AgentClient`."""
+    """What runs queries: `AgentClient`."""
 
     def query(self, message: str, /) -> Query: ...
 
@@ -47,7 +47,7 @@ class Client(Protocol):
 class SessionOptions:
     project_dir: str
     max_iterations: int | None = None
-    """Queries at most; without it as many as bring the work forward."""
+    """The most queries; by default as many as make progress."""
     delay_between_sessions: float = 0.0
     """Seconds between two queries."""
 
@@ -55,7 +55,7 @@ class SessionOptions:
 @dataclass(frozen=True)
 class SessionResult:
     success: bool
-    """There are scenarios, and all of them pass."""
+    """Whether there are scenarios and all of them pass."""
     scenarios_passed_count: int
     scenarios_total_count: int
     duration: float
@@ -73,21 +73,21 @@ class Session:
         self._interrupted = asyncio.Event()
 
     async def run(self, client: Client) -> SessionResult:
-        """Ask again and again: first to begin the project, then to go on with what does not pass."""
+        """Runs queries: the first begins the project, the others continue with the scenarios that do not pass."""
         began, project = time.monotonic(), os.path.abspath(self.options.project_dir)
         if not workspace.is_file(workspace.resolved_path(followed(os.path.join(project, NAME)))):
-            raise UsageError(f"{project} has no {NAME}; write down there what is to be made")
+            raise UsageError(f"{project} has no {NAME}; describe in it what to build")
 
         async def ask(order: SessionOrder) -> SessionEnd:
             return await self._run_query(client, order.prompt)
 
-        came = await run_sessions(project, NAME, ask, NAMES, most=self.options.max_iterations, pause=self._pause)
-        success = came.outcome == "completed"
-        reason = "" if success else f"{came.outcome}: {came.reason}"
-        return SessionResult(success, came.passed, came.total, time.monotonic() - began, reason)
+        work = await run_sessions(project, NAME, ask, NAMES, most=self.options.max_iterations, pause=self._pause)
+        success = work.outcome == "completed"
+        reason = "" if success else f"{work.outcome}: {work.reason}"
+        return SessionResult(success, work.passed, work.total, time.monotonic() - began, reason)
 
     async def interrupt(self) -> None:
-        """End the query that runs, and ask no other."""
+        """Ends the running query and starts no other."""
         self._interrupted.set()
         if self._query is not None:
             await self._query.interrupt()
@@ -97,7 +97,7 @@ class Session:
             await asyncio.wait_for(self._interrupted.wait(), self.options.delay_between_sessions)
 
     async def _run_query(self, client: Client, prompt: str) -> SessionEnd:
-        """One query to its end; one that never says how it ended did so well."""
+        """Runs a query to its end; one without a result message counts as completed."""
         ended = SessionEnd("completed")
         if self._interrupted.is_set():
             return SessionEnd("stopped", "interrupted by the program")
@@ -113,7 +113,7 @@ class Session:
 
 
 class StatusTool:
-    """The only writer of `.adderclaw/status.json`. `AgentClient(StatusTool(…).options())` has it as a tool."""
+    """The only writer of `.adderclaw/status.json`. `AgentClient(StatusTool(…).options())` gives an agent this tool."""
 
     def __init__(self, project_dir: str) -> None:
         self.project_dir = os.path.abspath(project_dir)
@@ -127,7 +127,7 @@ class StatusTool:
         await asyncio.to_thread(status.update, self.project_dir, scenario_id, passed)
 
     async def add_scenarios(self, scenarios: Sequence[Json]) -> None:
-        """Each `{id, feature, name}`; what is known already stays as it is, and nothing is ever removed."""
+        """Adds scenarios, each `{id, feature, name}`; known ones stay unchanged, and none is ever removed."""
         await asyncio.to_thread(self._declare, scenarios)
 
     def _declare(self, scenarios: Sequence[Json]) -> Status:
@@ -153,7 +153,7 @@ class StatusTool:
         mcp_server = MCPServer(SERVER)
 
         async def update_status(scenario_id: str, passed: bool) -> str:
-            """Say whether a scenario passes. Only say so of one that you have tried."""
+            """Report whether a scenario passes, after you have tried it."""
             try:
                 await self.update_status(scenario_id, passed)
             except AdderClawError as error:
@@ -161,7 +161,7 @@ class StatusTool:
             return f"{scenario_id}: {'passed' if passed else 'not passed'}"
 
         async def add_scenarios(scenarios: list[dict[str, str]]) -> str:
-            """Register scenarios, each with id, feature (its file) and name. What is known stays as it is."""
+            """Register scenarios, each with id, feature (its file) and name. Known scenarios stay unchanged."""
             try:
                 known = await asyncio.to_thread(self._declare, scenarios)
             except AdderClawError as error:

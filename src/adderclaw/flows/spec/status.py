@@ -1,6 +1,6 @@
 """The scenarios of a project and which of them have passed: `.adderclaw/status.json`, the project's own file.
 
-What else is known of them (blocked, deprecated, the steps that were seen last) stands beside it in `spec.json`.
+Other facts about them (blocked, deprecated, the last seen steps) are in `spec.json` in the same folder.
 """
 
 import fcntl
@@ -16,9 +16,9 @@ from types import MappingProxyType
 from adderclaw.config.own_paths import SPEC_MARKS_FILE, SPEC_STATUS_FILE
 from adderclaw.core.decode import Invalid, decode
 from adderclaw.core.errors import AdderClawError, PathRefused, UsageError
+from adderclaw.core.json_text import to_json
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.redaction import visible
-from adderclaw.core.types import Json
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 
@@ -28,21 +28,17 @@ MAX_BYTES = 1_000_000
 MAX_SCENARIOS = 2_000
 MAX_TEXT = 300
 LOCK_SECONDS = 15.0
-"""Seconds."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @record
 class Scenario:
-    """One acceptance criterion, as the file has it."""
+    """An acceptance criterion."""
 
     id: str
     feature: str
     name: str
     passed: bool = False
-
-    def as_json(self) -> Json:
-        return {"id": self.id, "feature": self.feature, "name": self.name, "passed": self.passed}
 
 
 @record
@@ -54,13 +50,9 @@ class Mark:
     deprecated: str = ""
     """Why it is no longer wanted."""
     steps: str = ""
-    """A digest of its steps as the feature file had them when it was last looked at."""
+    """A digest of its steps when the feature file was last read."""
     tree: str = ""
-    """The digest of the project that its pass was verified on (`tree.digest_of`); empty: nobody has verified it."""
-
-    def as_json(self) -> Json:
-        known = {"blocked": self.blocked, "deprecated": self.deprecated, "steps": self.steps, "tree": self.tree}
-        return {key: value for key, value in known.items() if value}
+    """The digest of the project on which its pass was verified (`tree.digest_of`); empty if it was not verified."""
 
 
 NO_MARK = Mark()
@@ -82,7 +74,7 @@ class Status(NamedTuple):
 
     @property
     def wanted(self) -> tuple[Scenario, ...]:
-        """All but those that are deprecated."""
+        """The scenarios that are not deprecated."""
         return tuple(scenario for scenario in self.scenarios if not self.mark(scenario).deprecated)
 
     @property
@@ -103,7 +95,7 @@ class Status(NamedTuple):
         return tuple(scenario for scenario in self.wanted if not scenario.passed and self.mark(scenario).blocked)
 
     def outdated(self, tree: str) -> tuple[Scenario, ...]:
-        """What passed, and was not verified on the project as it is now."""
+        """Passed scenarios that were not verified on the current state of the project."""
         return tuple(
             scenario for scenario in self.wanted if scenario.passed and (not tree or self.mark(scenario).tree != tree)
         )
@@ -118,7 +110,7 @@ class Status(NamedTuple):
 
 
 class NotFound(UsageError):
-    """A scenario that nobody has declared."""
+    """The scenario is not declared."""
 
 
 # ------------------------------------------------------------------ the file
@@ -131,7 +123,7 @@ def read(project: str) -> Status | None:
 
 
 def require_active_scenario(project: str, scenario_id: str) -> tuple[Status, Scenario]:
-    """The scenario of that id, among the others; raises UsageError for one that nobody declared or waits for."""
+    """The status and the scenario with that id; raises UsageError if it is not declared, or deprecated."""
     now, scenario = _find(read(project), scenario_id)
     return now, _require_wanted(now, scenario)
 
@@ -154,7 +146,7 @@ def block(project: str, scenario_id: str, reason: str) -> Status:
     def change(status: Status | None) -> Status:
         now, scenario = _find(status, scenario_id)
         if reason and scenario.passed:
-            raise UsageError(f"{scenario.id} has passed: what is done cannot be blocked")
+            raise UsageError(f"{scenario.id} has passed, so it cannot be blocked")
         return _with_mark(now, scenario, replace(now.mark(scenario), blocked=_reason(reason)))
 
     return change_status(project, change)
@@ -194,7 +186,7 @@ def _with_mark(now: Status, scenario: Scenario, mark: Mark) -> Status:
 
 
 def declare(project: str, scenarios: Sequence[Scenario]) -> Status:
-    """Add scenarios, none of them passed. What is declared already stays: it can be neither dropped nor renamed."""
+    """Adds scenarios that have not passed. Declared ones stay: they can be neither dropped nor renamed."""
 
     def change(status: Status | None) -> Status:
         known = status.scenarios if status is not None else ()
@@ -222,8 +214,8 @@ def change_status(project: str, change: Callable[[Status | None], Status]) -> St
         before = _read(project)
         status = change(before)
         if before is None or status.scenarios != before.scenarios:
-            _write(project, FILE, [scenario.as_json() for scenario in status.scenarios])
-        marks = {id: mark.as_json() for id, mark in sorted(status.marks.items()) if mark != NO_MARK}
+            _write(project, FILE, to_json(status.scenarios))
+        marks = {id: to_json(mark, omit=("",)) for id, mark in sorted(status.marks.items()) if mark != NO_MARK}
         if marks or (before is not None and before.marks):
             _write(project, MARKS, marks)
         return status
@@ -237,9 +229,7 @@ def _lock(folder: int) -> None:
             return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > ends:
-                raise AdderClawError(
-                    f"another process has held {FOLDER}/ locked for {LOCK_SECONDS:g} s: end it"
-                ) from None
+                raise AdderClawError(f"another process has locked {FOLDER}/ for {LOCK_SECONDS:g} s: end it") from None
             time.sleep(0.02)
 
 
@@ -255,7 +245,7 @@ def _folder(project: str, *, make: bool = False) -> Generator[int | None]:
         yield None
         return
     except (OSError, PathRefused) as error:
-        raise UsageError(f"{path.text} is no folder that can be used ({_why(error)}): remove it") from error
+        raise UsageError(f"{path.text} cannot be used as a folder ({_why(error)}): remove it") from error
     try:
         yield folder
     finally:
@@ -290,15 +280,14 @@ def _read_file[F, T](project: str, path: str, kind: type[F], check: Callable[[F]
 
 
 def _unusable(project: str, path: str, why: str) -> UsageError:
-    fix = "mend it, or remove it to begin anew"
-    return UsageError(f"{os.path.join(project, path)}: {why}; {fix}")
+    return UsageError(f"{os.path.join(project, path)}: {why}; correct it, or remove it to start over")
 
 
 def _checked_marks(marks: dict[str, Mark]) -> dict[str, Mark]:
     wrong = [
-        (f"scenarios.{visible(id)[:100]}.{key}", f"one line of printable text is wanted, at most {MAX_TEXT} letters")
+        (f"scenarios.{visible(id)[:100]}.{key}", f"it must be one line of printable text, at most {MAX_TEXT} letters")
         for id, mark in marks.items()
-        for key, text in mark.as_json().items()
+        for key, text in vars(mark).items()
         if not isinstance(text, str) or _reason(text) != text
     ]
     if wrong:
@@ -311,24 +300,24 @@ def check_status(status: Status) -> Status:
     wrong: list[tuple[str, str]] = []
     seen: set[str] = set()
     if not 0 < len(status.scenarios) <= MAX_SCENARIOS:
-        wrong.append(("scenarios", f"there are {len(status.scenarios)}; from 1 to {MAX_SCENARIOS} are taken"))
+        wrong.append(("scenarios", f"there are {len(status.scenarios)}; from 1 to {MAX_SCENARIOS} are allowed"))
     for number, scenario in enumerate(status.scenarios[:MAX_SCENARIOS]):
         at = f"scenarios[{number}]"
         if not _ID.fullmatch(scenario.id):
             wrong.append((f"{at}.id", f"{visible(scenario.id)[:100]!r}: letters, digits, `.`, `_` and `-`, at most 64"))
         if scenario.id in seen:
-            wrong.append((f"{at}.id", f"{visible(scenario.id)[:100]!r} is there twice"))
+            wrong.append((f"{at}.id", f"{visible(scenario.id)[:100]!r} is used twice"))
         seen.add(scenario.id)
         for key, text in (("feature", scenario.feature), ("name", scenario.name)):
             if not text.strip() or len(text) > MAX_TEXT or visible(text, keep_newlines=False) != text:
-                wrong.append((f"{at}.{key}", f"one line of printable text is wanted, at most {MAX_TEXT} letters"))
+                wrong.append((f"{at}.{key}", f"it must be one line of printable text, at most {MAX_TEXT} letters"))
     if wrong:
         raise Invalid(wrong[:20])
     return status
 
 
 def _write(project: str, path: str, scenarios: object) -> None:
-    """Whole or not at all."""
+    """Replaces a file atomically."""
     text = json.dumps({"scenarios": scenarios}, indent=2, ensure_ascii=False) + "\n"
     try:
         workspace.write(WorkspacePath(project, path), text.encode("utf-8"), mode=0o644)

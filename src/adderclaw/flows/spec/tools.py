@@ -1,4 +1,4 @@
-"""The two tools by which a coding session changes the status of its project; there is no other way."""
+"""The two tools with which a coding session changes the status of its project; it has no other way."""
 
 import asyncio
 from typing import Any

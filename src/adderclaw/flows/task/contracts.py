@@ -1,6 +1,6 @@
 """The records of a task run: the model's decision, the result of a step, the token budget of a prompt."""
 
-from dataclasses import asdict, field
+from dataclasses import field
 from typing import Any, Literal
 
 from adderclaw.core.record import record
@@ -51,9 +51,6 @@ class StepExecutionResult:
     retry_count: int
     status: Status
 
-    def as_json(self) -> Json:
-        return asdict(self)
-
 
 @record
 class LlmRequestMeta:
@@ -63,9 +60,6 @@ class LlmRequestMeta:
     latency_ms: float
     input_tokens: int
     output_tokens: int
-
-    def as_json(self) -> Json:
-        return asdict(self)
 
 
 # ------------------------------------------------------------------ parameters of actions

@@ -15,10 +15,10 @@ from adderclaw.core.decode import decode
 from adderclaw.core.errors import LimitError, PathRefused
 from adderclaw.core.events import Body, EventRecord
 from adderclaw.core.history import History
-from adderclaw.core.json_text import canonical, digest
+from adderclaw.core.json_text import canonical, digest, to_json
 from adderclaw.core.types import EndedBy, Json, Outcome, ToolCall
 from adderclaw.flows.task import decision as decisions
-from adderclaw.flows.task import dry, prompts, steps, unknown_names
+from adderclaw.flows.task import prompts, steps, unknown_names
 from adderclaw.flows.task.contracts import (
     ActionStep,
     CallSkill,
@@ -103,7 +103,7 @@ class TaskExecution:
             self._leave_skill("failed", reason)
         details = self._details()
         if self.dry and outcome == "completed":
-            self.answer = dry.text(details)
+            self.answer = _dry_run_text(details)
         return TurnResult(outcome, self.answer, reason, details, ended_by=by)
 
     async def _begin(self) -> None:
@@ -125,8 +125,8 @@ class TaskExecution:
         details: Json = {
             "turns": self.turn,
             "candidates": [[c.skill_name, c.score, c.reason] for c in self._skills.candidates[:MAX_LISTED]],
-            "results": [result.as_json() for result in self.results],
-            "requests": [request.as_json() for request in self.requests],
+            "results": to_json(self.results),
+            "requests": to_json(self.requests),
         }
         if self.dry and self.composed is not None:
             details |= {"mode": "dry_run", "prompt": self.composed.text, "system": self._requester.prompt.system}
@@ -561,7 +561,7 @@ class TaskExecution:
                 "skill": skill or self.selected,
                 "action": action.type,
                 "command": command,
-                **result.as_json(),  # pyright: ignore[reportArgumentType]
+                **to_json(result),  # pyright: ignore[reportArgumentType]
             }
         )
 
@@ -578,3 +578,15 @@ def _describe_result(result: StepExecutionResult) -> str:
     code = f" with exit code {result.exit_code}" if result.exit_code is not None else ""
     lines = (result.stderr_summary or result.stdout_summary).strip().splitlines()
     return f"{result.status}{code}" + (f": {lines[-1][:300]}" if lines else "")
+
+
+def _dry_run_text(details: Json) -> str:
+    """The candidates, the token budget and the first request, for `--dry-run`."""
+    rows = ["dry run, no model is called", "candidates:"]
+    rows += [f"  {name} {score:g} ({reason})" for name, score, reason in details["candidates"]] or ["  none"]
+    shares = ", ".join(f"{name} {tokens:,}" for name, tokens in details["allocated"].items())
+    rows.append(f"tokens, by {details['counted']}: {shares}")
+    rows += [f"  {change}" for change in details["trimmed"]]
+    rows.append("prompt:")
+    rows += [f"  | {line}" for line in details["prompt"].split("\n")]
+    return "\n".join(rows)

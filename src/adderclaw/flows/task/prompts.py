@@ -11,7 +11,7 @@ from adderclaw.agent.session.prompt import Prompt
 from adderclaw.core.errors import LimitError, ProviderError
 from adderclaw.core.framing import tagged
 from adderclaw.core.history import History
-from adderclaw.core.json_text import canonical
+from adderclaw.core.json_text import canonical, to_json
 from adderclaw.core.record import record
 from adderclaw.core.types import ChatRequest, Json, Message, Provider, TextBlock
 from adderclaw.flows.task.contracts import StepExecutionResult, TokenBudget
@@ -82,7 +82,7 @@ class _Draft:
         self.excerpts = list(parts.disclosed)
         self.candidates = list(parts.candidates)
         self.results = [
-            {**result.as_json(), "command": parts.commands.get(result.step_id, "")} for result in parts.results
+            {**to_json(result), "command": parts.commands.get(result.step_id, "")} for result in parts.results
         ]
         self.notes = list(parts.notes)
         self.trimmed: list[str] = []

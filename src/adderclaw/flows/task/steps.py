@@ -19,11 +19,11 @@ MAX_MS = 600_000
 
 
 type ScriptArgv = Callable[[str, str], Sequence[str]]
-"""Returns the command that runs a script, by the names of its skill and the script; raises Refused."""
+"""Returns the command that runs a script, by the names of its skill and the script; raises PathRefused."""
 
 
 def call_of(action: ActionStep, skill: str, script_argv: ScriptArgv, call_id: str, seconds: float) -> ToolCall:
-    """Returns the call that carries out an action; `skill` owns its script, if it runs one. Raises Refused."""
+    """Returns the call that carries out an action; `skill` owns its script, if it runs one. Raises PathRefused."""
     match action.type:
         case "ask_user":
             params = decode(AskUser, action.params)

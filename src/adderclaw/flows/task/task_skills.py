@@ -31,7 +31,7 @@ class SkillRequest(NamedTuple):
 class TaskSkills:
     """The skills of a run, which shows only the parts that were requested.
 
-    All reads go through the session's `look`, so that a replay sees what the run saw.
+    All reads go through `session.read_outside`, so that a replay sees what the run saw.
     """
 
     def __init__(self, session: Session, load: Callable[[], Catalogue]) -> None:
@@ -224,7 +224,7 @@ class TaskSkills:
         return [reason for reason in checked["reasons"] if reason]
 
     def argv(self, name: str, script: str) -> Sequence[str]:
-        """Returns the command that runs a script of a skill; raises Refused."""
+        """Returns the command that runs a script of a skill; raises PathRefused."""
 
         def resolve() -> Json:
             try:

@@ -9,7 +9,7 @@ from adderclaw.agent.session.session import Session
 from adderclaw.agent.tool_call.hooks import SaveOutcome
 from adderclaw.agent.tool_call.result import FinishedCall
 from adderclaw.core.decode import decode
-from adderclaw.core.json_text import canonical
+from adderclaw.core.json_text import canonical, to_json
 from adderclaw.core.redaction import MARK
 from adderclaw.core.types import Json, ToolCall, ToolResult
 from adderclaw.flows.task import steps
@@ -99,7 +99,7 @@ class Transitions:
         if resume.never_ran(self._session.store, self._session.session_id, body["call"]):
             return None
         unknown = StepExecutionResult(step_id, None, "", resume.UNKNOWN, retry, "unknown")
-        self._save(f"{step_id}.{retry}", STEP, {**body, "result": unknown.as_json()})
+        self._save(f"{step_id}.{retry}", STEP, {**body, "result": to_json(unknown)})
         self._newly_unknown.add(f"{step_id}.{retry}")
         return unknown
 
@@ -116,7 +116,7 @@ class Transitions:
         self._save(key, STEP, {**body, "result": None})
 
         def save_result(cursor: Cursor, result: ToolResult, denied: bool) -> None:
-            stored = steps.result_of(step_id, FinishedCall(result, denied), retry).as_json()
+            stored = to_json(steps.result_of(step_id, FinishedCall(result, denied), retry))
             self._write(cursor, key, STEP, {**body, "result": stored})
 
         return save_result

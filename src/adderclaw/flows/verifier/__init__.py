@@ -1,1 +1,1 @@
-"""Checks what an agent says of its own work: a session apart tries the program and cites what it saw."""
+"""Checks an agent's claims about its work: an isolated session tries the program and cites its results."""

@@ -1,4 +1,4 @@
-"""What a verdict rests on, kept beside the run: named by its content, in bounds, never written twice."""
+"""Stores the evidence of a verdict in the run's folder, named by its content and within size limits."""
 
 import base64
 import binascii
@@ -14,23 +14,23 @@ from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.sandbox.workspace.traces import EVIDENCE as FOLDER
 
 MOST_BYTES = 4 << 20
-"""Of one file; a longer text is cut, a larger picture is left out."""
+"""The limit for a file; a longer text is cut, a larger picture is left out."""
 MOST_ALL = 64 << 20
-"""Of all that one run keeps."""
+"""The limit for a run."""
 ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp", "image/gif": "gif"}
 
 
 class Keeper:
-    """Keeps the evidence of one run; what cannot be kept is said, and the rows have it all the same."""
+    """Stores the evidence of a run, and counts what could not be stored. The transcript has it in any case."""
 
     def __init__(self, folder: WorkspacePath, secrets: Secrets) -> None:
-        """`folder` is the run's own."""
+        """`folder` is the run's folder."""
         self._folder, self._secrets = folder, secrets
         self._used = 0
         self.left_out = 0
 
     def keep(self, cited: Cited) -> Json:
-        """Where each part of a result is kept: digest, kind and size."""
+        """Stores the parts of a result and returns the file, digest, kind and size of each."""
         text = self._secrets.scrub(cited.text).encode("utf-8", "replace")[:MOST_BYTES]
         seen = [picture for picture in cited.media if picture.media_type in PICTURES]
         parts = [
@@ -63,7 +63,7 @@ def _decoded(data: str) -> bytes:
 
 
 def kept(folder: WorkspacePath, part: Json) -> bytes | None:
-    """What was kept, if it is still what it was."""
+    """The content of a stored part, if it is unchanged."""
     try:
         data, _ = workspace.read_head(folder / str(part["file"]), MOST_BYTES + 1)
     except (OSError, PathRefused):

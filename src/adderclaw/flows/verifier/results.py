@@ -1,4 +1,4 @@
-"""The results of one session by short ids, and which of them count as evidence: only what is recorded does."""
+"""The results of a session by short ids, and which of them count as evidence: only recorded ones."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,12 +10,12 @@ from adderclaw.core.types import Json, MediaBlock, Prepared, Tool, ToolContext, 
 from adderclaw.storage import Store, transcript
 
 EXPECTED_FAILURE = (
-    'Where the scenario asks for a failure, let the whole command end with 0 (`program; echo "exit $?"`) and cite that.'
+    'If the scenario expects a failure, let the whole command exit with 0 (`program; echo "exit $?"`) and cite that.'
 )
 
 
 class Cited(NamedTuple):
-    """A result that a verdict rests on, as it is recorded."""
+    """A recorded result that a verdict cites."""
 
     id: str
     tool_use_id: str
@@ -27,7 +27,7 @@ class Cited(NamedTuple):
 
 
 class Results:
-    """Gives each result of a session an id, and knows which calls tried the program."""
+    """Gives each result of a session an id, and remembers which calls ran the program."""
 
     def __init__(self) -> None:
         self._uses: dict[str, str] = {}
@@ -35,7 +35,7 @@ class Results:
         self._tried: set[str] = set()
 
     def wrap(self, tool: Tool[Any]) -> Tool[Any]:
-        """The same tool, whose results begin with their ids."""
+        """A tool whose results begin with their ids."""
         evidence = tool.traits.evidence
         if evidence == "none":
             return tool
@@ -57,29 +57,29 @@ class Results:
         return replace(tool, prepare=prepare)
 
     def objection(self, store: Store, session_id: str, ids: Sequence[str], *, passed: bool) -> str:
-        """Why these ids do not carry a verdict; empty where they do."""
-        cited = {id.id: id for id in self.cited(store, session_id, ids)}
+        """Why these ids do not support a verdict; empty if they do."""
+        cited = {result.id: result for result in self.cited(store, session_id, ids)}
         if unknown := [id for id in ids if id not in cited]:
-            return f"no result of this session has the id {_named(unknown)}; cite ids as they stand at the results"
+            return f"no result of this session has the id {_named(unknown)}; cite the ids at the start of the results"
         if not passed:
             return ""
         if not ids:
-            return "a pass without evidence is none: cite the results in which the scenario's outcome can be seen"
+            return "a pass needs evidence: cite the results that show the scenario's outcome"
         if wrong := [id for id in ids if cited[id].is_error]:
-            return f"{_named(wrong)} came back with an error, and shows no pass. {EXPECTED_FAILURE}"
+            return f"{_named(wrong)} returned an error, so a pass cannot cite it. {EXPECTED_FAILURE}"
         if not self._tried.intersection(ids):
-            return "all that is cited only looks at files: run the program, use it, and cite what it did"
+            return "every cited result only reads files: run the program, use it, and cite what it did"
         return ""
 
     def cited(self, store: Store, session_id: str, ids: Sequence[str]) -> list[Cited]:
-        """What is recorded under these ids, each once; what is not recorded is left out."""
+        """The recorded results with these ids, each once; ids without a recorded result are left out."""
         rows = transcript.entries(store, session_id)
         calls = {entry.tool_use_id: entry.payload for entry in rows if entry.entry_type == "tool_use"}
         media_by_sequence = transcript.opaque_blocks(store, session_id)
         cited_by_id: dict[str, Cited] = {}
         for entry in (row for row in rows if row.entry_type == "tool_result"):
             text = str(entry.payload.get("content", ""))
-            # a provider may give an id twice: the result itself says which one it is
+            # a provider may use an id twice: the text of the result says which one it is
             name = next((row for row in ids if text.startswith(f"[{row}]\n")), "")
             use = entry.tool_use_id or ""
             if name and name not in cited_by_id and self._uses.get(name) == use and use in calls:

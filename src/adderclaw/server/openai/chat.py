@@ -1,4 +1,4 @@
-"""`/v1/chat/completions`: each request is a conversation of its own, whole or streamed."""
+"""`/v1/chat/completions`: each request is a new conversation, answered whole or as a stream."""
 
 from collections.abc import AsyncGenerator
 from typing import Any, Literal, TypedDict
@@ -7,9 +7,9 @@ from starlette.responses import Response, StreamingResponse
 
 from adderclaw import __version__
 from adderclaw.server.endpoint import ApiRequest
-from adderclaw.server.openai import wanted
+from adderclaw.server.openai import requests
+from adderclaw.server.openai.requests import ChatBody
 from adderclaw.server.openai.turn import Heartbeat, TextDelta, Turn, TurnEnd, Usage
-from adderclaw.server.openai.wanted import ChatBody
 from adderclaw.server.refusal import Refusal
 from adderclaw.storage.text import compact
 
@@ -63,8 +63,8 @@ def _usage(used: Usage) -> ChatUsage:
 
 async def completion(request: ApiRequest) -> ChatCompletion | Response:
     body: ChatBody = request.body
-    request.http.scope[wanted.IGNORED_KEY] = wanted.ignored_parameters(body)
-    turn = await Turn.begin(request, wanted.read_chat(body), body.model)
+    request.http.scope[requests.IGNORED_KEY] = requests.ignored_parameters(body)
+    turn = await Turn.begin(request, requests.read_chat(body), body.model)
     if body.stream:
         with_usage = body.stream_options is not None and body.stream_options.include_usage
         return StreamingResponse(_chunks(turn, with_usage=with_usage), media_type="text/event-stream")
@@ -117,7 +117,7 @@ async def _chunks(turn: Turn, *, with_usage: bool) -> AsyncGenerator[str]:
                 if with_usage:
                     yield chunk(None, used=_usage(update.usage))
         yield "data: [DONE]\n\n"
-    except Refusal as refusal:  # the answer has begun: the error is its last word
+    except Refusal as refusal:  # the response has begun, so the error is its last event
         yield event(refusal.as_openai())
     finally:
         await updates.aclose()
@@ -127,5 +127,5 @@ ALIVE = ": the agent works\n\n"
 
 
 def event(data: object, name: str = "") -> str:
-    """An event of a stream; JSON has no line ends of its own."""
+    """An event of a stream; compact JSON contains no line breaks."""
     return f"{f'event: {name}\n' if name else ''}data: {compact(data)}\n\n"

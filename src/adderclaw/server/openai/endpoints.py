@@ -4,9 +4,9 @@ from typing import Literal, TypedDict
 
 from adderclaw.server.endpoint import ApiRequest, Endpoint
 from adderclaw.server.openai.chat import ChatCompletion, completion
+from adderclaw.server.openai.requests import ChatBody, ResponsesBody
 from adderclaw.server.openai.responses import ResponseAnswer, response
 from adderclaw.server.openai.turn import models
-from adderclaw.server.openai.wanted import ChatBody, ResponsesBody
 from adderclaw.server.refusal import Refusal
 
 

@@ -1,4 +1,4 @@
-"""`/v1/responses`: as chat completions, and a response can be gone on with by its id."""
+"""`/v1/responses`: like chat completions, but a response can be continued by its id."""
 
 from collections.abc import AsyncGenerator
 from typing import Any, Literal, TypedDict
@@ -6,8 +6,9 @@ from typing import Any, Literal, TypedDict
 from starlette.responses import Response, StreamingResponse
 
 from adderclaw.server.endpoint import ApiRequest
-from adderclaw.server.openai import wanted
+from adderclaw.server.openai import requests
 from adderclaw.server.openai.chat import ALIVE, CachedTokens, event
+from adderclaw.server.openai.requests import ResponsesBody
 from adderclaw.server.openai.turn import (
     Heartbeat,
     Reason,
@@ -17,7 +18,6 @@ from adderclaw.server.openai.turn import (
     conversation_of_response,
     response_id,
 )
-from adderclaw.server.openai.wanted import ResponsesBody
 from adderclaw.server.refusal import Refusal
 
 
@@ -61,7 +61,7 @@ INCOMPLETE: dict[Reason, Literal["max_output_tokens", "content_filter"]] = {
     "length": "max_output_tokens",
     "content_filter": "content_filter",
 }
-"""How a turn ended, as the details of an incomplete response say it."""
+"""How a turn ended → the reason of an incomplete response."""
 
 
 class ResponseAnswer(TypedDict):
@@ -91,8 +91,8 @@ class ResponseAnswer(TypedDict):
 
 async def response(request: ApiRequest) -> ResponseAnswer | Response:
     body: ResponsesBody = request.body
-    request.http.scope[wanted.IGNORED_KEY] = wanted.ignored_parameters(body)
-    completion_request = wanted.read_responses(body)
+    request.http.scope[requests.IGNORED_KEY] = requests.ignored_parameters(body)
+    completion_request = requests.read_responses(body)
     resume = None if body.previous_response_id is None else conversation_of_response(request, body.previous_response_id)
     turn = await Turn.begin(request, completion_request, body.model, resume)
     if body.stream:
@@ -103,7 +103,7 @@ async def response(request: ApiRequest) -> ResponseAnswer | Response:
 def _answer(
     turn: Turn, body: ResponsesBody, ended: TurnEnd | None, error: ResponseError | None = None
 ) -> ResponseAnswer:
-    """As it stands: still working, ended, or failed."""
+    """The response in its current state: in progress, ended, or failed."""
     conversation = turn.conversation.id
     cut = INCOMPLETE.get(ended.reason) if ended is not None else None
     status = "failed" if error else "in_progress" if ended is None else "incomplete" if cut else "completed"
@@ -160,36 +160,36 @@ async def _events(turn: Turn, body: ResponsesBody) -> AsyncGenerator[str]:
     position = {"item_id": message["id"], "output_index": 0, "content_index": 0}
     sent = ""
 
-    def told(kind: str, **data: Any) -> str:
+    def numbered_event(kind: str, **data: Any) -> str:
         nonlocal number
         number += 1
         return event({"type": kind, "sequence_number": number, **data}, kind)
 
-    words = turn.updates()
+    updates = turn.updates()
     try:
-        yield told("response.created", response=_answer(turn, body, None))
-        yield told("response.in_progress", response=_answer(turn, body, None))
+        yield numbered_event("response.created", response=_answer(turn, body, None))
+        yield numbered_event("response.in_progress", response=_answer(turn, body, None))
         begun: Output = {**message, "status": "in_progress", "content": []}
-        yield told("response.output_item.added", output_index=0, item=begun)
-        yield told("response.content_part.added", **position, part=message["content"][0])
-        async for update in words:
+        yield numbered_event("response.output_item.added", output_index=0, item=begun)
+        yield numbered_event("response.content_part.added", **position, part=message["content"][0])
+        async for update in updates:
             if isinstance(update, Heartbeat):
                 yield ALIVE
                 continue
             text = update.text if isinstance(update, TextDelta) else update.rest
             sent += text
             if text:
-                yield told("response.output_text.delta", **position, delta=text, logprobs=[])
+                yield numbered_event("response.output_text.delta", **position, delta=text, logprobs=[])
             if isinstance(update, TurnEnd):
                 message = _message(turn.conversation.id, sent)
-                yield told("response.output_text.done", **position, text=sent, logprobs=[])
-                yield told("response.content_part.done", **position, part=message["content"][0])
-                yield told("response.output_item.done", output_index=0, item=message)
+                yield numbered_event("response.output_text.done", **position, text=sent, logprobs=[])
+                yield numbered_event("response.content_part.done", **position, part=message["content"][0])
+                yield numbered_event("response.output_item.done", output_index=0, item=message)
                 answer = {**_answer(turn, body, update), "output": [message]}
                 kind = "response.incomplete" if update.reason in INCOMPLETE else "response.completed"
-                yield told(kind, response=answer)
+                yield numbered_event(kind, response=answer)
     except Refusal as refusal:
         error: ResponseError = {"code": refusal.code, "message": refusal.as_json()["error"]["message"]}
-        yield told("response.failed", response=_answer(turn, body, None, error))
+        yield numbered_event("response.failed", response=_answer(turn, body, None, error))
     finally:
-        await words.aclose()
+        await updates.aclose()

@@ -15,24 +15,24 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Outcome
 from adderclaw.server import client_scope
 from adderclaw.server.endpoint import ApiRequest
-from adderclaw.server.openai.wanted import CompletionRequest
+from adderclaw.server.openai.requests import CompletionRequest
 from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.storage import transcript
 from adderclaw.storage.queries import conversations
 from adderclaw.storage.text import plain
 
 AGENT_MODEL = "adderclaw"
-"""The model that stands for the agent as it is configured."""
+"""The name of the model for the agent as it is configured."""
 HEARTBEAT_SECONDS = 15.0
-"""Seconds after which a stream without words shows that it is alive."""
+"""Seconds without text after which a stream sends a comment."""
 
 LONGEST_VALUE = 512
-"""Characters of a value in the API's metadata."""
+"""The longest value in the API's metadata, in characters."""
 type Reason = Literal["stop", "length", "content_filter"]
-"""content_filter: the agent was denied what it tried last; the API has no other word for that."""
+"""content_filter: the agent's last action was denied; the API has no other value for that."""
 REASONS: dict[Outcome, Reason] = {"limit": "length", "denied": "content_filter"}
 
-_leaving: set["asyncio.Task[None]"] = set()
+_closing: set["asyncio.Task[None]"] = set()
 
 
 class Usage(NamedTuple):
@@ -46,7 +46,7 @@ class TextDelta(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """Nothing new, for a while."""
+    """Nothing new arrived for a while."""
 
     seconds: float
 
@@ -54,15 +54,15 @@ class Heartbeat(NamedTuple):
 class TurnEnd(NamedTuple):
     answer: str
     rest: str
-    """What of it was not among the words before."""
+    """The part of the answer that was not in the text deltas."""
     reason: Reason
     usage: Usage
     metadata: dict[str, str]
-    """What the API has no field for: an outcome other than success with its reason, and the calls that were denied."""
+    """Values without a field in the API: an outcome other than success with its reason, and the denied calls."""
 
 
 def models(request: ApiRequest) -> list[str]:
-    """The agent as it is configured, and with each provider that is."""
+    """The models: the agent as it is configured, and with each configured provider."""
     options = client_scope.options_for(request)
     known = loaded_by(options, options.workspace, options.overrides, here=True).config.providers.models
     return [AGENT_MODEL, *(f"{AGENT_MODEL}/{name}" for name in known)]
@@ -75,14 +75,14 @@ class Turn:
         self.request, self.conversation, self.model = request, conversation, model
         self.created = int(time.time())
         self.number = 1 + conversations.turn_count(request.state.store, conversation.id)
-        """Which turn of its conversation it is."""
+        """The number of the turn in its conversation."""
         self._after = conversation.updates.last
         self._turn = ""
         self._sent = GrowingText()
         self._breaks = False
-        """What comes next is another reply: the agent called tools, or tried anew."""
+        """Whether the next text begins another reply, because the agent called tools or retried."""
         self._denied: dict[str, str] = {}
-        """The id of each call that was denied, its tool and the reason."""
+        """Id of a denied call → its tool and the reason."""
 
     @staticmethod
     async def begin(request: ApiRequest, prompt: CompletionRequest, model: str, resume: str | None = None) -> "Turn":
@@ -132,7 +132,7 @@ class Turn:
                     if isinstance(update.data, Call) and update.data.state == "denied":
                         self._denied[update.data.key] = f"{update.data.tool}: {update.data.verdict}"
                 elif update.kind == "ended" and update.data["turn"] == self._turn:
-                    await self.conversation.close()  # so that the client can go on with it as soon as it has read this
+                    await self.conversation.close()  # so that the client can continue it as soon as it has read this
                     yield self._turn_end(update.data)
                     return
         except StopAsyncIteration:
@@ -172,7 +172,7 @@ class Turn:
         try:
             await asyncio.wait({gone, whole}, return_when=asyncio.FIRST_COMPLETED)
             if not whole.done():
-                raise Refusal(400, "gone", "the client went away before its answer had come")
+                raise Refusal(400, "gone", "the client disconnected before the answer was complete")
             return whole.result()
         finally:
             gone.cancel()
@@ -183,7 +183,7 @@ class Turn:
         async for update in self.updates():
             if isinstance(update, TurnEnd):
                 return update
-        raise AssertionError("a turn ends")
+        raise AssertionError("a turn always ends")
 
     async def _wait_for_disconnect(self) -> None:
         while (await self.request.http.receive())["type"] != "http.disconnect":
@@ -192,13 +192,13 @@ class Turn:
     def close_conversation(self) -> None:
         """Close the conversation in the background; a running turn is interrupted."""
 
-        async def left() -> None:
+        async def close() -> None:
             with suppress(AdderClawError):
                 await self.conversation.close("the client went away")
 
-        task = asyncio.get_running_loop().create_task(left())
-        _leaving.add(task)
-        task.add_done_callback(_leaving.discard)
+        task = asyncio.get_running_loop().create_task(close())
+        _closing.add(task)
+        task.add_done_callback(_closing.discard)
 
 
 def _refusal_of(outcome: Outcome, reason: str) -> Refusal:
@@ -208,7 +208,7 @@ def _refusal_of(outcome: Outcome, reason: str) -> Refusal:
         case "stopped":
             return Refusal(503, "stopped", reason or "the agent was stopped")
         case "denied":
-            return Refusal(403, "denied", reason or "the agent was denied what it asked for")
+            return Refusal(403, "denied", reason or "an action of the agent was denied")
         case _:
             return Refusal(502, "agent_error", reason or "the agent returned no answer")
 

@@ -1,1 +1,1 @@
-"""The pages that people watch the server by: one layout, one stylesheet, one script, drawn from the view's items."""
+"""The pages for people: one layout, one stylesheet and one script, rendered from the items of `agent/view`."""

@@ -24,7 +24,7 @@
     }
     if (answer.status === 401 || answer.type === "opaqueredirect") {
       loggedOut();
-      throw new Error("Your login has ended. What you typed is kept; log in again.");
+      throw new Error("Your login has expired. What you typed is kept; log in again.");
     }
     const text = await answer.text();
     if (!answer.ok) throw new Error(reason(text) || `The server refused it (${answer.status}).`);

@@ -1,4 +1,4 @@
-"""Conversations: the list with its search and the form of a new one; one as it happens, with messages and rewind."""
+"""The pages of conversations: the list with its search and a form for a new one, and a live conversation."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from sse_starlette import ServerSentEvent
 
 PAGE_ITEMS = 150
-"""Items that are shown at once; earlier ones are a link away."""
+"""Items on a page; a link leads to the earlier ones."""
 MOST_LISTED = 200
 PAUSE = 0.5
-"""Seconds between two looks at what another process writes."""
+"""Seconds between two checks for what another process wrote."""
 
 
 class ListedConversation(NamedTuple):
@@ -35,16 +35,16 @@ class ListedConversation(NamedTuple):
 
     row: transcript.Conversation
     state: str
-    """idle, working, asking; empty where it is not open in this server."""
+    """idle, working, asking; empty if it is not open in this server."""
     came_from: str = ""
-    """The sender and the channel, where a chat system sent it."""
+    """The sender and the channel, if it came from a chat system."""
 
 
 class Listing(NamedTuple):
     words: str
     talks: list[ListedConversation]
     folders: list[str]
-    """Where a new one may begin."""
+    """The folders in which a new conversation may begin."""
 
 
 class Status(NamedTuple):
@@ -62,22 +62,22 @@ class Output(NamedTuple):
     came_from: str
     items: list[Item]
     partial: str
-    """The answer as far as it has arrived."""
+    """The part of the answer that has arrived."""
     start: int
-    """Number of the first item that is shown."""
+    """The number of the first item on the page."""
     earlier: int
-    """Where the earlier items begin."""
+    """The number of the first item on the previous page."""
     is_latest: bool
     last: int
-    """The latest update that is part of the page."""
+    """The id of the latest update that the page includes."""
     questions: list[Card]
     status: Status
     state: str
     steers: bool
     is_elsewhere: bool
-    """Another process works in it: it can be watched here."""
+    """Whether another process is using it, so that it can only be watched here."""
     prompts: list[Words] | None
-    """Messages to go back to; None unless a person asked for them."""
+    """The messages that it can be rewound to; None unless a person asked for them."""
 
 
 # ------------------------------------------------------------------ the list
@@ -92,7 +92,7 @@ async def _list(request: ApiRequest) -> Listing:
 
 
 def list_conversations(request: ApiRequest, words: str, limit: int) -> list[ListedConversation]:
-    """The most recent first; with `words`, those in which they occur."""
+    """Conversations, most recent first; with `words`, only those that contain them."""
     store, seen = request.state.store, visible_folders(request)
     rows = [row for row in transcript.conversations(store, 500 if words else limit, seen, begun=True) if row.title]
     if words:
@@ -109,7 +109,7 @@ def _listed_conversation(request: ApiRequest, row: transcript.Conversation) -> L
     return ListedConversation(shown, here.state if here else "", clean(came_from))
 
 
-# ------------------------------------------------------------------ one
+# ------------------------------------------------------------------ one conversation
 
 
 async def _read(request: ApiRequest) -> Output:
@@ -144,14 +144,14 @@ async def _read(request: ApiRequest) -> Output:
 
 
 def _items(store: Store, conversation: Conversation) -> list[Item]:
-    """All of it; calls that run as far as they have come."""
+    """All items; running calls with their current state."""
     running = conversation.running
     items = list(Rows(store, clean, folder_of(conversation)).conversation(conversation.id))
     return [running.get(item.key, item) if isinstance(item, Call) else item for item in items]
 
 
 def _prompts(store: Store, conversation: Conversation) -> list[Words]:
-    """Messages of the latest session, the latest first."""
+    """User messages of the latest session, latest first."""
     sessions = transcript.sessions_of(store, conversation.id)
     items = Rows(store, clean, folder_of(conversation)).session(sessions[-1]) if sessions else iter(())
     return [item for item in items if isinstance(item, Words) and item.role == "user"][::-1]
@@ -230,7 +230,7 @@ def _page_events(request: ApiRequest, conversation: Conversation, update: Update
             card = questions.find_card(request, data.id)
             drawn = questions.render_card(card) if card is not None else None
             return [live.put(questions.card_id(data.id), drawn, "questions", at=at)]
-        case "answered":  # its call says who answered what
+        case "answered":  # the item of its call shows the answer
             return [live.put(questions.card_id(str(data["id"])), None, at=at)]
         case "state":
             return _state(request, conversation, at)
@@ -243,7 +243,7 @@ def _page_events(request: ApiRequest, conversation: Conversation, update: Update
 
 
 def _ended(data: "dict[str, str]", at: str) -> "list[ServerSentEvent]":
-    """How a turn ended, unless it completed."""
+    """A notice of how a turn ended, unless it completed."""
     if data["outcome"] == "completed":
         return []
     kind = "error" if data["outcome"] == "error" else "warning"
@@ -254,28 +254,23 @@ def _ended(data: "dict[str, str]", at: str) -> "list[ServerSentEvent]":
 
 
 async def _poll_changes(request: ApiRequest, conversation: Conversation) -> AsyncGenerator["ServerSentEvent"]:
-    """What another process does, by its rows."""
+    """Follows a conversation of another process by reading its rows."""
     store, sent = request.state.store, dict[str, str]()
     while _is_elsewhere(store, conversation):
         before = store.version()
         items = await in_thread(lambda: _items(store, conversation))
-        for each in items[-PAGE_ITEMS:]:
-            id, drawn = element_id(each.key), macro("items", "item", each)
+        for item in items[-PAGE_ITEMS:]:
+            id, drawn = element_id(item.key), macro("items", "item", item)
             if sent.get(id) != drawn:
                 sent[id] = drawn
                 yield live.put(id, drawn, "items")
         for card in questions.waiting_cards(request, conversation.id, with_place=False):
             yield live.put(card.id, questions.render_card(card), "questions")
-        await _wait_for_write(store, before)
+        for _ in range(20):  # read again after a write, and at least every ten seconds
+            await asyncio.sleep(PAUSE)
+            if store.version() != before:
+                break
     yield live.reset()
-
-
-async def _wait_for_write(store: Store, before: object) -> None:
-    """Wait until something was written since `before`, or for ten seconds."""
-    for _ in range(20):
-        await asyncio.sleep(PAUSE)
-        if store.version() != before:
-            return
 
 
 ENTRY = Entry(11, "/ui/conversations", "Conversations", "c")

@@ -1,4 +1,4 @@
-"""The fleet of this home: queue, workers, throughput, failures by reason, cost, last runs."""
+"""The page of the fleet: queue, workers, throughput, failures by reason, cost, last runs."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""The receipts: whether the chain holds, its head, and every receipt with its neighbours."""
+"""The pages of receipts: the state of their chain, its head, and every receipt with its neighbours."""
 
 from typing import Any
 
@@ -23,10 +23,10 @@ class Listing(NamedTuple):
     """The filters that are set."""
     before: int | None
     whole_log: bool
-    """The chain is of all folders: a token for folders does not see it."""
+    """Whether the client may see the chain: it covers all folders, so a token with folders may not."""
     head: str
     broken: str
-    """Why the end of the log and the database do not agree."""
+    """Why the end of the log differs from the database."""
     chain: ChainState | None
     """The verified chain, if a person asked for it."""
 
@@ -39,7 +39,7 @@ class Listing(NamedTuple):
 class Output(NamedTuple):
     receipt: ReceiptRow
     near: list[ReceiptRow]
-    """It and two before and after it, the newest first."""
+    """The receipt and two before and after it, newest first."""
 
 
 async def _list(request: ApiRequest) -> Listing:
@@ -64,7 +64,7 @@ async def _list(request: ApiRequest) -> Listing:
 async def _read(request: ApiRequest) -> Output:
     name = request.path["seq"]
     if not (name.isascii() and name.isdigit() and len(name) < 16):
-        raise Refusal(404, "not_found", "A receipt is named by its number.")
+        raise Refusal(404, "not_found", "The address of a receipt must contain its number.")
     at, options = int(name), request.state.options
     shown = await in_thread(lambda: ledger.receipts(options, limit=5, before=at + 3, places=visible_folders(request)))
     near = [row for row in shown["receipts"] if abs(row["seq"] - at) < 3]

@@ -18,17 +18,17 @@ def put(id: str, html: "Markup | None", into: str = "", *, at: str = "") -> "Ser
 
 
 def text(id: str, more: str, into: str, *, at: str = "") -> "ServerSentEvent":
-    """More of a text that arrives, as text."""
+    """Append plain text to the element of an arriving answer."""
     return _event("text", {"id": id, "text": more, "into": into}, at)
 
 
 def reset(at: str = "") -> "ServerSentEvent":
-    """Events were lost: the page reads its regions again."""
+    """Tell the page that events were lost, so that it reads its regions again."""
     return _event("reset", {}, at)
 
 
 def end_of_changes() -> "ServerSentEvent":
-    """Nothing will change any more."""
+    """Tell the page that nothing will change any more."""
     return _event("over", {}, "")
 
 

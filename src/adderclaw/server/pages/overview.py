@@ -1,4 +1,4 @@
-"""The overview: what waits for a person, what runs and its current step, the stop, what was done last."""
+"""The overview page: open questions, running work and its current step, the stop, and recent runs."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sse_starlette import ServerSentEvent
 
 PAUSE = 0.5
-"""Seconds between two looks at whether something was written."""
+"""Seconds between two checks for a change."""
 REFRESH_SECONDS = 20.0
 """Seconds after which the page is read again without a change: a question that expires writes nothing."""
 ANSWERED_UPDATES = 40
@@ -36,7 +36,7 @@ type Parts = dict[str, tuple[str, Markup]]
 
 
 class ActiveRun(NamedTuple):
-    """A run in which a process works."""
+    """A run that a process is working on."""
 
     id: str
     run: Run
@@ -44,7 +44,7 @@ class ActiveRun(NamedTuple):
     folder: str
     step: Step
     is_here: bool
-    """In this process: it can be interrupted."""
+    """Whether it is in this process, so that it can be interrupted here."""
 
     @property
     def is_asking(self) -> bool:
@@ -60,10 +60,6 @@ class Output(NamedTuple):
 
 
 async def _read(request: ApiRequest) -> Output:
-    return _output(request)
-
-
-def _output(request: ApiRequest) -> Output:
     seen = visible_folders(request)
     recent = [run for run in runs.listing(request.state.store, 40, seen) if run.kind != "agent"][:6]
     return Output(
@@ -104,12 +100,12 @@ async def _events(request: ApiRequest) -> object:
 
 
 async def _changes(request: ApiRequest) -> AsyncGenerator["ServerSentEvent"]:
-    """Each element that changed; first all of them, since the page may be old."""
+    """Sends each changed element; first all of them, because the page may be outdated."""
     sent: Parts = {}
     answered: dict[str, int] = {}
     while True:
         before = _version(request)  # read first: what changes while a slow page is sent its updates is not missed
-        output = _output(request)
+        output = await _read(request)
         parts = _parts(request, output)
         _add_answered(request, sent, parts, answered)
         for id in sent.keys() - parts.keys():
@@ -118,7 +114,11 @@ async def _changes(request: ApiRequest) -> AsyncGenerator["ServerSentEvent"]:
             if id not in sent or sent[id][1] != html:
                 yield live.put(id, html, into)
         sent = parts
-        await _wait_for_change(request, before)
+        waited = PAUSE
+        await asyncio.sleep(PAUSE)
+        while waited < REFRESH_SECONDS and _version(request) == before:
+            await asyncio.sleep(PAUSE)
+            waited += PAUSE
 
 
 def _parts(request: ApiRequest, output: Output) -> Parts:
@@ -138,24 +138,15 @@ def _parts(request: ApiRequest, output: Output) -> Parts:
 
 
 def _add_answered(request: ApiRequest, sent: Parts, parts: Parts, answered: dict[str, int]) -> None:
-    """A question that is not open any more shows its answer for a while: it may come from elsewhere."""
+    """Shows a question with its answer for a while after it was answered, perhaps by another client."""
     for id in [id for id in sent if id.startswith("q-") and id not in parts]:
         answered[id] = answered.get(id, 0) + 1
         if answered[id] <= ANSWERED_UPDATES and (card := questions.find_answered(request, id)) is not None:
             parts[id] = ("questions", questions.render_card(card))
 
 
-async def _wait_for_change(request: ApiRequest, before: object) -> None:
-    """Wait for a change since `before`, or until the page is read again without one."""
-    waited = PAUSE
-    await asyncio.sleep(PAUSE)
-    while waited < REFRESH_SECONDS and _version(request) == before:
-        await asyncio.sleep(PAUSE)
-        waited += PAUSE
-
-
 def _version(request: ApiRequest) -> object:
-    """Differs after any process wrote, after the stop was set or released, and after work here took a step."""
+    """A value that changes when any process writes, the stop changes, or work in this process takes a step."""
     state = request.state
     here = [
         (conversation.id, conversation.state, [call.state for call in conversation.running.values()])

@@ -1,27 +1,27 @@
-"""A page: a function reads it, a template shows it, inside the frame of all pages."""
+"""Pages as values: a function reads the data, a template shows it inside the common frame."""
 
 import asyncio
+import hashlib
 import os
 import pkgutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cache
-from importlib import import_module
+from importlib import import_module, resources
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from adderclaw.agent.view import markup
 from adderclaw.core.record import NamedTuple
 from adderclaw.server.endpoint import NOBODY, ApiRequest, Endpoint, Reach
-from adderclaw.server.pages import assets
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import HTMLResponse
+    from starlette.responses import HTMLResponse, Response
 
     from adderclaw.server.state import ServerState
 
 LONGEST = 400
-"""Characters of one word of an address."""
+"""The longest value of a query, in characters."""
 
 markup.add_templates(__package__ or "")
 
@@ -30,13 +30,13 @@ class Entry(NamedTuple):
     """The entry of a page in the navigation."""
 
     position: int
-    """A multiple of ten begins a group."""
+    """The position in the navigation; a multiple of ten begins a group."""
     path: str
     name: str
     key: str
-    """With `g` before it, this key leads there."""
+    """The shortcut: this key after `g`."""
     whole_machine: bool = False
-    """Not for a token with folders."""
+    """Whether it is hidden from tokens with folders."""
 
 
 def page_modules() -> Iterator[ModuleType]:
@@ -54,7 +54,7 @@ def navigation() -> list[Entry]:
 
 
 class Frame(NamedTuple):
-    """What surrounds the content of a page."""
+    """The data for the parts around the content of a page."""
 
     entries: list[Entry]
     here: str
@@ -96,7 +96,7 @@ def respond(request: ApiRequest, template: str, output: object, status: int = 20
 
 
 def refusal_page(state: "ServerState", request: "Request", status: int, message: str) -> "HTMLResponse":
-    """What a person sees where a program would get an error as JSON."""
+    """An error response as a page."""
     client = request.scope.get("adderclaw.client", NOBODY)
     return respond(ApiRequest(client, state, None, {}, request), "refused.html", message, status)
 
@@ -114,15 +114,15 @@ def _frame(request: ApiRequest, waiting: int) -> Frame:
         request.state.stopped,
         is_whole,
         theme if theme in ("light", "dark") else "",
-        *(assets.address(file) for file in ("style.css", "app.js", "icon.svg")),
+        *(address(file) for file in ("style.css", "app.js", "icon.svg")),
     )
 
 
-# ------------------------------------------------------------------ what the address of a page asks for
+# ------------------------------------------------------------------ reading
 
 
 async def in_thread[T](read: Callable[[], T]) -> T:
-    """Reads of files and of the database wait, and the server does not wait for them."""
+    """Reads files and the database without blocking the event loop."""
     return await asyncio.to_thread(read)
 
 
@@ -141,3 +141,61 @@ def shorten_home(path: str) -> str:
     """A path as people write it: `~` for the home of the account that runs the server."""
     own = os.path.expanduser("~").rstrip("/")
     return f"~{path[len(own) :]}" if own and (path == own or path.startswith(f"{own}/")) else path
+
+
+# ------------------------------------------------------------------ static files
+
+
+class Asset(NamedTuple):
+    body: bytes
+    media_type: str
+    tag: str
+    """The first characters of its SHA-256: its ETag, and the `v` of its address."""
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.tag}"'
+
+
+FILES = {
+    "style.css": (
+        "text/css; charset=utf-8",
+        (("adderclaw.agent.view", "style.css"), (__package__ or "", "shell.css"), (__package__ or "", "plots.css")),
+    ),
+    "app.js": ("text/javascript; charset=utf-8", ((__package__ or "", "app.js"),)),
+    "icon.svg": ("image/svg+xml", ((__package__ or "", "icon.svg"),)),
+}
+"""Name → its media type, and the package files that are joined into it."""
+
+
+@cache
+def asset(name: str) -> Asset:
+    media_type, parts = FILES[name]
+    body = b"\n".join(resources.files(package).joinpath(file).read_bytes() for package, file in parts)
+    return Asset(body, media_type, hashlib.sha256(body).hexdigest()[:16])
+
+
+def address(name: str) -> str:
+    """The address of a file in pages; changes with its content, so that browsers may cache it forever."""
+    return f"/ui/{name}?v={asset(name).tag}"
+
+
+def _serve(name: str) -> Endpoint:
+    async def answer(request: ApiRequest) -> "Response":
+        from starlette.responses import Response
+
+        file = asset(name)
+        known = request.http.query_params.get("v") == file.tag
+        headers = {
+            "ETag": file.etag,
+            "Cache-Control": "public, max-age=31536000, immutable" if known else "no-cache",
+            "X-Content-Type-Options": "nosniff",
+        }
+        if file.etag in request.http.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(file.body, media_type=file.media_type, headers=headers)
+
+    return Endpoint("GET", f"/ui/{name}", "open", answer, f"The pages' {name}.", is_page=True)
+
+
+ENDPOINTS = tuple(_serve(name) for name in FILES)

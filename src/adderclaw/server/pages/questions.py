@@ -1,4 +1,4 @@
-"""The questions that wait for a person: as cards with the plan or the change and a form, or with their answer."""
+"""The page of questions: cards with the plan or the change and a form, or with the answer."""
 
 import time
 from typing import TYPE_CHECKING
@@ -33,19 +33,19 @@ class Card(NamedTuple):
     id: str
     row: Approval
     shown: DisplayedRequest
-    """The texts of the row, escaped for a person who decides."""
+    """The texts of the row, escaped for display."""
     questions: list[Question]
     state: str
     may_answer: bool
     action: str
-    """Where the answer is sent."""
+    """The path to which the answer is sent."""
     conversation_id: str = ""
     title: str = ""
     folder: str = ""
     change: Change | None = None
     touches: str = ""
     remember: tuple[tuple[str, str], ...] = ()
-    """What a yes could also allow from now on."""
+    """What a yes can also allow from now on."""
 
     @property
     def is_open(self) -> bool:
@@ -66,7 +66,7 @@ async def _read(request: ApiRequest) -> Output:
 
 
 def waiting_cards(request: ApiRequest, conversation: str | None = None, *, with_place: bool = True) -> list[Card]:
-    """Those that wait, the oldest first: of one conversation, or of all that the client sees."""
+    """Open questions, oldest first: of one conversation, or of all that the client sees."""
     store = request.state.store
     rows = approvals.listing(
         store, everything=False, limit=MOST, workspaces=visible_folders(request), conversation=conversation
@@ -82,7 +82,7 @@ def _answered_cards(request: ApiRequest) -> list[Card]:
 
 
 def find_answered(request: ApiRequest, id: str) -> Card | None:
-    """The card of a question that is not open any more."""
+    """The card of an answered question."""
     return next((candidate for candidate in _answered_cards(request) if candidate.id == id), None)
 
 

@@ -1,4 +1,4 @@
-"""Runs: the list by state, kind and project; one with its board, where its time went, its checks and its cost."""
+"""The pages of runs: the list by state, kind and project, and a run with its board, timeline, checks and cost."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.flows.queries import runs as run_facts
 from adderclaw.flows.queries import sops
 from adderclaw.flows.queries.boards import NAMES, State
-from adderclaw.flows.queries.runs import Listed, Told
+from adderclaw.flows.queries.runs import Listed, RunSummary
 from adderclaw.flows.queries.sops import SopState
 from adderclaw.flows.spec import report
 from adderclaw.sandbox.workspace import WorkspacePath
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sse_starlette import ServerSentEvent
 
 PAUSE = 1.0
-"""Seconds between two looks at a run that continues."""
+"""Seconds between two reads of a run that continues."""
 STATES = ("running", "completed", "needs_input", "denied", "error", "limit", "stopped", "interrupted")
 ORDER: tuple[State, ...] = ("waiting", "working", "checked", "failed", "blocked", "done")
 BOARDS = {"tasks": "To do", "steps": "Steps", "tests": "Tests", "goals": "Goals"}
@@ -57,11 +57,11 @@ class Listing(NamedTuple):
 
 
 class Output(NamedTuple):
-    told: Told
+    told: RunSummary
     project: str
     sop: SopState | None
     question: Card | None
-    """What a SOP waits for."""
+    """The question that a SOP waits for."""
     evidence: list[Block]
     board_title: str
     shares: "Markup | str"
@@ -79,12 +79,12 @@ class Output(NamedTuple):
 
     @property
     def may_change(self) -> bool:
-        """It runs, or is resumed once a question is answered."""
+        """Whether it is running, or continues once its question is answered."""
         return self.runs or (self.sop is not None and self.sop["question"] is not None)
 
     @property
     def may_resume(self) -> bool:
-        """A SOP that ended before its last step, and waits for no answer."""
+        """Whether it is a SOP that ended before its last step and does not wait for an answer."""
         if self.sop is None or self.sop["status"] in ("completed", "running", "denied"):
             return False
         return self.sop["question"] is None or self.sop["question"]["answer"] is not None
@@ -121,7 +121,7 @@ async def _list(request: ApiRequest) -> Listing:
     return await in_thread(read)
 
 
-# ------------------------------------------------------------------ one
+# ------------------------------------------------------------------ one run
 
 
 async def _read(request: ApiRequest) -> Output:
@@ -138,7 +138,7 @@ def _find(request: ApiRequest) -> Output | None:
 
 
 def _output(request: ApiRequest, store: Store, run: Run) -> Output:
-    summary = run_facts.told(store, run)
+    summary = run_facts.summarize(store, run)
     sop = sops.of_run(store, run) if run.kind == "sop" else None
     question = sop["question"] if sop is not None else None
     counts = summary.board.counts
@@ -161,8 +161,8 @@ def _output(request: ApiRequest, store: Store, run: Run) -> Output:
     )
 
 
-def _evidence(store: Store, summary: Told) -> list[Block]:
-    """What the report of the run shows, where its folder is known."""
+def _evidence(store: Store, summary: RunSummary) -> list[Block]:
+    """The evidence in the report of a run, if its folder is known."""
     wrote = runs.traces(store, summary.listed.run.run_id)
     if not wrote:
         return []
@@ -175,7 +175,7 @@ async def _events(request: ApiRequest) -> object:
 
 
 async def _changes(request: ApiRequest) -> AsyncGenerator["ServerSentEvent"]:
-    """The page of a run that continues, drawn for a twentieth of the time at most."""
+    """Sends the changed parts of a run's page, and spends at most a twentieth of the time on rendering."""
     sent: dict[str, str] = {}
     while True:
         began = time.monotonic()

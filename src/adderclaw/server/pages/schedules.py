@@ -1,4 +1,4 @@
-"""Schedules: all of them with their next times, and one with its terms, its history and its buttons."""
+"""The pages of schedules: the list with the next times, and a schedule with its terms, history and buttons."""
 
 from adderclaw.core.record import NamedTuple
 from adderclaw.flows.queries import schedules as facts
@@ -15,7 +15,7 @@ class Output(NamedTuple):
     row: ScheduleRow
     terms: list[tuple[str, str]]
     history: list[tuple[FiredRow, str]]
-    """Each with when it was due."""
+    """Each row with its due time."""
 
 
 async def _list(request: ApiRequest) -> list[ScheduleRow]:

@@ -1,4 +1,4 @@
-"""Every setting with its origin, the project's trust, what extends the agent, and where notices are sent."""
+"""The page of settings: every setting with its origin, the project's trust, extensions, and notice targets."""
 
 import json
 
@@ -61,7 +61,7 @@ async def _read(request: ApiRequest) -> Output:
             [shorten_home(file) for file in now["files"]],
             shorten_home(now["workspace"]),
             rows,
-            plugins.listed() if is_whole else [],  # plugins and targets are of the whole machine
+            plugins.listed() if is_whole else [],  # plugins and targets concern the whole machine
             parts.mcp_servers(options),
             parts.skills(options),
             parts.hooks(options),

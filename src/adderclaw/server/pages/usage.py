@@ -1,4 +1,4 @@
-"""What model calls took: tokens, cost, cache hits and latency over time, by model and project."""
+"""The page of model usage: tokens, cost, cache hits and latency over time, by model and project."""
 
 import os
 import time
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RANGES = {"7d": (7, "7 days"), "30d": (30, "30 days"), "13w": (91, "13 weeks"), "52w": (364, "a year")}
 DEFAULT = "30d"
 WEEKLY = 60
-"""With more days than these, a place on the way is a week."""
+"""The most days that are plotted by day; longer ranges are plotted by week."""
 
 
 class Row(NamedTuple):
@@ -96,7 +96,7 @@ class _Axis:
         return [f"{self._first + timedelta(days=at * self.width):%d %b}" for at in range(self.count)]
 
     def of(self, rows: Sequence[DayRow], key: str | None = None) -> list[list[DayRow]]:
-        """The rows of each place; with a key, of that alone."""
+        """The rows of each day or week; with a key, only its rows."""
         buckets: list[list[DayRow]] = [[] for _ in range(self.count)]
         for row in rows:
             at = (datetime.fromisoformat(row["day"]).date() - self._first).days // self.width

@@ -1,4 +1,4 @@
-"""What starts and restarts the server: one small interface with two back ends, chosen by asking the system."""
+"""The interface of the service managers that start and restart the server, and the choice between them."""
 
 import contextlib
 import os
@@ -21,25 +21,25 @@ NO_MANAGER = (
     "has examples"
 )
 MARK = "Written by `adderclaw service install`"
-"""A unit without these words is somebody else's, and is neither replaced nor removed unasked."""
+"""A unit without these words was not written by us, and is neither replaced nor removed without asking."""
 MOST_BYTES = 262_144
 
 
 class Status(NamedTuple):
-    """How the service stands."""
+    """The state of the service."""
 
     state: State
     detail: str = ""
-    """Why, where the state alone does not say it."""
+    """The reason, if the state alone does not tell it."""
     pid: int | None = None
-    """Of the server."""
+    """The process id of the server."""
     since: str = ""
     """When the server was started, ISO 8601 in UTC."""
     last_exit: str = ""
     """How the server before this one ended."""
     restarts: int = 0
     starts_with: str = ""
-    """When it starts by itself: `login`, `boot` or never, which is empty."""
+    """When it starts by itself: `login`, `boot`, or empty for never."""
 
 
 class Backend(Protocol):
@@ -47,24 +47,24 @@ class Backend(Protocol):
 
     name: BackendName
     unit: str
-    """The file that says what is run."""
+    """The path of the unit file."""
 
     def text(self, plan: Plan) -> str:
-        """What `unit` contains for a plan."""
+        """The content of `unit` for a plan."""
         ...
 
     def register(self) -> list[str]:
-        """Tell the manager about the new `unit`. Returns what the operator has yet to do, in sentences."""
+        """Tell the manager about the new `unit`. Returns, in sentences, what the operator must still do."""
         ...
 
     def uninstall(self) -> None: ...
 
     def start(self) -> None:
-        """Start the server and wait until it listens; nothing where it runs."""
+        """Start the server, unless it runs, and wait until it listens."""
         ...
 
     def stop(self) -> None:
-        """End the server at a safe point and wait for that; nothing where it does not run."""
+        """Stop the server, if it runs, at a safe point, and wait for its end."""
         ...
 
     def status(self) -> Status: ...
@@ -75,12 +75,12 @@ class Backend(Protocol):
 
 
 def service_folder() -> str:
-    """What the service keeps in the home: no room of a sandbox shows it."""
+    """The folder of the service in the home, which no sandbox shows."""
     return os.path.join(config.home(), home_names.SERVICE)
 
 
 def service_name() -> str:
-    """How the service of this home is called: another home beside the usual one has a name of its own."""
+    """The name of this home's service; a home other than the usual one gets a different name."""
     import hashlib
 
     usual = os.path.abspath(os.path.expanduser("~/.adderclaw"))
@@ -121,7 +121,7 @@ def choose_backend(name: BackendName | None) -> Backend:
 
 
 def installed_backend(name: BackendName | None = None) -> Backend | None:
-    """The back end, of this name or of any, whose unit was written."""
+    """The installed back end, with this name or any name."""
     backends = [make() for key, make in BACKENDS.items() if name in (None, key)]
     return next((backend for backend in backends if os.path.lexists(backend.unit)), None)
 

@@ -1,4 +1,4 @@
-"""One program of the system, found by its name, run to its end, without a shell and within a limit."""
+"""Runs a program of the system by its name, without a shell and with a time limit."""
 
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
@@ -12,7 +12,7 @@ class CommandResult(NamedTuple):
 
 
 def run_command(name: str, *words: str, timeout: float) -> CommandResult:
-    """What it said; a program that is not there, or does not end in time, has failed."""
+    """Runs a program and returns its output; a missing program, or one that exceeds the limit, has failed."""
     import subprocess
 
     program = programs.resolve_outside_sessions(name)
@@ -36,7 +36,7 @@ def run_command(name: str, *words: str, timeout: float) -> CommandResult:
 
 
 def print_command(name: str, *words: str) -> None:
-    """Its output line by line, with nothing in it that steers a terminal."""
+    """Prints the output of a program line by line, without control characters for the terminal."""
     import subprocess
 
     from adderclaw.core.redaction import visible

@@ -1,4 +1,4 @@
-"""An agent of launchd, on macOS."""
+"""The back end for launchd on macOS."""
 
 import os
 import re
@@ -12,9 +12,9 @@ from adderclaw.server.service.command import CommandResult, print_command, run_c
 from adderclaw.server.service.plan import Plan
 
 DELAY = 30
-"""Seconds between two starts: launchd knows no limit on how often, so it is slower than the others."""
+"""Seconds between two starts, more than for systemd because launchd cannot limit the number of restarts."""
 LOG_BYTES = 5_000_000
-"""A longer log becomes `serve.log.1` at the next start: launchd only appends."""
+"""A longer log is renamed to `serve.log.1` at the next start, because launchd only appends."""
 
 
 def answers() -> bool:

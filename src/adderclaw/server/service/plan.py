@@ -1,4 +1,4 @@
-"""What the service runs: the installed program by its absolute path, with options of `serve` that were checked."""
+"""What the service runs: the absolute path of the installed program, with checked options of `serve`."""
 
 import math
 import os
@@ -16,23 +16,23 @@ from adderclaw.sandbox import programs
 from adderclaw.server.limits import ANSWERS_END, EXIT_SLACK, LAST_NOTICES
 
 PATHS = ("socket", "tls_cert", "tls_key", "config")
-"""Options of `serve` that name a file: a service has no current folder to read them from."""
+"""Options of `serve` that name a file: they must be absolute, because a service has no current folder."""
 SPARE = 5
-"""Seconds that the process has to be gone after its own last limit."""
+"""Additional seconds for the process to exit after its own last limit."""
 
 
 class Plan(NamedTuple):
-    """What a unit says."""
+    """The data of a unit file."""
 
     command: tuple[str, ...]
-    """The program by its absolute path, and what follows it."""
+    """The absolute path of the program, and its arguments."""
     home: str
     path: str
-    """PATH, as it is where the service is installed: what a manager hands on finds few programs."""
+    """The PATH at installation, because the PATH of a service manager is too short."""
     environment_file: str
-    """Variables of the operator, which may hold secrets: so it is named, and never copied."""
+    """The file with the operator's variables, which may be secret, so they are never copied."""
     stop_seconds: int
-    """How long the server may take to end: its own grace, and a little more."""
+    """The time limit for stopping the server: its own grace period, and a little more."""
     workspaces: tuple[str, ...]
 
 
@@ -69,13 +69,13 @@ def make_plan(options: Mapping[str, Any], *, force: bool = False, unit: str = ""
 
 
 def _require_printable(text: str) -> None:
-    """What would begin a line of its own in a unit; a byte that is no UTF-8 is not printable either."""
+    """Refuses text that could begin a new line in a unit; bytes that are not UTF-8 are not printable either."""
     if not text.isprintable():
         raise UsageError(f"{text!r}: the options of a service must be UTF-8 without control characters")
 
 
 def installed_program() -> str:
-    """The program that runs now, as it was called."""
+    """The running program, under the path by which it was called."""
     program = installation.program(programs.resolve_outside_sessions)
     if not program:
         called = sys.argv[0]
@@ -84,7 +84,7 @@ def installed_program() -> str:
 
 
 def _option_words(options: Mapping[str, Any]) -> list[str]:
-    """The options written out again."""
+    """The options as words of a command line."""
     words: list[str] = []
     for name, value in sorted(options.items()):
         option = f"--{name.replace('_', '-')}"
@@ -104,27 +104,27 @@ def _require_folder(path: str) -> str:
 
 
 def _default_folder(workspace: str) -> str:
-    """The project here, or the workspace of the configuration, from wherever it is installed."""
+    """The current project or the configured workspace, as an absolute path."""
     folder = os.path.abspath(os.path.expanduser(workspace))
     if not os.path.isdir(folder):
         raise UsageError(
-            f"the workspace {folder} does not exist; create it with `adderclaw init`, or name another with --workspace"
+            f"the workspace {folder} is not a folder: `adderclaw init` creates it, or name another --workspace"
         )
     return folder
 
 
 def _refuse_program_in(workspaces: Sequence[str], program: str, unit: str) -> None:
-    """A session may write in its workspace: what it writes there must not be what the service starts next."""
+    """Refuses a program or unit in a workspace, where a session could change what the service starts next."""
     code = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    # nothing that a session runs writes in our own home
+    # sessions cannot write in AdderClaw's home
     units = [unit] if unit and not beneath(followed(unit), followed(config.home())) else []
     for file in map(followed, (program, os.path.realpath(program), sys.prefix, code, *units)):
         for folder in map(followed, workspaces):
             if beneath(file, folder):
-                fix = "install the program elsewhere (`uv tool install`, `pipx install`), or say --force"
+                fix = "install the program elsewhere (`uv tool install`, `pipx install`), or use --force"
                 if file in map(followed, units):
-                    fix = "name the folder of a project as the workspace, or say --force"
+                    fix = "name the folder of a project as the workspace, or use --force"
                 raise UsageError(
-                    f"{file} is in the workspace {folder}: a change that a session makes there would run outside the"
-                    f" sandbox at the next start; {fix}"
+                    f"{file} is in the workspace {folder}, so code that a session writes there would run outside the "
+                    f"sandbox at the next start; {fix}"
                 )

@@ -1,4 +1,4 @@
-"""A unit of the user's own systemd."""
+"""The back end for the user's systemd."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ from adderclaw.server.service.command import run_command
 from adderclaw.server.service.plan import Plan
 
 WALLS = "# walls:"
-"""Where the lines begin that need no_new_privs, one way or another."""
+"""Begins the lines of the unit that set or imply no_new_privs."""
 WITHOUT_WALLS = "# no walls: {bwrap} is setuid, and would not start sandboxes behind them\n"
 
 DELAY = 2
@@ -35,7 +35,7 @@ PROPERTIES = (
 
 
 def answers() -> bool:
-    """Whether a manager of this user is there: the program alone says nothing."""
+    """Whether a systemd of this user answers; the program alone may exist without one."""
     if not sys.platform.startswith("linux") or programs.resolve_outside_sessions("systemctl") is None:
         return False
     done = run_command("systemctl", "--user", "show", "--property=Version", "--value", timeout=5)
@@ -85,14 +85,14 @@ class Systemd:
         if here and self._show().get("LoadState") == "loaded":
             self._systemctl("disable", "--now", self.service)
         remove_file(self.unit)
-        # where no manager answers, the next one would follow what `enable` made
+        # without a manager to run `disable`, the link of `enable` would start the service later
         remove_file(os.path.join(os.path.dirname(self.unit), "default.target.wants", self.service))
         if here:
             self._systemctl("daemon-reload")
             self._systemctl("reset-failed", self.service, fails=True)
 
     def start(self) -> None:
-        self._systemctl("reset-failed", self.service, fails=True)  # who starts it by hand wants another try
+        self._systemctl("reset-failed", self.service, fails=True)  # a manual start overrides the limit of restarts
         self._systemctl("start", self.service)
 
     def stop(self) -> None:
@@ -137,13 +137,13 @@ class Systemd:
 
 
 def _quoted(text: str) -> str:
-    """A word of a unit, as systemd.syntax(7) reads it."""
+    """A word of a unit, quoted for systemd.syntax(7)."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 
 
 def _argument(text: str) -> str:
-    """The same in ExecStart, where a dollar begins a variable."""
+    """A word of ExecStart, where a dollar sign begins a variable."""
     return _quoted(text).replace("$", "$$")
 
 

@@ -7,6 +7,7 @@ import typer
 
 from adderclaw.config import Loaded, load
 from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import to_json
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.flows.spec import features, status
@@ -63,8 +64,8 @@ def show(workspace: WorkspaceDir = None, config: ConfigFile = None, output_forma
     if output_format == "json":
         rows: list[Json] = [
             {
-                **scenario.as_json(),
-                **now.mark(scenario).as_json(),
+                **to_json(scenario),
+                **to_json(now.mark(scenario), omit=("",)),
                 "state": _state(now, scenario),
                 **({"verified": scenario.id not in outdated} if scenario.passed else {}),
             }
