@@ -8,8 +8,7 @@ from adderclaw.agent import queries
 from adderclaw.agent.run import Options
 from adderclaw.config.managed import PROFILES, profile_for_others
 from adderclaw.config.paths import followed
-from adderclaw.config.schema.channels import Sender
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema.settings import Config, Sender
 from adderclaw.server.refusal import Refusal
 from adderclaw.server.state import ServerState
 from adderclaw.storage import threads

@@ -8,7 +8,7 @@ from typing import TypedDict
 from adderclaw.agent.queries import loaded, looking
 from adderclaw.agent.queries.check import Check
 from adderclaw.config.legacy.options import Options
-from adderclaw.config.schema.channels import WebhookChannel
+from adderclaw.config.schema.settings import WebhookChannel
 from adderclaw.core.record import NamedTuple
 from adderclaw.models.credentials import webhook_secrets
 
