@@ -1,7 +1,7 @@
 """The one schema of the configuration; the text under each field becomes docs/configuration.md."""
 
 from dataclasses import field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from adderclaw.core.decode import Between
 from adderclaw.core.provider_kinds import ANTHROPIC, LM_STUDIO, MOCK, OPENAI_COMPATIBLE, Kind
@@ -622,6 +622,13 @@ class Limits:
     """Tool calls; at the REPL and in `mcp serve`, those of one message or call."""
     seconds: Amount = 3600.0
     """Wall time; at the REPL and in `mcp serve`, that of one message or call."""
+
+
+LIMIT_NAMES = tuple(Limits.__dataclass_fields__)
+if TYPE_CHECKING:
+    type LimitName = str
+else:
+    LimitName = Literal[LIMIT_NAMES]
 
 
 @record
