@@ -507,7 +507,7 @@ def test_update_says_how_for_the_way_it_was_installed(way: str, tmp_path: Path) 
     asked = run(
         python,
         "-c",
-        "from adderclaw.config.installation import lacking; print(lacking('fleet', 'dbos'))",
+        "from adderclaw.config.installation import missing_extra; print(missing_extra('fleet', 'dbos'))",
         env=env,
     )
     assert "the extra `fleet` is not installed (dbos is missing): install it with `" in asked.stdout

@@ -52,7 +52,10 @@ def restore(path: str, home: str, *, replace: bool, unverified: bool, dry_run: b
         _require_replaceable(home, replace=replace)
         reader = Reader(file, path)
         folder = _parent_folder(os.path.dirname(home), really=not dry_run)
-        _require_space(folder, reader.total)
+        status = os.statvfs(folder)
+        if status.f_bavail * status.f_frsize < reader.total + RESERVED_BYTES:
+            needed = f"{folder}: needs {(reader.total + RESERVED_BYTES) >> 20} MiB of free space"
+            raise AdderClawError(f"{needed}. Nothing was changed. Free some space and retry")
         try:
             staging = tempfile.mkdtemp(prefix=f".{os.path.basename(home)}.restoring-", dir=folder)
         except OSError as error:
@@ -87,15 +90,6 @@ def _open_archive(path: str) -> IO[bytes]:
         os.close(fd)
         raise UsageError(f"{path} is not a regular file; give the file that `adderclaw backup` wrote")
     return open(fd, "rb")
-
-
-def _require_space(folder: str, size: int) -> None:
-    status = os.statvfs(folder)
-    if status.f_bavail * status.f_frsize < size + RESERVED_BYTES:
-        raise AdderClawError(
-            f"{folder}: needs {(size + RESERVED_BYTES) >> 20} MiB of free space. Nothing was changed. Free some space"
-            " and retry"
-        )
 
 
 # ------------------------------------------------------------------ the existing home
