@@ -1,4 +1,7 @@
-"""Fills the tables of docs/events.md, exit-codes.md and environment.md from the source; `--check` only compares."""
+"""Fills the tables of docs/events.md, exit-codes.md, environment.md and providers.md from the source.
+
+`--check` only compares.
+"""
 
 import ast
 import re
@@ -9,6 +12,7 @@ from typing import get_type_hints
 
 from adderclaw.core import errors
 from adderclaw.core.events import calls, models, program, work
+from adderclaw.core.provider_kinds import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "adderclaw"
@@ -19,6 +23,9 @@ KEY = re.compile(r'"([A-Z][A-Z0-9_]*_(?:API_KEY|PASSPHRASE))"')
 SINGLE_FILE = ROOT / "scripts" / "build_single_file.py"
 EXITS = {0: "the work is done", 130: "Ctrl-C (SIGINT)", 143: "SIGTERM", 129: "SIGHUP"}
 
+KEYS_AND_ADDRESSES = {kind.key_variable: f"the key of {kind.vendor}" for kind in KINDS if kind.key_variable} | {
+    kind.url_variable: f"another address of {kind.vendor}'s API" for kind in KINDS if kind.url_variable
+}
 VARIABLES = {
     "ADDERCLAW_HOME": "another home than `~/.adderclaw`",
     "ADDERCLAW_LOG": "`json`: every line on stderr is a JSON object",
@@ -29,18 +36,12 @@ VARIABLES = {
     "ADDERCLAW_FLEET_DATABASE": "the address of the fleet's PostgreSQL, in place of `fleet.toml`",
     "ADDERCLAW_FLEET_KEY": "the fleet's key, in place of `fleet.key`",
     "ADDERCLAW_FLEET_KEY_FILE": "a file with the fleet's key, such as a mounted secret",
-    "ANTHROPIC_API_KEY": "the key of Anthropic",
+    **dict(sorted(KEYS_AND_ADDRESSES.items())),
     "ANTHROPIC_AUTH_TOKEN": "a bearer token of Anthropic, or of a gateway before it",
-    "ANTHROPIC_BASE_URL": "another address of Anthropic's API",
     "ANTHROPIC_UNIX_SOCKET": "a socket of this machine by which Anthropic's API is reached",
     "CLAUDE_CODE_OAUTH_TOKEN": "a token of a subscription to Claude Code",
     "CLAUDE_CODE_OAUTH_TOKEN_FILE_DESCRIPTOR": "the number of an open file that such a token is read from",
-    "OPENAI_API_KEY": "the key of OpenAI",
-    "OPENAI_BASE_URL": "another address of OpenAI's API",
-    "GEMINI_API_KEY": "the key of Gemini",
     "GOOGLE_API_KEY": "the same, where `GEMINI_API_KEY` is not set",
-    "GOOGLE_GEMINI_BASE_URL": "another address of Gemini's API",
-    "OPENROUTER_API_KEY": "the key of OpenRouter",
     "LM_STUDIO_API_KEY": "the key of LM Studio, where it wants one",
     "LM_STUDIO_MODEL": "the model of LM Studio that is asked",
     "OLLAMA_HOST": "the address of Ollama; `onboard` looks there",
@@ -170,7 +171,17 @@ def _is_environment(place: ast.expr) -> bool:
     return (place.attr if isinstance(place, ast.Attribute) else getattr(place, "id", "")) == "environ"
 
 
-TABLES = {"events": events, "exit-codes": exit_codes, "environment": variables}
+def providers() -> Iterator[str]:
+    yield "| kind | speaks | address | key from |\n|---|---|---|---|"
+    for kind in KINDS:
+        needs_address, needs_script = bool(kind.suggested_url), kind.has_no_server and not kind.combines
+        address = kind.base_url or ("base_url" if needs_address else "fixture" if needs_script else "")
+        no_key = "what `api_key_env` names, if anything" if needs_address else "" if kind.combines else "none"
+        key = code(kind.key_variable) if kind.key_variable else no_key
+        yield f"| {code(kind.name)} | {kind.wire} | {code(address) if address else ''} | {key} |"
+
+
+TABLES = {"events": events, "exit-codes": exit_codes, "environment": variables, "providers": providers}
 
 
 def main() -> int:

@@ -66,10 +66,10 @@ def parsed(line, seq):
     if not same:
         raise Broken(seq, "it was changed: the line is not in canonical form")
     if not isinstance(body, dict) or body.keys() != FIELDS.keys():
-        raise Broken(seq, "it was changed: it has not the fields of a receipt")
+        raise Broken(seq, "it was changed: it does not have the fields of a receipt")
     for name, kind in FIELDS.items():
         if not isinstance(body[name], kind):
-            raise Broken(seq, f"it was changed: {name} is no {kind.__name__}")
+            raise Broken(seq, f"it was changed: {name} is not of type {kind.__name__}")
     return body
 
 
@@ -85,9 +85,7 @@ def checked(line, seq, previous, key):
         raise Broken(seq, f"it does not continue receipt {seq - 1}: previous_hash differs")
     mac = body.pop("mac")
     if key is not None and not hmac.compare_digest(signed(body, key).encode(), mac.encode()):
-        raise Broken(
-            seq, "its mac was not made with this key: it was written by somebody else, or the key was replaced"
-        )
+        raise Broken(seq, "its mac was not made with this key: another program wrote it, or the key was replaced")
     return known, body
 
 
@@ -101,14 +99,12 @@ class Replay:
     def run(self, log, key, heads, logs):
         for line in lines(log):
             if not line.endswith(b"\n") and is_torn(line):
-                self.notes.append(
-                    f"the line of receipt {self.seq + 1} is torn, as a crash leaves it; the next run repairs it"
-                )
+                self.notes.append(f"a crash tore the line of receipt {self.seq + 1}; the next run repairs it")
                 break
             self.step(line, key, heads, logs)
         if max(heads, default=0) > self.seq:
             raise Broken(
-                self.seq + 1, f"the head that was kept is receipt {max(heads)}, the log ends earlier: rolled back"
+                self.seq + 1, f"the recorded head is receipt {max(heads)}, but the log ends earlier: it was rolled back"
             )
 
     def step(self, line, key, heads, logs):
@@ -123,13 +119,13 @@ class Replay:
         if others:
             raise Broken(1, f"{others[0]} is of another log: the log was replaced from its first receipt on")
         if heads.get(seq, found) != found:
-            raise Broken(seq, "its hash is not the one of the head that was kept: the log was rewritten")
+            raise Broken(seq, "its hash differs from the recorded head: the log was rewritten")
         self.seq, self.hash = seq, found
 
 
 def lines(log):
     if log.is_symlink():
-        raise OSError(f"{log} is a symbolic link: a ledger is never followed elsewhere")
+        raise OSError(f"{log} is a symbolic link, which is not allowed for a ledger")
     if not log.exists():
         return
     if not stat.S_ISREG(log.stat().st_mode):
@@ -163,7 +159,7 @@ def kept(against, key, notes):
         return {int(head[1]): head[2]}, {}
     rows = beginning(Path(against), ANCHORS_LIMIT).split(b"\n")
     if rows.pop():
-        notes.append(f"{against}: the last line is torn, as a crash leaves it")
+        notes.append(f"{against}: a crash tore the last line")
     heads, logs = {}, {}
     for number, row in enumerate(rows, start=1):
         if row and not row.endswith(b"}") and number < len(rows):
@@ -171,11 +167,11 @@ def kept(against, key, notes):
         anchor = read_anchor(f"{against} line {number}", row, key)
         seq = anchor["seq"]
         if heads.setdefault(seq, anchor["hash"]) != anchor["hash"]:
-            said = "two anchors of this receipt have two hashes: one log was replaced"
+            said = "two anchors of this receipt have different hashes: a log was replaced"
             raise Broken(seq, f"{against} line {number}: {said}")
         logs.setdefault(anchor["log_id"], f"{against} line {number}: the anchor of receipt {seq}")
     if not heads:
-        raise Broken(1, f"{against} holds no anchor")
+        raise Broken(1, f"{against} contains no anchor")
     return heads, logs
 
 
@@ -194,7 +190,7 @@ def read_anchor(place, row, key):
     texts = ("log_id", "hash", "time", "mac")
     fits = isinstance(anchor, dict) and anchor.keys() == ANCHOR and all(isinstance(anchor[name], str) for name in texts)
     if not fits or type(anchor["seq"]) is not int or not re.fullmatch(HEAD, f"{anchor['seq']}:{anchor['hash']}"):
-        raise Broken(1, f"{place} is no anchor")
+        raise Broken(1, f"{place} is not an anchor")
     mac = anchor.pop("mac")
     if key is not None and not hmac.compare_digest(signed(anchor, key, b"anchor\n").encode(), mac.encode()):
         raise Broken(1, f"{place} was not signed with this key: the anchor was changed, or the key was replaced")
@@ -211,16 +207,16 @@ def of_manifest(name, log):
         head, files = re.fullmatch(HEAD, heads.get(log.name, manifest["head"])), dict(manifest["files"])
         seq, known = int(head[1]), head[2]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise Broken(1, f"{name} is no manifest") from None
+        raise Broken(1, f"{name} is not a manifest") from None
     if missing := [one for one in (*heads, RECORDS) if one not in files]:
         raise Broken(1, f"{name} has no hash of {missing[0]}: it was changed")
     if strange := {one.name for one in path.absolute().parent.iterdir()} - files.keys() - {path.name}:
-        raise Broken(1, f"{min(strange)} lies beside {name}, which does not know it: it was added")
+        raise Broken(1, f"{min(strange)} is not listed in {name}: it was added")
     for other, digest in files.items():
         if "/" in other or "\0" in other or other in ("", ".", ".."):
-            raise Broken(1, f"{name} names {other!r}, which does not lie beside it")
+            raise Broken(1, f"{name} names {other!r}, which is not a file next to it")
         if hashed(path.parent / other) != digest:
-            raise Broken(1, f"{other} is not what {name} says: it was changed")
+            raise Broken(1, f"{other} does not match its hash in {name}: it was changed")
     mirrored = of_records(path.parent / RECORDS, log.name, files)
     if seq and mirrored.setdefault(seq, known) != known:
         raise Broken(seq, f"{name} and {RECORDS} have two hashes of it: the log was rewritten")
@@ -230,7 +226,7 @@ def of_manifest(name, log):
 def hashed(path):
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
-            raise Broken(1, f"{path.name} is no regular file")
+            raise Broken(1, f"{path.name} is not a regular file")
     except FileNotFoundError:
         raise Broken(1, f"{path.name} is gone") from None
     digest = hashlib.sha256()
@@ -274,7 +270,7 @@ def read_key(name, log):
     if data and len(data) != 32:
         raise OSError(f"{name} is not the key of a ledger: 32 bytes were expected")
     if not data and log.exists() and log.stat().st_size:
-        raise Broken(1, f"the key {name} is gone, so no receipt can be told from a forged one: restore it")
+        raise Broken(1, f"the key {name} is missing, so a forged receipt cannot be recognized; restore it")
     return data or None
 
 

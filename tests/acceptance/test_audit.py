@@ -40,7 +40,7 @@ def test_an_export_is_verified_alone_and_holds_no_secret(world: World) -> None:
     records.write_bytes(whole.replace(b'"denied"', b'"allowed"') + b" ")
     code, said = verified(folder)
     assert code == 1
-    assert "records.jsonl is not what" in said
+    assert "records.jsonl does not match" in said
     records.write_bytes(whole)
     log = folder / "tool_receipts.log"
     log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
@@ -74,7 +74,7 @@ def test_the_chains_that_were_put_away_are_in_it_too(world: World) -> None:
     cut = folder / name
     lines = cut.read_bytes().splitlines(keepends=True)
     cut.write_bytes(lines[0])
-    assert f"{name} is not what" in verified(folder)[1]
+    assert f"{name} does not match its hash in" in verified(folder)[1]
     cut.unlink()
     code, said = verified(folder)
     assert (code, f"{name} is gone" in said) == (1, True), said
@@ -115,7 +115,7 @@ def test_every_kind_of_tampering_with_an_export_is_found(world: World) -> None:
     assert verified(folder)[0] == 0
     (folder / "more.jsonl").write_text("{}", encoding="utf-8")
     code, said = verified(folder)
-    assert (code, "more.jsonl lies beside" in said) == (1, True), said
+    assert (code, "more.jsonl is not listed in" in said) == (1, True), said
 
 
 def test_an_export_of_a_log_that_was_cut_is_not_valid_for_the_auditor(world: World) -> None:
@@ -145,13 +145,17 @@ def test_no_export_steers_the_terminal_or_the_verifier(world: World) -> None:
     known = json.loads(manifest.read_text(encoding="utf-8"))
     os.mkfifo(folder / "pipe")
     (folder / "link").symlink_to("/dev/zero")
-    for name, why in (("pipe", "is no regular file"), ("link", "is no regular file"), ("a\0b", "does not lie beside")):
+    for name, why in (
+        ("pipe", "is not a regular file"),
+        ("link", "is not a regular file"),
+        ("a\0b", "is not a file next to"),
+    ):
         files = {**dict.fromkeys(("pipe", "link"), "x"), **known["files"]}
         manifest.write_text(json.dumps({**known, "files": {name: "x", **files}}), encoding="utf-8")
         code, said = verified(folder)
         assert (code, why in said, "Traceback" in said) == (1, True, False), said
     manifest.write_text("[" * 200_000, encoding="utf-8")
-    assert "is no manifest" in verified(folder)[1]
+    assert "is not a manifest" in verified(folder)[1]
     body: dict[str, Any] = json.loads((folder / "tool_receipts.log").read_text(encoding="utf-8"))
     body["decision"] = {"approval_id": ["\x1b[2J"]}
     del body["receipt_hash"]

@@ -229,7 +229,7 @@ def test_a_home_that_is_there_is_put_aside_only_when_asked_and_unused(used: Worl
     archive = made(used)
     refused = used.cli("restore", str(archive))
     assert refused.code == 2
-    assert "is not empty: --replace puts it aside" in refused.err
+    assert "is not empty; --replace moves it aside" in refused.err
     with closing(sqlite3.connect(used.database)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM runs").fetchone()
@@ -328,18 +328,18 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "absolute": (_renamed("/tmp/evil"), "is an absolute path"),
     "drive": (_renamed("C:/evil"), "is an absolute path"),
     "upwards": (_renamed("home/../../evil"), "leads out of the folder"),
-    "backslash": (_renamed("home\\..\\evil"), "is no name of a file"),
-    "control": (_renamed("home/\x1b[2Jevil"), "is no name of a file"),
-    "elsewhere": (_renamed("bin/evil"), "belongs nowhere in a home"),
-    "twice": (_renamed("home/memory.sqlite"), "holds already"),
-    "changed": (_changed, "is not what the manifest says"),
+    "backslash": (_renamed("home\\..\\evil"), "is not a valid file name"),
+    "control": (_renamed("home/\x1b[2Jevil"), "is not a valid file name"),
+    "elsewhere": (_renamed("bin/evil"), "does not belong in a home"),
+    "twice": (_renamed("home/memory.sqlite"), "would overwrite another file of the backup"),
+    "changed": (_changed, "does not match its hash in the manifest"),
     "rehashed": (_rehashed, "its receipts do not verify"),
-    "extra": (_extra, "the manifest does not know it"),
-    "missing": (_missing, "it is missing"),
-    "newer": (_newer, "made by a newer adderclaw (9.9.9, format 99), and this is"),
-    "other head": (_rolled_back, "end elsewhere than the manifest says"),
+    "extra": (_extra, "is not in the manifest"),
+    "missing": (_missing, "is in the manifest but missing from the archive"),
+    "newer": (_newer, "created by a newer adderclaw (9.9.9, format 99) than this one"),
+    "other head": (_rolled_back, "its last receipt is not the one in the manifest"),
     "mode": (_mode, "has the mode 4755"),
-    "bomb": (_bomb, "that is a bomb"),
+    "bomb": (_bomb, "it is a zip bomb"),
     "no manifest": (_no_manifest, "manifest.json is damaged"),
 }
 
@@ -384,22 +384,22 @@ def test_links_duplicates_and_rubbish_are_refused(used: World) -> None:
     archive = made(used)
     home = str(used.cli.home / "target")
     link = rewritten(archive, lambda files, manifest: None, link="home/config.toml")
-    assert "is a link, and a backup holds only files" in used.cli("restore", str(link), "--to", home).err
+    assert "is a link, but a backup contains only files" in used.cli("restore", str(link), "--to", home).err
     twice = archive.with_name("twice.zip")
     shutil.copy(archive, twice)
     with zipfile.ZipFile(twice, "a") as more, pytest.warns(UserWarning, match="Duplicate"):
         more.writestr("home/config.toml", "x")
-    assert "is in it twice" in used.cli("restore", str(twice), "--to", home).err
+    assert "occurs twice" in used.cli("restore", str(twice), "--to", home).err
     other = archive.with_name("other.zip")
     with zipfile.ZipFile(other, "w", zipfile.ZIP_LZMA) as packed:
         packed.writestr("manifest.json", os.urandom(1000))
     damaged = bytearray(other.read_bytes())
     damaged[60:90] = b"\xff" * 30
     other.write_bytes(damaged)
-    assert "is compressed as no backup is" in used.cli("restore", str(other), "--to", home).err
+    assert "uses a compression that backups do not use" in used.cli("restore", str(other), "--to", home).err
     cut = archive.with_name("cut.zip")
     cut.write_bytes(archive.read_bytes()[:-200])
-    assert "is no backup that can be read" in used.cli("restore", str(cut), "--to", home).err
+    assert "is not a readable backup" in used.cli("restore", str(cut), "--to", home).err
     flipped = bytearray(archive.read_bytes())
     flipped[2000] ^= 1
     cut.write_bytes(flipped)
@@ -411,19 +411,22 @@ def test_links_duplicates_and_rubbish_are_refused(used: World) -> None:
 
 def test_what_is_wrong_with_the_file_is_said_before_what_is_wrong_with_the_home(used: World) -> None:
     assert "cannot be read: No such file" in used.cli("restore", "/no/such/file").err
-    assert "is not a file: name the file that `adderclaw backup` wrote" in used.cli("restore", str(used.workspace)).err
+    assert (
+        "is not a regular file; give the file that `adderclaw backup` wrote"
+        in used.cli("restore", str(used.workspace)).err
+    )
 
 
 def test_bad_targets_are_named(used: World) -> None:
     inside = used.cli("backup", str(used.cli.data / "b.zip"))
     assert inside.code == 2
-    assert "lies in the home itself" in inside.err
-    assert "is no folder" in used.cli("backup", "/no/such/folder/b.zip").err
+    assert "is inside of the home" in inside.err
+    assert "is not a folder; create it" in used.cli("backup", "/no/such/folder/b.zip").err
     archive = made(used)
-    assert "is there already" in used.cli("backup", str(archive)).err
+    assert "already exists" in used.cli("backup", str(archive)).err
     pipe = used.cli.home / "pipe"
     os.mkfifo(pipe)
-    assert "is no file: name another" in used.cli("backup", str(pipe), "--replace").err
+    assert "is not a regular file; choose another" in used.cli("backup", str(pipe), "--replace").err
     assert pipe.is_fifo(), "as little as /dev/null"
     used.cli.env["ADDERCLAW_HOME"] = "/no/such/home"
     assert "there is no home" in used.cli("backup", str(archive), "--replace").err

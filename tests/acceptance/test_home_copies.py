@@ -78,14 +78,18 @@ def test_a_home_that_is_mounted_is_restored_beneath_it(world: World, how: str) -
     mount = (how, str(volume)) if how == "--tmpfs" else (how, str(world.cli.home / "kept"), str(volume))
     world.cli.before = (bwrap, "--dev-bind", "/", "/", *mount)
     done = world.cli("restore", str(archive), "--to", str(volume))
-    assert (done.code, f"name a folder in it, --to {volume}/home, and set ADDERCLAW_HOME" in done.err) == (2, True), (
-        done
-    )
+    assert (done.code, f"Restore to a folder in it with --to {volume}/home, and set ADDERCLAW_HOME" in done.err) == (
+        2,
+        True,
+    ), done
     assert not [*world.cli.home.glob(".volume.*")]
     assert world.cli("restore", str(archive), "--to", f"{volume}/home").code == 0
     world.cli.before = (bwrap, "--dev-bind", "/", "/", *mount, "--remount-ro", "/")
     refused = world.cli("restore", str(archive), "--to", str(world.cli.home / "elsewhere"))
-    assert f"{world.cli.home} cannot be written (Read-only file system): name a place elsewhere" in refused.err
+    assert (
+        f"{world.cli.home} cannot be written (Read-only file system). Nothing was changed. Choose another place"
+        in refused.err
+    )
 
 
 def test_uninstall_removes_nothing_where_a_projects_own_folder_is_the_home(world: World) -> None:

@@ -60,11 +60,11 @@ def test_a_phase_that_does_not_exist_is_an_error_everywhere(world: World) -> Non
     change(world, "UPDATE conversations SET phase = 'bogus'")
     for words in (["sdlc", "status"], ["sdlc", "transition", "test"], ["sdlc", "approve", "--yes"]):
         done = world.cli(*words, "--conversation", id)
-        assert (done.code, "'bogus', which does not exist" in done.err) == (1, True), done
+        assert (done.code, "the unknown phase 'bogus'" in done.err) == (1, True), done
     world.script(text("never asked"))
     for words in (["agent", "-r", id, "-m", "go on"], ["-p", "go on", "-r", id]):
         done = world.cli(*words)
-        assert (done.code, "'bogus', which does not exist" in done.err) == (1, True), done
+        assert (done.code, "the unknown phase 'bogus'" in done.err) == (1, True), done
     assert world.cli("sdlc", "transition", "planning", "--conversation", id).code == 0
     assert phase(world, id) == "planning"
 
@@ -169,7 +169,7 @@ def test_the_same_for_programs(world: World, monkeypatch: pytest.MonkeyPatch) ->
         return sorted(json.loads(done.out), key=lambda one: one["id"])
 
     (bad,) = asked(("plan", {"plan": PLAN + "- [C1] twice\n", "new": True}))
-    assert "the id C1 stands in line 5 already" in json.dumps(bad["error"])
+    assert "the id C1 is already used in line 5" in json.dumps(bad["error"])
     (made,) = asked(("plan", {"plan": PLAN, "new": True}))
     id = made["result"]["conversation"]
     (other,) = asked(("approve", {"what": "report", "plan": 1}))

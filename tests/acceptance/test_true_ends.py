@@ -83,8 +83,8 @@ def test_37_verify_names_the_call_whose_arguments_were_changed(looked: World, sq
         database.execute(f"{sql} {'AND' if sql.startswith('DELETE') else 'WHERE'} entry_type = 'tool_use'")
     done = looked.cli("receipt", "verify")
     assert done.code == 1, done.out
-    assert f"invalid chain at receipt {seq}: what its call" in done.out
-    assert "is not what the transcript says" in done.out
+    assert f"invalid chain at receipt {seq}: the arguments of its call" in done.out
+    assert "differ from the transcript" in done.out
 
 
 def test_37_calls_with_broken_json_and_odd_text_verify(world: World) -> None:

@@ -117,7 +117,7 @@ def test_08_verify_names_the_call_whose_result_was_changed(world: World) -> None
     done = changed(world, "UPDATE transcript_entries SET payload_json = replace(payload_json, 'heliotrope', 'mauve')")
     assert done.code == 1, done.out
     assert f"receipt 1: the result of its call {use} (Read, session " in done.out
-    assert "is not what the transcript says" in done.out
+    assert "differs from the transcript" in done.out
 
 
 def test_08_verify_names_the_call_whose_result_is_gone(world: World) -> None:
@@ -129,7 +129,7 @@ def test_08_verify_names_the_call_whose_result_is_gone(world: World) -> None:
     )
     assert done.code == 1, done.out
     assert "receipt 2: the result of its call" in done.out
-    assert "is gone from the transcript" in done.out
+    assert "is missing from the transcript" in done.out
 
 
 def test_08_an_image_that_was_exchanged_is_found(world: World) -> None:
@@ -139,7 +139,7 @@ def test_08_an_image_that_was_exchanged_is_found(world: World) -> None:
     assert world.cli("receipt", "verify").code == 0
     done = changed(world, "UPDATE opaque_blocks SET blocks_json = replace(blocks_json, 'iVBOR', 'iVBOS')")
     assert done.code == 1, done.out
-    assert "is not what the transcript says" in done.out
+    assert "differs from the transcript" in done.out
 
 
 def test_08_what_memory_clear_removed_is_no_change(world: World) -> None:

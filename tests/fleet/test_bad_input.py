@@ -42,7 +42,7 @@ def test_a_server_that_is_down_or_too_old_is_said(farm: Farm, old: int) -> None:
     done = farm.cli("fleet", "worker", "--lease", "1", "--database", "postgresql://adder@127.0.0.1:9/none")
     assert (done.code, "cannot be reached" in done.err, "Traceback" in done.err) == (1, True, False), done.err
     done = farm.cli("fleet", "init", "--database", f"postgresql://adder@127.0.0.1:{old}/{farm.url.rpartition('/')[2]}")
-    assert (done.code, "PostgreSQL 12 is too old: 13 or newer is needed" in done.err) == (2, True), done.err
+    assert (done.code, "PostgreSQL 12 is too old; 13 or newer is required" in done.err) == (2, True), done.err
 
 
 def test_a_machine_without_a_sandbox_takes_nothing(farm: Farm) -> None:

@@ -28,7 +28,7 @@ def test_without_a_database_it_says_how_to_get_one(cli: Cli) -> None:
     assert done.code == 2
     assert "adderclaw fleet init --database" in done.err
     done = cli("fleet", "init", "--database", "mysql://x/y")
-    assert (done.code, "no PostgreSQL address" in done.err) == (2, True)
+    assert (done.code, "is not a PostgreSQL address" in done.err) == (2, True)
     done = cli("fleet", "list", "--database", "postgresql://adder@127.0.0.1:9/none")
     assert done.code == 1
     assert "cannot be reached" in done.err
@@ -47,7 +47,7 @@ def test_what_cannot_run_is_refused_before_anything_is_submitted(farm: Farm, tmp
         ("-m", "x", "--workspace", here, "--label", "No Such"): "small letters",
         ("-m", "x", "--workspace", here, "--after", "2026"): "there is no run",
         ("-m", "x", "--repo", f"{tmp_path}/none@main"): "cannot be cloned by a worker",
-        ("-m", "x", "--repo", "--upload-pack=touch x@main"): "it takes URL@REF",
+        ("-m", "x", "--repo", "--upload-pack=touch x@main"): "expected URL@REF",
     }
     for words, why in refused.items():
         done = farm.fleet("submit", *words)

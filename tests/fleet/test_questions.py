@@ -159,13 +159,13 @@ def test_a_run_opens_nothing_of_the_worker_for_who_submits(farm: Farm) -> None:
     reasons = [
         "runs nothing without its sandbox",
         "cannot be used for a run",
-        *["give a path relative to the workspace, without .."] * 2,
+        *["give a path relative to the workspace"] * 2,
         *["leads out of"] * 2,
     ]
     for row, why in zip((ended[bare], *(ended[id] for id in rows)), reasons, strict=True):
         assert (row.outcome, why in row.reason, secret in row.reason + row.answer) == ("error", True, False), row
     for words in (("--agentfile", "../x"), ("--sop", "/x")):
-        assert "give a path relative to the workspace, without .." in farm.fleet("submit", *words, *here).err
+        assert "give a path relative to the workspace" in farm.fleet("submit", *words, *here).err
 
 
 def test_a_question_that_no_worker_sealed_is_not_shown(farm: Farm) -> None:
@@ -175,7 +175,7 @@ def test_a_question_that_no_worker_sealed_is_not_shown(farm: Farm) -> None:
         )
         connection.execute("INSERT INTO fleet.questions (run, id, question) VALUES ('one', 'q', '{}')")
     done = farm.fleet("approve", "one")
-    assert (done.code, "cancel the run, and submit it again" in done.err) == (1, True), done.err
+    assert (done.code, "cancel the run and submit it again" in done.err) == (1, True), done.err
 
 
 def _refused(farm: Farm, server: Server, ids: dict[str, str], asked: dict[str, Any]) -> None:

@@ -241,7 +241,7 @@ def test_nobody_goes_on_with_the_state_of_another(objects: Objects, place: Memor
     folder = AttemptFolder(str(tmp_path / "run"))
     row: Json = {"id": "one", "submitter": "eve", "saved": None, "place": {"archive": name}}
     if held == own:  # what a file is said to be is what it is
-        with pytest.raises(UsageError, match="another 'x' than its manifest says"):
+        with pytest.raises(UsageError, match="'x' in the archive does not match its hash"):
             folder.fill(objects, row, Key(bytes(32)), str(tmp_path / "none"))
         return
     saver = folder.fill(objects, row, Key(bytes(32)), str(tmp_path / "none"))

@@ -202,14 +202,14 @@ def proved(project: Project) -> None:
 
 
 CHANGED = [
-    ("generated_tests", "criterion", "'C2'", "id = 1", "test 1 of C2 is not what was handed in"),
-    ("generated_tests", "content", "'true'", "id = 1", "test 1 of C1 is not what was handed in"),
+    ("generated_tests", "criterion", "'C2'", "id = 1", "test 1 of C2 differs from the submitted one"),
+    ("generated_tests", "content", "'true'", "id = 1", "test 1 of C1 differs from the submitted one"),
     ("generated_tests", "status", "'returned'", "id = 2", "no test proves C2"),
-    ("test_results", "exit_code", "1", "tree = 'now'", "a result of test 1 of C1 is not what came of its run"),
-    ("test_results", "tree", "'fault'", "tree = 'baseline'", "is not what came of its run"),
+    ("test_results", "exit_code", "1", "tree = 'now'", "a result of test 1 of C1 differs from the recorded one"),
+    ("test_results", "tree", "'fault'", "tree = 'baseline'", "differs from the recorded one"),
     ("test_results", "test_id", "1", "test_id = 2", "test 2 of C2 was not run on the workspace before the change"),
     ("test_results", "stdout", "'fine'", "id = 1", "its row was changed"),
-    ("plans", "hash", "'other'", "id = 1", "test 1 of C1 rests on another text of the plan"),
+    ("plans", "hash", "'other'", "id = 1", "test 1 of C1 was written for another version of the plan"),
 ]
 """Table, column, what somebody writes into it, where, and why the gate is closed then."""
 
@@ -222,7 +222,7 @@ def test_the_gate_closes_with_each_change_of_what_it_rests_on(project: Project) 
     assert any("the workspace has changed since test 1 of C1 was run" in one for one in project.reasons())
     project.files(greet=AFTER)
     assert project.reasons() == []
-    assert "it is not known what the workspace holds now" in project.reasons("")[0]
+    assert "the current content of the workspace is unknown" in project.reasons("")[0]
     for table, name, values, where, reason in CHANGED:
         before = project.sql(f"SELECT id, {name} FROM {table} WHERE {where}")
         project.sql(f"UPDATE {table} SET {name} = {values} WHERE {where}")
@@ -233,7 +233,7 @@ def test_the_gate_closes_with_each_change_of_what_it_rests_on(project: Project) 
     project.sql("UPDATE plan_baselines SET digest = 'other'")
     assert "was not run on the workspace before the change" in project.reasons(tree)[0]
     project.sql("DELETE FROM plan_baselines")
-    assert "is not kept, so that nothing is proved" in project.reasons(tree)[0]
+    assert "is not stored, so nothing can be proved" in project.reasons(tree)[0]
 
 
 HELLO_ONLY = "# Greet\n\n## Success criteria\n\n- [C1] `./greet Ada` prints exactly `Hello, Ada`\n"
@@ -324,7 +324,7 @@ def test_a_faked_row_of_a_pass_opens_nothing(project: Project) -> None:
         "INSERT INTO test_results SELECT NULL, test_id, test_hash, tree, tree_digest, 0, stdout, stderr, seconds,"
         " timed_out, run_id, seal, created_at FROM test_results WHERE tree = 'now' AND test_id = 1"
     )
-    assert any("is not what came of its run" in one for one in project.reasons())
+    assert any("differs from the recorded one" in one for one in project.reasons())
     store = project.store()
     found = dict(imprints.changed_rows(store, report.run.run_id, ended=True))
     store.close()
@@ -339,7 +339,7 @@ def test_a_deleted_checkpoint_is_found_before_anything_is_proved(project: Projec
     assert report.result.outcome == "error"
     assert "is not stored, so nothing can be proved against it" in report.result.reason
     project.sql("DELETE FROM plan_baselines")
-    assert "the workspace before plan 1 is not kept" in project.prove().result.reason
+    assert "the workspace before plan 1 is not stored" in project.prove().result.reason
 
 
 def test_a_byte_of_the_workspace_as_it_is_that_is_lost_is_no_fault_of_the_plan(project: Project) -> None:

@@ -13,11 +13,11 @@ UNDERSTOOD = {
 }
 REFUSED = {
     "": "empty",
-    "break it": "is not understood: write in `FILE` replace",
+    "break it": "is not understood; write in `FILE` replace",
     "in `a` replace `b` with `b`": "changes nothing",
-    "in `/etc/passwd` replace `a` with `b`": "inside of the workspace",
-    "in `../x` replace `a` with `b`": "inside of the workspace",
-    "delete `.`": "inside of the workspace",
+    "in `/etc/passwd` replace `a` with `b`": "give a path in the workspace",
+    "in `../x` replace `a` with `b`": "give a path in the workspace",
+    "delete `.`": "give a path in the workspace",
 }
 
 

@@ -102,12 +102,12 @@ def garbage_line(book: Book) -> None:
 
 
 SPOILED: list[tuple[Callable[[Book], None], str]] = [
-    (cut_last, "was cut"),
-    (cut_newline, "was cut"),
-    (emptied, "was cut"),
+    (cut_last, "was truncated"),
+    (cut_newline, "was truncated"),
+    (emptied, "was truncated"),
     (deleted, "was deleted"),
     (last_edited, "mirror"),
-    (key_removed, "is gone"),
+    (key_removed, "is missing"),
     (key_replaced, "key was replaced"),
     (key_cut, "not the key"),
     (linked, "symbolic link"),
@@ -130,9 +130,9 @@ def test_a_spoiled_ledger_does_not_open(book: Book, spoil: Callable[[Book], None
 
 
 RUNNING: list[tuple[Callable[[Book], None], str]] = [
-    (cut_last, "was cut"),
-    (emptied, "was cut"),
-    (deleted, "is gone"),
+    (cut_last, "was truncated"),
+    (emptied, "was truncated"),
+    (deleted, "is missing"),
     (linked, "was replaced"),
     (forged_tail, "mac"),
     (duplicated, "receipt 3"),
@@ -312,7 +312,7 @@ def test_a_torn_line_is_said_and_removed(book: Book) -> None:
         book.log.write_bytes(good + piece)
         found = book.verify()
         assert found.valid
-        assert "torn" in found.notes[0]
+        assert "a crash tore the line of receipt 3" in found.notes[0]
         ledger = book.ledger()
         assert "torn" in ledger.repairs[0] or "tore" in ledger.repairs[0]
         assert book.log.read_bytes() == good
@@ -328,7 +328,7 @@ def test_a_log_ahead_of_the_mirror_is_mirrored(book: Book) -> None:
         assert (found.valid, found.completeness["unmirrored"]) == (True, missing)
         assert not found.completeness["complete"]
         ledger = book.ledger()
-        assert ("put back to an older state" if missing > 1 else "a crash left receipt 3") in ledger.repairs[0]
+        assert ("restored to an older state" if missing > 1 else "a crash left receipt 3") in ledger.repairs[0]
         assert book.mirrored() == 3
         ledger.close()
     assert book.verify().completeness["unmirrored"] == 0
@@ -389,7 +389,7 @@ def test_what_others_cut_is_found_before_a_tool_runs(book: Book) -> None:
     for number in range(5):
         call(theirs, f"t{number}")
     cut_last(book)
-    with pytest.raises(LedgerError, match="the store knows 5 receipts, the log ends earlier"):
+    with pytest.raises(LedgerError, match="the store has 5 receipts, but the log ends earlier"):
         ours.require_ready()
 
 
@@ -459,7 +459,7 @@ def test_kill_at_any_moment_leaves_a_chain_that_goes_on(book: Book, soak: Soak) 
 
 def _finished(ledger: Ledger) -> int:
     """How many torn lines turned out to be whole: verify had not counted them."""
-    return sum("line end" in repair for repair in ledger.repairs)
+    return sum("without its newline" in repair for repair in ledger.repairs)
 
 
 # ------------------------------------------------------------------ archive

@@ -27,7 +27,7 @@ REFUSED = {
 CONDITION = {
     ("planning", "implement"): "no plan of this conversation is approved",
     ("test", "verify"): "no plan of this conversation is approved",
-    ("verify", "done"): "the operator has to approve the report",
+    ("verify", "done"): "the operator must approve the report",
 }
 """What a bare conversation lacks."""
 
@@ -89,9 +89,9 @@ def test_d77_d82_every_transition_of_a_conversation_without_a_plan(store: Store,
 @pytest.mark.parametrize("approves", [True, False])
 def test_d81_done_is_for_an_operator_with_a_name(store: Store, by: Mover, approves: bool) -> None:
     at(store, "verify", PLAN)
-    with pytest.raises(TransitionRefused, match="the operator has to approve the report"):
+    with pytest.raises(TransitionRefused, match="the operator must approve the report"):
         moved(store, "done", by, approves=approves, tree="t")
-    with pytest.raises(TransitionRefused, match="the operator has to approve the report"):
+    with pytest.raises(TransitionRefused, match="the operator must approve the report"):
         moved(store, "done", tree="t")
     assert phase(store) == "verify"
 
@@ -127,10 +127,10 @@ def test_d80_implementation_complete_is_told_in_the_same_transaction(store: Stor
 # ------------------------------------------------------------------ a plan that was changed
 
 FORGED = [
-    ("UPDATE plans SET content = content || 'x'", "its hash differs"),
-    ("UPDATE plan_criteria SET text = 'it is there'", "are not those of its text"),
-    ("DELETE FROM plan_criteria", "are not those of its text"),
-    ("INSERT INTO plan_criteria VALUES (1, 'C2', 1, 9, 'x', 0, '')", "are not those of its text"),
+    ("UPDATE plans SET content = content || 'x'", "differs from the approved text"),
+    ("UPDATE plan_criteria SET text = 'it is there'", "differ from those in its text"),
+    ("DELETE FROM plan_criteria", "differ from those in its text"),
+    ("INSERT INTO plan_criteria VALUES (1, 'C2', 1, 9, 'x', 0, '')", "differ from those in its text"),
 ]
 
 
@@ -168,12 +168,12 @@ def test_one_plan_counts_and_a_new_cycle_supersedes_it(store: Store) -> None:
 def test_a_phase_that_does_not_exist_is_an_error(store: Store, bogus: str) -> None:
     at(store, bogus, PLAN)
     for to in PHASES:
-        with pytest.raises(StoreError, match="which does not exist"):
+        with pytest.raises(StoreError, match="is in the unknown phase"):
             moved(store, to, MODEL, tree="t", approves=True)
         if to != "planning":
             with pytest.raises(StoreError, match="sdlc transition planning --conversation conversation"):
                 moved(store, to, tree="t", approves=True)
-    with pytest.raises(StoreError, match="which does not exist"):
+    with pytest.raises(StoreError, match="is in the unknown phase"):
         phases.phase_of(store, "conversation")
     assert moved(store, "planning").before == bogus  # the way back, by the operator's own hand
     assert phases.phase_of(store, "conversation") == "planning"
@@ -198,7 +198,7 @@ def test_of_two_processes_one_moves(store: Store) -> None:
     for seen in (None, "implement"):
         with pytest.raises(TransitionRefused):
             moved(other, "test", seen=seen)
-    with pytest.raises(TransitionRefused, match="another process moved it on"):
+    with pytest.raises(TransitionRefused, match="another process has changed that"):
         moved(other, "planning", seen="implement")
     assert events(store) == ["phase_changed", "implementation_complete"]
     other.close()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from adderclaw.config.schema.settings import LIMIT_NAMES
 from adderclaw.core.record import NamedTuple
 
 
@@ -109,10 +110,7 @@ TIGHTEN: dict[str, Rule] = {
     "runtime.parallel_calls": _lower,
     "runtime.loop_warn_at": _lower,
     "runtime.loop_stop_at": _lower,
-    "limits.cost_usd": _lower,
-    "limits.tokens": _lower,
-    "limits.tool_calls": _lower,
-    "limits.seconds": _lower,
+    **{f"limits.{name}": _lower for name in LIMIT_NAMES},
     "subagents.max_depth": _lower,
     "subagents.max_concurrent": _lower,
     "subagents.max_total": _lower,

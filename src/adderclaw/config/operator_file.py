@@ -104,14 +104,31 @@ def edit(home: str, change: Change) -> str:
         # A config.toml would override that file, so write to settings.json instead.
         path = os.path.join(home, home_names.SETTINGS)
         with _locked(home, path):
-            return _json(path, change)
+            try:
+                document: Any = json.loads(places.read(path) or b"{}")
+            except ValueError as error:
+                raise _unreadable(path, error) from None
+            if not isinstance(document, dict):
+                raise ConfigError([Problem(path, "", "must be a table of keys and values")])
+            change(cast(Any, document))
+            _replace(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+            return path
     return edit_toml(home, path, change)
 
 
 def edit_toml(home: str, path: str, change: Change) -> str:
     """Edit a TOML file, preserving its comments and its mode."""
     with _locked(home, path):
-        return _toml(path, change)
+        import tomlkit
+        from tomlkit.exceptions import TOMLKitError
+
+        try:
+            document: Any = tomlkit.parse((places.read(path) or b"").decode())
+        except (TOMLKitError, UnicodeDecodeError) as error:
+            raise _unreadable(path, error) from None
+        change(document)
+        _replace(path, tomlkit.dumps(document))
+        return path
 
 
 @contextmanager
@@ -132,31 +149,6 @@ def _replace(path: str, text: str) -> None:
     real = os.path.realpath(path)
     mode = stat.S_IMODE(os.stat(real).st_mode) if os.path.exists(real) else 0o600
     places.replace(real, text, mode)
-
-
-def _toml(path: str, change: Change) -> str:
-    import tomlkit
-    from tomlkit.exceptions import TOMLKitError
-
-    try:
-        document: Any = tomlkit.parse((places.read(path) or b"").decode())
-    except (TOMLKitError, UnicodeDecodeError) as error:
-        raise _unreadable(path, error) from None
-    change(document)
-    _replace(path, tomlkit.dumps(document))
-    return path
-
-
-def _json(path: str, change: Change) -> str:
-    try:
-        document: Any = json.loads(places.read(path) or b"{}")
-    except ValueError as error:
-        raise _unreadable(path, error) from None
-    if not isinstance(document, dict):
-        raise ConfigError([Problem(path, "", "must be a table of keys and values")])
-    change(cast(Any, document))
-    _replace(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-    return path
 
 
 def _unreadable(path: str, error: Exception) -> ConfigError:

@@ -107,19 +107,6 @@ def parsed(of: Setting, words: Sequence[str]) -> Any:
         raise UsageError(f"{of.key} takes one value, not {len(words)}; put text with spaces in quotes")
     else:
         value = words[0] if base is str or literals(of.kind) else _literal(words[0])
-    _require_fit(of, value)
-    return value
-
-
-def _literal(word: str) -> Any:
-    """A number, true, false or a list as TOML writes it; else the text, of which the schema says what is wrong."""
-    try:
-        return tomllib.loads(f"value = {word}")["value"] if "\n" not in word else word
-    except tomllib.TOMLDecodeError:
-        return word
-
-
-def _require_fit(of: Setting, value: Any) -> None:
     secret = checks.secrets({of.path[-1]: value} | ({"env": {of.path[-1]: value}} if of.path[0] == "env" else {}))
     if secret:
         raise UsageError(f"{of.key}: {next(iter(secret.values()))}")
@@ -129,6 +116,15 @@ def _require_fit(of: Setting, value: Any) -> None:
         decode(of.kind, value)
     except Invalid as error:
         raise UsageError(f"{of.key}: {'; '.join(message for _, message in error.problems)}") from None
+    return value
+
+
+def _literal(word: str) -> Any:
+    """A number, true, false or a list as TOML writes it; else the text, of which the schema says what is wrong."""
+    try:
+        return tomllib.loads(f"value = {word}")["value"] if "\n" not in word else word
+    except tomllib.TOMLDecodeError:
+        return word
 
 
 def _rules(value: Any) -> list[str]:

@@ -1,6 +1,7 @@
 """The table of provider kinds, one row per kind. Importing this module imports no provider.
 
-A new kind needs a name and a row here and its adapter in `providers`.
+A new kind is a name and a row here, and an adapter in `providers` if no existing one speaks its protocol. The tables in
+docs/providers.md and docs/environment.md are generated from these rows (scripts/generate_reference.py).
 """
 
 from collections.abc import Mapping
@@ -42,6 +43,10 @@ class ProviderKind(NamedTuple):
     name: Kind
     adapter: str
     """module:function in `adderclaw.models.providers`, imported when a provider of this kind is created."""
+    wire: str
+    """What it speaks, for the table in docs/providers.md."""
+    vendor: str = ""
+    """Whose key and address the variables hold, for docs/environment.md."""
     key_variable: str = ""
     """Default variable of the API key; empty if the kind works without a key."""
     always_keyed: bool = False
@@ -76,10 +81,12 @@ class ProviderKind(NamedTuple):
 
 
 KINDS = (
-    ProviderKind(MOCK, "mock:make", suggested_model="mock", is_free=True, entry_name="local"),
+    ProviderKind(MOCK, "mock:make", "a script in a file", suggested_model="mock", is_free=True, entry_name="local"),
     ProviderKind(
         ANTHROPIC,
         "anthropic:make",
+        "Messages",
+        "Anthropic",
         "ANTHROPIC_API_KEY",
         always_keyed=True,
         base_url="https://api.anthropic.com",
@@ -91,6 +98,8 @@ KINDS = (
     ProviderKind(
         "openai",
         "responses:make",
+        "Responses",
+        "OpenAI",
         "OPENAI_API_KEY",
         always_keyed=True,
         base_url="https://api.openai.com/v1",
@@ -102,6 +111,8 @@ KINDS = (
     ProviderKind(
         OPENAI_COMPATIBLE,
         "openai:make",
+        "Chat Completions",
+        "OpenAI",
         url_variable="OPENAI_BASE_URL",
         suggested_url="http://localhost:1234/v1",
         suggested_model="local-model",
@@ -110,6 +121,8 @@ KINDS = (
     ProviderKind(
         "gemini",
         "gemini:make",
+        "Gemini API",
+        "Gemini",
         "GEMINI_API_KEY",
         always_keyed=True,
         base_url="https://generativelanguage.googleapis.com",
@@ -122,6 +135,8 @@ KINDS = (
     ProviderKind(
         OPENROUTER,
         "openai:make",
+        "Chat Completions",
+        "OpenRouter",
         "OPENROUTER_API_KEY",
         base_url="https://openrouter.ai/api/v1",
         suggested_model="openrouter/auto",
@@ -131,6 +146,8 @@ KINDS = (
     ProviderKind(
         OLLAMA,
         "openai:make",
+        "Chat Completions",
+        "Ollama",
         base_url="http://127.0.0.1:11434/v1",
         port=11434,
         is_free=True,
@@ -139,6 +156,8 @@ KINDS = (
     ProviderKind(
         LM_STUDIO,
         "openai:make",
+        "Chat Completions",
+        "LM Studio",
         base_url="http://127.0.0.1:1234/v1",
         url_variable="LM_STUDIO_BASE_URL",
         suggested_model="local-model",
@@ -147,8 +166,8 @@ KINDS = (
         routes=True,
         telemetry_name="lm-studio",
     ),
-    ProviderKind(RELIABLE, "combine:reliable", combines=True),
-    ProviderKind(ROUTER, "combine:router", combines=True),
+    ProviderKind(RELIABLE, "combine:reliable", "other entries", combines=True),
+    ProviderKind(ROUTER, "combine:router", "other entries", combines=True),
 )
 BY_NAME: dict[str, ProviderKind] = {kind.name: kind for kind in KINDS}
 KEY_VARIABLES: dict[str, str] = {kind.name: kind.key_variable for kind in KINDS if kind.key_variable}

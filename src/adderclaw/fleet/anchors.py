@@ -1,4 +1,4 @@
-"""A transparency log: what each run came to, signed by its worker, each entry committing to the one before."""
+"""A transparency log of the results of runs, signed by their workers. Each entry includes the hash of the last."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 class Identity:
-    """A worker's or a submitter's own key: it never leaves the machine."""
+    """A worker's or a submitter's own key, which never leaves the machine."""
 
     def __init__(self, name: str, key: Ed25519PrivateKey) -> None:
         self.name, self._key = name, key
@@ -33,7 +33,7 @@ class Identity:
 
 
 def identity(home: str, name: str) -> Identity:
-    """Of this home; made when it is first asked for."""
+    """The worker's identity in this home, created on first use."""
     if NAME.fullmatch(name) is None:
         raise UsageError(
             f"{name!r} is not a valid worker name: use letters, digits, dots and dashes, at most 63 characters"
@@ -42,37 +42,33 @@ def identity(home: str, name: str) -> Identity:
 
 
 def load_or_create_key(path: str) -> Ed25519PrivateKey:
-    """The private key in this file; it is made when it is first needed."""
+    """The private key in this file, created on first use."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         with open(path, "rb") as file:
-            return _read_key(file.read(100), path)
+            body = file.read(100)
+        try:
+            return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(body.decode("ascii").strip()))
+        except ValueError as error:
+            fix = "restore it, or remove it and enroll again"
+            raise UsageError(f"{path} does not contain a private key of 64 hexadecimal digits; {fix}") from error
     key = Ed25519PrivateKey.generate()
     with os.fdopen(fd, "w", encoding="ascii") as file:
         file.write(f"{key.private_bytes_raw().hex()}\n")
     return key
 
 
-def _read_key(body: bytes, path: str) -> Ed25519PrivateKey:
-    try:
-        return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(body.decode("ascii").strip()))
-    except ValueError as error:
-        raise UsageError(
-            f"{path} does not hold a private key of 64 hexadecimal digits: restore it, or remove it and enroll again"
-        ) from error
-
-
 def enrol(database: Database, name: str, public: str) -> None:
-    """The operator's word that this key is this worker's."""
+    """Records that this key belongs to this worker."""
     if re.fullmatch(r"[0-9a-f]{64}", public) is None:
-        raise UsageError(f"{public!r} is not a public key: 64 hexadecimal digits are expected")
+        raise UsageError(f"{public!r} is not a public key, which has 64 hexadecimal digits")
 
     def work(cursor: Cursor) -> None:
         row = cursor.execute("SELECT public_key, revoked FROM fleet.identities WHERE name = %s", (name,)).fetchone()
         if row is not None and row.public_key != public:
-            raise UsageError(f"worker {name} is enrolled with another key; give this one another name")
+            raise UsageError(f"worker {name} is enrolled with another key; choose another name for this one")
         cursor.execute(
             "INSERT INTO fleet.identities (name, public_key) VALUES (%s, %s)"
             " ON CONFLICT (name) DO UPDATE SET revoked = NULL",
@@ -91,7 +87,7 @@ def require_enrolled(database: Database, who: Identity) -> None:
 
 
 def append_anchor(cursor: Cursor, who: Identity, body: Json) -> None:
-    """One entry more, in the transaction of what it is about."""
+    """Appends an entry, in the transaction of the change that it records."""
     head = cursor.execute("SELECT seq, hash FROM fleet.anchor_head FOR UPDATE").fetchone()
     assert head is not None
     at = cursor.execute(
@@ -109,11 +105,11 @@ def append_anchor(cursor: Cursor, who: Identity, body: Json) -> None:
 
 
 TEXTS = "submitter, project, wanted, place, outcome, reason, answer"
-"""What a run was asked to do, and what it came to: columns of its row."""
+"""Columns with the request and the result of a run."""
 
 
 def texts(row: Any) -> str:
-    """One hash for these columns: a worker signs it with the end of a run, and no text of the run is in it."""
+    """One hash of these columns, which a worker signs at the end of a run. It reveals no text of the run."""
     return hashlib.sha256(canonical([getattr(row, name) for name in TEXTS.split(", ")]).encode()).hexdigest()
 
 
@@ -131,13 +127,13 @@ def _request(row: Any) -> list[str]:
 
     try:
         digest = Request.of(row).digest
-    except (RecursionError, ValueError):  # JSON that is nested too deeply to be written again: nobody signed that
+    except (RecursionError, ValueError):  # JSON that is nested too deeply to be encoded, and so was never signed
         digest = ""
     return [row.submitter, digest, row.signed_by, row.signature]
 
 
 def export_anchors(database: Database) -> Json:
-    """What a stand-alone verifier needs, and nothing else: no text of any run is in it, and no name but submitters'."""
+    """The data for a stand-alone verifier. It contains no text of runs and no names except those of submitters."""
 
     def work(cursor: Cursor) -> Json:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -147,7 +143,7 @@ def export_anchors(database: Database) -> Json:
         submitters = cursor.execute("SELECT name, public_key FROM fleet.submitters ORDER BY name").fetchall()
         runs = cursor.execute(
             "SELECT * FROM fleet.runs WHERE began IS NOT NULL"
-            " OR outcome NOT IN ('stopped', 'error') ORDER BY number"  # what no worker began cannot end otherwise
+            " OR outcome NOT IN ('stopped', 'error') ORDER BY number"  # without a worker there is no other outcome
         ).fetchall()
         return {
             "format": "adderclaw-fleet-1",

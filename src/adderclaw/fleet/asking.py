@@ -1,7 +1,7 @@
-"""Questions of runs: shown to whoever may answer, and the answer brought to the process that asks, wherever it is.
+"""Questions of runs: shows them to operators and passes the answers to the process that asks, on any machine.
 
-A question that stays open ends the run's process: whoever goes on with the run finds the answer in its store. For any
-other the process waits, and its worker gives its slot to another run.
+A question that stays open ends the run's process, and the resumed run finds the answer in its store. For other
+questions the process waits, and its worker gives its slot to another run.
 """
 
 import hmac
@@ -24,20 +24,20 @@ from adderclaw.fleet.leases import Lease, require
 from adderclaw.storage import Store, approvals
 
 DOOR = "fleet"
-"""At which signed answers come in; `adderclaw fleet webhook` makes its secret."""
+"""The webhook for signed answers, whose secret `adderclaw fleet webhook` creates."""
 OPEN = "(r.state = 'waiting' OR (r.state = 'running' AND q.token = r.token)) AND q.answer IS NULL"
-"""Questions that somebody waits for: not those of a process that is gone."""
-UNCHECKED = "this machine has no fleet key, so it was not checked that a worker asked this"
+"""SQL: unanswered questions whose process still waits, or whose run waits."""
+UNCHECKED = "this machine has no fleet key, so it could not check that a worker asked this"
 FORGED = "the answer to {id} was not made with the fleet's key"
 
 
 def open_question(home: str) -> Json | None:
-    """What the run in this home stays open with; None where nothing can be answered."""
+    """The question that the run in this home waits for after its process ends; None if there is none."""
     return _read(home, "")
 
 
 def question(home: str, id: str) -> Json | None:
-    """One that the run's process waits for."""
+    """A question that the run's process waits for."""
     return _read(home, id)
 
 
@@ -69,7 +69,7 @@ def _as_json(asked: approvals.Approval) -> Json:
 
 
 def row_of(asked: Json, at: str = "") -> approvals.Approval:
-    """A question as it is shown and answered everywhere."""
+    """A question as a row of approvals, for showing and answering it."""
     return approvals.Approval(
         id=asked["id"],
         session_id="",
@@ -89,7 +89,7 @@ def row_of(asked: Json, at: str = "") -> approvals.Approval:
 
 
 def ask(database: Database, key: Key, lease: Lease, asked: Json) -> None:
-    """The run's process waits for an answer to this."""
+    """Stores a question that the run's process waits for."""
 
     def work(cursor: Cursor) -> None:
         require(cursor, lease)
@@ -100,9 +100,9 @@ def ask(database: Database, key: Key, lease: Lease, asked: Json) -> None:
 
 
 def put(cursor: Cursor, key: Key, run_id: str, asked: Json, token: int = 0) -> None:
-    """A question as its worker seals it: who can only write rows shows an operator nothing else.
+    """Stores a question with the worker's seal, so that it cannot be forged by writing rows.
 
-    `token`: of the process that waits; 0: the run does.
+    `token`: of the process that waits; 0 if the run waits.
     """
     cursor.execute(
         "INSERT INTO fleet.questions (run, id, question, token, seal) VALUES (%s, %s, %s::jsonb, %s, %s)"
@@ -117,13 +117,12 @@ def _seal(key: Key, run_id: str, asked: Json) -> str:
 
 def _require_sealed(key: Key, run_id: str, id: str, asked: Json, seal: str) -> None:
     if not hmac.compare_digest(seal.encode(), _seal(key, run_id, asked).encode()) or asked.get("id") != id:
-        fix = "look at who writes to the database; or its worker has another key"
-        fix += ": then cancel the run, and submit it again"
-        raise AdderClawError(f"the question {id} of run {run_id} does not match its worker's seal: {fix}")
+        fix = "check who writes to the database; if its worker has another key, cancel the run and submit it again"
+        raise AdderClawError(f"the question {id} of run {run_id} does not match its worker's seal; {fix}")
 
 
 def given(database: Database, key: Key, lease: Lease, id: str, asked: Json | None) -> Json | None:
-    """What was answered to a question of a process that waits, which asked this; None: nothing yet."""
+    """The answer to a question that a process waits for; None if there is none yet."""
     row = database.one(
         "SELECT id, question, answer, by, mac FROM fleet.questions WHERE run = %s AND id = %s AND answer IS NOT NULL",
         lease.run,
@@ -136,7 +135,7 @@ def given(database: Database, key: Key, lease: Lease, id: str, asked: Json | Non
 
 
 def _why_answer_is_invalid(key: Key, run_id: str, row: Any, asked: Json | None) -> str:
-    """Why an answer is none to what this run asks; empty where it is. A row may say what it likes."""
+    """Why an answer is not valid for what the run asks; empty if it is. Rows are untrusted."""
     mac = key.mac("answers", _signed(run_id, row.question, row.answer, row.by))
     if not hmac.compare_digest(str(row.mac).encode(), mac.encode()):
         return FORGED.format(id=row.id)
@@ -156,7 +155,7 @@ def answer(
     replies: Replies | None = None,
     id: str = "",
 ) -> Json:
-    """Answer what a run asks, by the question's id or its latest. The first answer counts; the run goes on at once."""
+    """Answers a question of a run, by its id or the latest. The first answer counts, and the run continues at once."""
 
     def work(cursor: Cursor) -> Json:
         run = cursor.execute("SELECT * FROM fleet.runs WHERE id = %s FOR UPDATE", (run_id,)).fetchone()
@@ -186,26 +185,26 @@ def answer(
 
 
 def _checked_answer(asked: approvals.Approval, *, approved: bool, comment: str, replies: Replies | None) -> Json:
-    """The answer, if it is one to this question."""
+    """The answer, checked against the question."""
     reply: Json = {"approved": approved, "comment": comment}
     if not approved:
         return reply
     if asked.terminal:
-        raise AdderClawError(f"{asked.id}: only a person at a terminal may answer yes: fetch the run and answer there")
+        raise AdderClawError(f"{asked.id}: only a person at a terminal may answer yes; fetch the run and answer there")
     if asked.questions:
         return {**reply, "replies": matching_replies(asked, replies)}
     if replies:
-        raise UsageError(f"{asked.id} is answered with yes or no: it asks no question that takes a reply")
+        raise UsageError(f"{asked.id} is answered with yes or no and takes no reply")
     return reply
 
 
 def _signed(run_id: str, asked: Json, reply: Json, by: str) -> str:
-    """All that an answer is given to, and what it is."""
+    """The text of an answer and its question, for the MAC."""
     return canonical([run_id, asked, reply, by])
 
 
 def take_answers(database: Database, key: Key, run_id: str, home: str) -> None:
-    """Write the answers into the run's own store: the resumed run asks the same, and finds them there."""
+    """Writes the answers into the run's own store, where the resumed run finds them."""
     rows = database.rows(
         "SELECT id, question, answer, by, mac FROM fleet.questions WHERE run = %s AND answer IS NOT NULL", run_id
     )
@@ -227,9 +226,9 @@ def take_answers(database: Database, key: Key, run_id: str, home: str) -> None:
 
 
 def waiting(database: Database, key: Key | None) -> list[Json]:
-    """Questions that somebody is to answer, the oldest first; what no worker sealed is shown as that alone.
+    """Open questions, oldest first. A question without a valid seal is shown as an error.
 
-    Without the key nobody can answer, and nothing is compared: each says so.
+    Without the key, seals cannot be checked, and each question says so.
     """
     rows = database.rows(
         "SELECT r.id, q.id AS question_id, q.question, q.seal, q.asked FROM fleet.runs r"  # noqa: S608
@@ -253,7 +252,7 @@ def _shown(key: Key | None, row: Any) -> Json:
 
 @record
 class _Question:
-    """As `_as_json` makes it."""
+    """The format of `_as_json`."""
 
     id: str
     tool: str
@@ -282,16 +281,18 @@ class _Part:
 
 
 def _require_whole(row: Any) -> None:
-    """A row may say anything, and nothing of the kind: then whoever looks shall not fail at it."""
+    """Refuses rows that are not questions, so that showing them does not fail."""
     try:
         asked = decode(_Question, row.question)
         decode(list[_Part], json.loads(asked.questions or "[]"))
     except (Invalid, ValueError, RecursionError) as error:
-        raise AdderClawError(f"the question {row.question_id} of run {row.id} is none that a worker asks") from error
+        raise AdderClawError(
+            f"the question {row.question_id} of run {row.id} does not have the format of a question"
+        ) from error
 
 
 def questions_of_run(database: Database, key: Key | None, run_id: str) -> list[Json]:
-    """All that a run has asked, with what was answered: what is not as somebody with the key sealed it is not shown."""
+    """All questions of a run with their answers. Anything without a valid seal is not shown."""
     rows = database.rows(
         "SELECT run AS id, id AS question_id, question, seal, answer, by, mac FROM fleet.questions WHERE run = %s"
         " ORDER BY asked",

@@ -1,4 +1,4 @@
-"""One attempt at a run: a folder of its own, a process of its own, and what that asks the worker for."""
+"""One attempt at a run, with its own folder and process, whose requests the worker serves."""
 
 import contextlib
 import os
@@ -26,12 +26,12 @@ from adderclaw.fleet.tracing import Span, Tracing
 from adderclaw.fleet.warm import RunForker, RunProcess
 
 GRACE = 1.0
-"""Seconds that a run's process has for its last words, once it is stopped or has said them."""
+"""Seconds that a run's process may take to end after it was stopped or sent its report."""
 STOPPED = EXIT_CODES["stopped"]
 
 
 class Means(NamedTuple):
-    """What a worker lends to its attempts."""
+    """What attempts use of their worker."""
 
     database: Database
     objects: Objects
@@ -40,16 +40,16 @@ class Means(NamedTuple):
     warm: RunForker
     home: str
     root: str
-    """Where the folders of runs are."""
+    """The folder for the folders of runs."""
     tracing: Tracing
     save_every: int
-    """Tool calls after which a state is put away within a unit; 0: only at units."""
+    """Tool calls after which a state is saved within a unit; 0: only after units."""
     local_repos: bool = False
-    """Whether repositories may be paths of this machine's disk."""
+    """Whether repositories may be local paths."""
 
 
 class Ended(NamedTuple):
-    """The run's one outcome is written."""
+    """The outcome of the run is stored."""
 
     outcome: str
 
@@ -59,7 +59,7 @@ class Unit(NamedTuple):
 
 
 class Died(NamedTuple):
-    """The run's process is gone, and the run has no outcome."""
+    """The process ended without an outcome of the run."""
 
     why: str
     blameless: bool = False
@@ -76,17 +76,17 @@ class Attempt:
         self._link: Link | None = None
         self._process: RunProcess | None = None
         self.up = False
-        """Whether the process has begun: what ends it before that is not the run."""
+        """Whether the process has started working. What ends it before is not the run's fault."""
         self._events: list[Json] = []
         self._tickets: dict[str, list[str]] = {}
         self._telling = threading.Lock()
         self._questions: dict[str, Json] = {}
-        """Those that the process waits for the answers of."""
+        """Questions whose answers the process waits for."""
         self._span = Span(None, "")
         self.stopped: Stop | None = None
         self.fenced = False
         self.trouble = ""
-        """Why the database did not take what the process had to tell, if that was so."""
+        """Why requests of the process could not be stored, if that happened."""
 
     @property
     def started(self) -> bool:
@@ -94,11 +94,11 @@ class Attempt:
 
     @property
     def waits(self) -> bool:
-        """Whether nothing happens until somebody answers: its slot is another's meanwhile."""
+        """Whether the process waits for an answer. Another run may use its slot meanwhile."""
         return bool(self._questions)
 
     def start(self) -> Ended | None:
-        """Fill the folder and start the process; what an earlier attempt left open is told to it."""
+        """Fills the folder and starts the process, which is told about calls that an earlier attempt left open."""
         means = self._means
         about = {"adderclaw.run.id": self.run, "adderclaw.fleet.worker": self.lease.worker}
         self._span = means.tracing.begin("fleet attempt", self._row["trace"], {**about, "token": self.lease.token})
@@ -113,7 +113,7 @@ class Attempt:
                 ours.close()
                 return self._stopped_end(None)
             self._process = means.warm.child(theirs, log.fileno(), self.folder.home, self.folder.workspace)
-        if self._is_cancelled:  # by whoever found no process to end
+        if self._is_cancelled:  # cancelled while the process started
             self.kill()
         self._link = Link(ours)
         order: Json = {
@@ -135,7 +135,7 @@ class Attempt:
         return self.stopped is not None or self.fenced
 
     def serve(self) -> Unit | Ended | Died:
-        """Answer the process until it has finished a unit, or ends."""
+        """Serves the process until it has finished a unit or ends."""
         link = self._link
         assert link is not None
         while (message := link.receive()) is not None:
@@ -232,7 +232,7 @@ class Attempt:
         return Saved(name, *self.folder.head())
 
     def _ended(self, report: Json) -> Ended:
-        """The process has closed all and is gone: its last state is put away with its outcome."""
+        """Stores the last state with the outcome, after the process has ended."""
         stop = self.stopped
         if stop is not None and report["outcome"] == "stopped":
             report = {**report, "reason": stop.said, "stopped_by": stop.id}
@@ -244,7 +244,7 @@ class Attempt:
         return Ended(report["outcome"])
 
     def _stopped_end(self, saved: Saved | None) -> Ended:
-        """A stop ended it before it could say anything itself: what was in flight is of unknown outcome."""
+        """Stores the outcome of a run that a stop ended. The outcome of calls in progress is unknown."""
         if self.stopped is None:
             raise Fenced(f"run {self.run} belongs to another worker now")
         report: Json = {"outcome": "stopped", "reason": self.stopped.said, "stopped_by": self.stopped.id}
@@ -254,7 +254,7 @@ class Attempt:
         return Ended("stopped")
 
     def _saved_if_possible(self) -> Saved | None:
-        """Of a process that was killed: else the last state counts."""
+        """Saves the state of a killed process; None if that fails."""
         with contextlib.suppress(AdderClawError, OSError, sqlite3.Error, zlib.error):
             return self._save()
         return None
@@ -273,24 +273,24 @@ class Attempt:
                 self._link.send({"lease": deadline})
 
     def stop(self, stop: Stop) -> None:
-        """It waits for nobody: a process that starts right now is ended by who starts it."""
+        """Stops the run without waiting. `start` ends a process that is just starting."""
         if self.stopped is None:
             self.stopped = stop
             if self._process is not None:
                 self.folder.stop()
 
     def take_away(self) -> None:
-        """The lease is lost: the process ends, and nothing of it is written."""
+        """Kills the process after the lease was lost. Nothing more is stored."""
         self.fenced = True
         self.kill()
 
     def kill(self) -> None:
-        """The process and all that it started in its group; what it confined ends with it."""
+        """Kills the process and its group. Its sandboxes end with it."""
         if self._process is not None:
             self._process.kill()
 
     def gone(self, timeout: float) -> bool:
-        """Whether no process of it is there any more, after so many seconds at most."""
+        """Whether the process has ended, waiting at most so many seconds."""
         return self._process is None or self._process.wait(timeout) is not None
 
     def close(self) -> None:
@@ -302,7 +302,7 @@ class Attempt:
         self.end_span()
 
     def end_span(self) -> None:
-        """Before nobody knows of it any more: a worker that leaves sends what has ended."""
+        """Ends the span before the attempt is dropped, because a worker that leaves sends ended spans."""
         self._span.end({"adderclaw.fleet.taken_away": self.fenced})
 
     def _waited(self) -> int:

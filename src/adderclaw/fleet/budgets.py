@@ -1,4 +1,4 @@
-"""What all runs together may spend, and how often a model may be asked: decided in PostgreSQL, before the spending."""
+"""Limits on the spending of all runs and on the rate of model calls, enforced in PostgreSQL before each call."""
 
 import uuid
 
@@ -8,33 +8,39 @@ from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.leases import Lease, require
 
 SLOW = 5.0
-"""Seconds that all wait after a refusal that does not say how long."""
+"""Seconds that all runs wait after a rate limit error without a time."""
 NEAR = 1e-9
-"""What sums of prices may differ by."""
+"""Tolerance when comparing sums of prices."""
 
 
 class Refused(NamedTuple):
-    """The limit that a call would pass; without a reason it only would beside the calls that are under way."""
+    """The limit that a call would exceed. Without a reason, it only does so because of calls in progress."""
 
     reason: str
     by: str
 
 
 def reserve(database: Database, lease: Lease, call: ModelCallEstimate, ticket: str) -> Refused | Reservation:
-    """Hold what a model call can take at most in every budget that the run is in.
+    """Reserves the maximum that a model call can cost in every budget of the run.
 
-    Where the longest answer does not fit, one that does: the call is made with that as its limit.
+    If the longest answer does not fit, the call is limited to an answer that does.
     """
     name = ticket or uuid.uuid4().hex
 
     def work(cursor: Cursor) -> Refused | Reservation:
-        cursor.execute("LOCK TABLE fleet.reservations IN ROW EXCLUSIVE MODE")  # nobody sets a budget meanwhile
+        cursor.execute("LOCK TABLE fleet.reservations IN ROW EXCLUSIVE MODE")  # blocks setting a budget meanwhile
         run = require(cursor, lease)
         known = cursor.execute("SELECT held_tokens FROM fleet.reservations WHERE id = %s", (name,)).fetchone()
         if known is not None and known.held_tokens:
-            answer = int(known.held_tokens) - call.input_tokens  # this was committed, and nobody heard of it
+            answer = int(known.held_tokens) - call.input_tokens  # already committed, but the reply was lost
             return Reservation(name, answer)
-        budgets = _budgets(cursor, run)
+        scopes = _scopes(run.id, run.project, run.submitter)
+        rows = cursor.execute(
+            "SELECT scope, name, cost, tokens, spent_cost, spent_tokens, held_cost, held_tokens FROM fleet.budgets"
+            " WHERE (scope, name) IN (SELECT * FROM unnest(%s::text[], %s::text[])) ORDER BY scope, name FOR UPDATE",
+            ([scope for scope, _ in scopes], [name for _, name in scopes]),
+        ).fetchall()
+        budgets = [_Budget(*row) for row in rows]
         answer = call.most
         for budget in budgets:
             if (refused := _limit_reached(budget, call)) is not None:
@@ -61,12 +67,12 @@ def reserve(database: Database, lease: Lease, call: ModelCallEstimate, ticket: s
 
 
 def settle(database: Database, name: str, tokens: int, price: float) -> None:
-    """What a call took counts, whoever holds the run by now: it was spent."""
+    """Replaces a reservation by what the call used, even if another worker holds the run by now."""
     database.do(lambda cursor: _settled(cursor, name, tokens, price, lost=False))
 
 
 def settle_lost(cursor: Cursor, run: str, token: int) -> None:
-    """The process that made these calls is gone: what was expected of each counts."""
+    """Counts the reservations of calls whose process is gone as spent."""
     rows = cursor.execute(
         "SELECT id, held_tokens, held_cost FROM fleet.reservations"
         " WHERE run = %s AND token < %s AND settled IS NULL ORDER BY id",
@@ -93,7 +99,7 @@ def _settled(cursor: Cursor, name: str, tokens: int, price: float, *, lost: bool
 
 
 def _scopes(run: str, project: str, submitter: str) -> tuple[tuple[str, str], ...]:
-    """In one order for all, so that nobody waits for each other."""
+    """The scopes of a run, always in the same order, so that transactions cannot deadlock."""
     return ("fleet", ""), ("project", project), ("run", run), ("submitter", submitter)
 
 
@@ -108,18 +114,8 @@ class _Budget(NamedTuple):
     held_tokens: int
 
 
-def _budgets(cursor: Cursor, run: object) -> list[_Budget]:
-    scopes = _scopes(run.id, run.project, run.submitter)  # type: ignore[attr-defined]  # pyright: ignore
-    rows = cursor.execute(
-        "SELECT scope, name, cost, tokens, spent_cost, spent_tokens, held_cost, held_tokens FROM fleet.budgets"
-        " WHERE (scope, name) IN (SELECT * FROM unnest(%s::text[], %s::text[])) ORDER BY scope, name FOR UPDATE",
-        ([scope for scope, _ in scopes], [name for _, name in scopes]),
-    ).fetchall()
-    return [_Budget(*row) for row in rows]
-
-
 def _limit_reached(budget: _Budget, call: ModelCallEstimate) -> Refused | None:
-    """Whether not even a short answer fits."""
+    """The limit that even a short answer would exceed, if any."""
     of = f"the {budget.scope}'s budget" if not budget.name else f"the budget of {budget.scope} {budget.name}"
     price, tokens = call.input_price + call.least * call.answer_price, call.input_tokens + call.least
     if budget.cost is not None and call.unpriced:
@@ -139,7 +135,7 @@ def _limit_reached(budget: _Budget, call: ModelCallEstimate) -> Refused | None:
 
 
 def _answer_tokens_left(budget: _Budget, call: ModelCallEstimate) -> int:
-    """Tokens of an answer that fit into what is left."""
+    """The tokens of the longest answer that fits into a budget."""
     answer = call.most
     if budget.cost is not None and call.answer_price > 0:
         left = budget.cost + NEAR - budget.spent_cost - budget.held_cost - call.input_price
@@ -149,11 +145,11 @@ def _answer_tokens_left(budget: _Budget, call: ModelCallEstimate) -> int:
     return max(answer, call.least)
 
 
-# ------------------------------------------------------------------ how often
+# ------------------------------------------------------------------ rate limits
 
 
 class Turn(NamedTuple):
-    """Whether a model may be asked now: after so many seconds, else with this ticket (empty: no limit is set)."""
+    """Seconds to wait before a model call; 0: it may be made now, with this ticket (empty if there is no limit)."""
 
     seconds: float
     ticket: str = ""
@@ -175,7 +171,7 @@ def turn(database: Database, lease: Lease, model: str) -> Turn:
         run = require(cursor, lease)
         cursor.execute("SELECT 1 FROM fleet.pace WHERE model = %s FOR UPDATE", (model,))
         if cursor.execute("SELECT 1 FROM fleet.reservations WHERE id = %s", (ticket,)).fetchone() is not None:
-            return Turn(0.0, ticket)  # this was committed, and nobody heard of it
+            return Turn(0.0, ticket)  # already committed, but the reply was lost
         now = cursor.execute(
             "SELECT count(*) FILTER (WHERE settled IS NULL) AS open,"
             " count(*) FILTER (WHERE begun > now() - interval '1 minute') AS recent,"
@@ -200,7 +196,7 @@ def turn(database: Database, lease: Lease, model: str) -> Turn:
 
 
 def slow(database: Database, model: str, seconds: float | None) -> None:
-    """One was refused: all wait."""
+    """Makes all runs wait before they call this model, after a rate limit error."""
     database.run(
         "INSERT INTO fleet.pace (model, not_before) VALUES (%s, now() + make_interval(secs => %s))"
         " ON CONFLICT (model) DO UPDATE SET not_before = greatest(fleet.pace.not_before, excluded.not_before)",

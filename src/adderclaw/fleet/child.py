@@ -1,6 +1,6 @@
-"""The process of one run on a worker: opens and drives it as `adderclaw run` does, watched by the worker.
+"""The process of one run on a worker, which opens and drives it like `adderclaw run`, supervised by the worker.
 
-It has no address and no key of the fleet: what it needs of that it asks the worker for, over one socket.
+It has neither an address nor a key of the fleet. It asks the worker for what it needs, over one socket.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ from adderclaw.flows.request import RunParams, prepare_driver
 from adderclaw.storage import Store, runs
 from adderclaw.storage.telemetry.log import fields
 
-TAKEN = "the worker's lease on this run expired or was taken over: another worker continues it"
+TAKEN = "the worker's lease on this run expired or was taken over; another worker continues it"
 UNTOLD = frozenset({"llm_delta", "memory_persisted", "config_path", "workspace_path"})
-"""Events that nobody far away wants to read."""
+"""Events that are not sent to the fleet."""
 
 WAITS = (0.3, 3.0)
-"""Seconds between two looks for an answer: at first, and at most."""
+"""Seconds between two queries for an answer, at first and at most."""
 
 LOST = """\
 An earlier worker ended during this work. The files of the workspace are as they were when the state was last saved. \
@@ -58,7 +58,7 @@ class WorkerLink(RunSupervisor):
         self._asked, self._answers = 0, dict[int, Json]()
         self._answered = threading.Condition()
         self.why = ""
-        """Why the run is no longer this process's."""
+        """Why the run no longer belongs to this process."""
         threading.Thread(target=self._hear, name="worker", daemon=True).start()
 
     def has_lost_run(self) -> bool:
@@ -104,7 +104,7 @@ class WorkerLink(RunSupervisor):
         return LOST.format(calls="\n".join(f"- {call['tool']} {call['shown']}" for call in calls))
 
     async def answered(self, id: str) -> Json:
-        """What somebody answers to a question, whenever that is. The worker gives the slot to another run meanwhile."""
+        """Waits for the answer to a question. Meanwhile the worker gives the slot to another run."""
         await asyncio.to_thread(self._ask, {"do": "question", "id": id})
         wait = WAITS[0]
         while (answer := (await asyncio.to_thread(self._ask, {"do": "answered", "id": id}))["answer"]) is None:
@@ -114,12 +114,12 @@ class WorkerLink(RunSupervisor):
         return reply
 
     def hear(self, record: EventRecord) -> None:
-        """A sink: what `fleet logs` shows."""
+        """A sink for the events that `fleet logs` shows."""
         if record.event_type not in UNTOLD:
             self._tell({"do": "event", "event": fields(record)})
 
     def end(self, report: Json) -> None:
-        """The last word: this process ends, and the worker puts the run away."""
+        """Sends the final report. This process ends, and the worker stores the run."""
         self._tell({"do": "ended", "report": report, "halted": self.why})
 
     def _tell(self, message: Json) -> None:
@@ -129,7 +129,7 @@ class WorkerLink(RunSupervisor):
             _leave()
 
     def _ask(self, message: Json) -> Json:
-        """What the worker answers. It answers in any case, or takes this process along."""
+        """Asks the worker and returns its answer. If the worker is gone, this process ends."""
         with self._answered:
             self._asked += 1
             number = self._asked
@@ -155,19 +155,19 @@ class WorkerLink(RunSupervisor):
 
 
 def _leave() -> None:
-    """The worker is gone, and the run with it: what is in flight is recorded as such already."""
+    """Ends this process because the worker is gone. Calls in progress are already recorded."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 class RemoteOperator:
-    """The operators of the fleet: they answer by `fleet approve`, by the dashboard or by a signed request."""
+    """The operators of the fleet, who answer with `fleet approve`, on the dashboard or by a signed request."""
 
     def __init__(self, worker: WorkerLink) -> None:
         self._worker = worker
         self.session: Session | None = None
 
     async def approve(self, request: ApprovalRequest) -> Answer:
-        if request.stays:  # the process ends; whoever goes on with the run finds the answer
+        if request.stays:  # the process ends; the resumed run finds the answer
             return Answer(approved=False, by="no_operator")
         return refuse_unaskable(request) or await self._answered(request.id)
 
@@ -178,14 +178,14 @@ class RemoteOperator:
         began = now()
         reply = await self._worker.answered(id)
         if self.session is not None:
-            self.session.budget.exclude_wait(now() - began)  # that nobody answered is not the run's time
+            self.session.budget.exclude_wait(now() - began)  # waiting does not count as the run's time
         by = "operator" if reply["by"] else "no_operator"
         who = f"{reply['by']} (fleet)" if reply["by"] else ""
         return Answer(bool(reply["approved"]), by, str(reply["comment"]), who=who, replies=reply.get("replies"))
 
 
 def main(end: socket.socket) -> None:
-    """In a process of its own (fleet/warm.py), which has the run's home and works in its workspace."""
+    """Runs in a separate process (fleet/warm.py) with the run's home, in its workspace."""
     link = Link(end)
     order = link.receive()
     if order is None:
@@ -197,7 +197,7 @@ def main(end: socket.socket) -> None:
 
 
 def _ran(order: Json, worker: WorkerLink) -> Json:
-    """How the run ended: whatever happens, one outcome."""
+    """Drives the run. Returns exactly one outcome, whatever happens."""
     try:
         return _drive(order, worker)
     except AlreadyCompleted as ended:
@@ -234,13 +234,13 @@ def _drive(order: Json, worker: WorkerLink) -> Json:
     far = RemoteOperator(worker)
     with open_run(runtime, far, kind=kind, channel="fleet", again=again, task=opening.task, more=opening.rows) as run:
         far.session = run.session
-        run.session.state.stays = kind == "message"  # a SOP's steps say so themselves
+        run.session.state.stays = kind == "message"  # the steps of a SOP set this themselves
         work: Awaitable[TurnResult] = until_signal(run, driver.run(run.session), mode=opening.mode)
         return asyncio.run(_finished(run, work, opening, worker))
 
 
 def _bounded(loaded: Loaded, seconds: float | None) -> Loaded:
-    """A deadline only ever shortens the time that a run has."""
+    """Limits the time of the run to its deadline, if that is earlier."""
     limits = loaded.config.limits
     if seconds is None or seconds >= limits.seconds:
         return loaded
@@ -253,15 +253,15 @@ async def _finished(run: Any, work: Awaitable[TurnResult], opening: Opening, wor
 
 
 async def _with_stop_reason(work: Awaitable[TurnResult], worker: WorkerLink) -> TurnResult:
-    """Where the lease is gone, that is the reason, and no emergency stop."""
+    """Replaces the reason of a stop by that of a lost lease."""
     result = await work
     return result._replace(outcome="stopped", reason=worker.why) if worker.why else result
 
 
 def _made(options: Options, fields: RunParams, run_id: str, path: str) -> tuple[Driver, Resume | None]:
-    """The driver, and what goes on where the state has a run that did not end."""
+    """The driver, and how to resume if the state has a run that did not end."""
     row = _row(run_id, path)
-    if row is None or row.kind == "spec":  # what a specification has reached is in its workspace
+    if row is None or row.kind == "spec":  # the progress of a specification is in its workspace
         return prepare_driver(options, fields), None
     if row.outcome == "completed":
         raise AlreadyCompleted(row.run_id, row.answer or "")
@@ -275,9 +275,9 @@ def _made(options: Options, fields: RunParams, run_id: str, path: str) -> tuple[
 
 
 def _resumed_driver(driver: Driver, row: runs.Run, path: str) -> tuple[Driver, bool]:
-    """What it does is the signed request's word. The state, which another worker wrote, says only how far it came, and
-    whether that is a turn of the ordinary agent."""
-    from adderclaw.flows.schedules.work import continuing
+    """The driver of a resumed run. The signed request determines what it does. The state, which another worker wrote,
+    only says how far it came and whether it is a turn of the ordinary agent."""
+    from adderclaw.flows.schedules.work import going_on
     from adderclaw.storage import workflows
 
     store = Store.open(path, read_only=True)

@@ -1,4 +1,4 @@
-"""What stops runs on every worker: rows that all look at, said at once by NOTIFY; they stand until they are cleared."""
+"""Stops runs on every worker by rows that workers poll, announced by NOTIFY. A stop lasts until it is cleared."""
 
 from typing import Any
 
@@ -34,12 +34,12 @@ def active(database: Database) -> list[Stop]:
 
 
 def active_on(connection: Connection[Any]) -> list[Stop]:
-    """By whoever listens: it asks on the same connection."""
+    """The active stops, read on the connection that listens for notifications."""
     return [Stop(*row) for row in connection.execute(ACTIVE).fetchall()]
 
 
 def heard(database: Database, stop: Stop, worker: str, runs: int) -> None:
-    """A worker has heard a stop, and told so many runs."""
+    """Records that a worker received a stop and passed it to so many runs."""
     database.run(
         "INSERT INTO fleet.heard AS h (control, worker, runs) VALUES (%s, %s, %s)"
         " ON CONFLICT (control, worker) DO UPDATE SET runs = h.runs + excluded.runs, ended = NULL",
@@ -50,23 +50,23 @@ def heard(database: Database, stop: Stop, worker: str, runs: int) -> None:
 
 
 def record_ended(database: Database, stop: Stop, worker: str) -> None:
-    """No process of them is there any more."""
+    """Records that the processes of the stopped runs have ended."""
     database.run("UPDATE fleet.heard SET ended = clock_timestamp() WHERE control = %s AND worker = %s", stop.id, worker)
 
 
 class StopReceipt(NamedTuple):
-    """A worker and a stop; seconds are from when that was set, by PostgreSQL's clock."""
+    """When a worker received and completed a stop, in seconds since it was set, by PostgreSQL's clock."""
 
     worker: str
     heard: float | None
-    """None: it has not heard it yet."""
+    """None: not received yet."""
     ended: float | None
-    """When no process of the runs that it stopped was there any more."""
+    """When the processes of the stopped runs had ended."""
     runs: int
 
 
 def stop_receipts(database: Database, control: int) -> list[StopReceipt]:
-    """All workers that said something within the last minute."""
+    """The receipts of all workers that were active within the last minute."""
     rows = database.rows(
         "SELECT w.id, extract(epoch FROM h.heard - c.at)::float8 AS heard,"
         " extract(epoch FROM h.ended - c.at)::float8 AS ended,"
@@ -79,7 +79,7 @@ def stop_receipts(database: Database, control: int) -> list[StopReceipt]:
 
 
 def stop(database: Database, scope: str, name: str, reason: str, by: str) -> int:
-    """What names it from now on."""
+    """Sets a stop and returns its id."""
 
     def work(cursor: Cursor) -> int:
         if scope == "run" and cursor.execute("SELECT 1 FROM fleet.runs WHERE id = %s", (name,)).fetchone() is None:
@@ -96,7 +96,7 @@ def stop(database: Database, scope: str, name: str, reason: str, by: str) -> int
 
 
 def resume(database: Database, scope: str, name: str) -> int:
-    """Clear the stops of this scope; the runs that they had ended or held go on. How many."""
+    """Clears the stops of this scope and queues the runs again that they ended or held. Returns their number."""
 
     def work(cursor: Cursor) -> int:
         cleared = cursor.execute(
@@ -115,7 +115,7 @@ def resume(database: Database, scope: str, name: str) -> int:
 
 
 def resume_cleared(database: Database) -> int:
-    """Runs that a worker held or ended which had not heard yet that the stop was over; how many."""
+    """Queues runs again that a worker held or ended after their stop was cleared. Returns their number."""
 
     def work(cursor: Cursor) -> int:
         runs = cursor.execute(
@@ -128,7 +128,7 @@ def resume_cleared(database: Database) -> int:
 
 
 def _requeue(cursor: Cursor, runs: list[Any]) -> int:
-    """They are queued again; but not where somebody submitted one with the same dedupe key since, or pruned it."""
+    """Queues runs again, except pruned ones and those whose dedupe key another run has now."""
     count = 0
     for run in runs:
         if run.state == "ended" and (run.pruned is not None or queue.has_key(cursor, run) is not None):

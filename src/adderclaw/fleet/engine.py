@@ -1,4 +1,4 @@
-"""DBOS: its tables, made once by whoever makes the fleet, and what a worker takes of its queues."""
+"""DBOS: its tables, which `fleet init` creates, and how many runs a worker takes from its queues."""
 
 from typing import Any, Protocol
 
@@ -6,7 +6,7 @@ from adderclaw.fleet.database import Cursor
 
 
 def migrate_engine(url: str) -> None:
-    """Make or upgrade them. The command line of DBOS does the same by `dbos migrate`."""
+    """Creates or upgrades the tables, like `dbos migrate`."""
     import logging
 
     from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
@@ -30,31 +30,33 @@ def migrate_engine(url: str) -> None:
 
 
 def grant_engine(cursor: Cursor) -> None:
-    """A worker drives the engine: it may all there, and nothing of its schema."""
+    """Grants workers all rights on the engine's rows, but none on its schema."""
     cursor.execute("GRANT USAGE ON SCHEMA dbos TO adderclaw_worker")
     cursor.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA dbos TO adderclaw_worker")
     cursor.execute("REVOKE INSERT, UPDATE, DELETE ON dbos.dbos_migrations FROM adderclaw_worker")
     cursor.execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA dbos TO adderclaw_worker")
-    cursor.execute("GRANT USAGE ON SCHEMA dbos TO adderclaw_operator")  # who prunes removes what is over
+    cursor.execute("GRANT USAGE ON SCHEMA dbos TO adderclaw_operator")  # pruning removes ended workflows
     cursor.execute("GRANT SELECT, DELETE ON dbos.workflow_status TO adderclaw_operator")
 
 
 def refuse_pickles() -> None:
-    """Refuse pickled rows: a row of the engine may name pickle as its serializer, which runs code when it is read.
+    """Refuses pickled rows. A row of the engine may name pickle as its serializer, which runs code when it is read.
 
-    Every worker may write these rows, so that one of them could run a program in all others. Ours are JSON.
+    Every worker may write these rows, so one worker could run code in all others. The fleet's own rows are JSON.
     """
     from dbos import _serialization  # pyright: ignore[reportPrivateUsage]
 
     def refuse(_: Any, text: str) -> Any:
-        raise ValueError(f"a row of the queue has {len(text)} characters of pickled data: the fleet writes JSON")
+        raise ValueError(
+            f"a row of the queue has {len(text)} characters of pickled data, but the fleet only writes JSON"
+        )
 
     serializer: Any = _serialization.DefaultSerializer
     serializer.deserialize = refuse
 
 
 class QueueLimiter(Protocol):
-    """Who takes from queues."""
+    """A worker that takes runs from queues."""
 
     def room(self, queue_name: str) -> int: ...
 
@@ -64,11 +66,11 @@ class QueueLimiter(Protocol):
 
 
 def limit_per_worker(worker: QueueLimiter) -> None:
-    """Let this worker take as many runs as it has slots free, and ask the queue only when there is a reason.
+    """Limits the runs that this worker takes to its free slots, and polls a queue only if there may be something.
 
-    A queue of DBOS has one bound for all workers, a row of its table; there is no public way to a bound for each. So
-    the row is read once, and what takes from the queue is given this worker's own bound: the only place that uses
-    private names of DBOS (ADR 12).
+    A queue of DBOS has one limit for all workers, a row of its table, and no public way to set one for each. So the row
+    is read once, and the function that takes from the queue gets this worker's own limit. This is the only place that
+    uses private names of DBOS (ADR 12).
     """
     from dbos import _sys_db  # pyright: ignore[reportPrivateUsage]
 
@@ -82,7 +84,7 @@ def limit_per_worker(worker: QueueLimiter) -> None:
         return known[name]
 
     def own(self: Any, queue: Any, executor: str, version: str, key: Any, running: int, **named: Any) -> Any:
-        room = worker.room(queue.name)  # none for a queue of the engine's own
+        room = worker.room(queue.name)  # 0 for the engine's internal queue
         if not room:
             return [], None
         queue._worker_concurrency = running + room

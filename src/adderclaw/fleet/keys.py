@@ -1,4 +1,4 @@
-"""The fleet's key, which workers, operators and auditors have, and no database: what is stored is sealed with it."""
+"""The fleet's key, which seals all stored data. Workers, operators and auditors have it; the database does not."""
 
 import hmac
 import os
@@ -14,33 +14,33 @@ from adderclaw.core.errors import UsageError
 from adderclaw.fleet.boxes import Opener
 
 VARIABLE = "ADDERCLAW_FLEET_KEY"
-"""The key itself, hexadecimal; or, with _FILE behind it, a file that holds it."""
+"""The key in hexadecimal; with the suffix _FILE, the path of a file that contains it."""
 SECRET = (VARIABLE, f"{VARIABLE}_FILE", "ADDERCLAW_FLEET_DATABASE", "PGPASSWORD", "PGPASSFILE")
-"""What no process that works for a run is given."""
+"""Variables that processes of runs never get."""
 LENGTH = 32
 _NONCE = 12
 
 
 class Key:
-    """One secret, and what is made of it for each purpose."""
+    """A secret and the keys derived from it for each purpose."""
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != LENGTH:
-            raise UsageError(f"the fleet's key has {len(secret)} bytes, not {LENGTH}: copy the whole of it")
+            raise UsageError(f"the fleet's key has {len(secret)} bytes, not {LENGTH}; copy the complete key")
         self._secret = secret
         self._seal, self._name = AESGCM(self._made("objects")), self._made("names")
         self.id = self._made("id").hex()[:16]
-        """Tells two keys apart, and says nothing of either."""
+        """Identifies the key without revealing it."""
         self.boxes = Opener(self._made("boxes"))
         self.own = self._made("own boxes")
-        """With what somebody who has the key makes boxes: the same content the same box."""
+        """The secret for boxes of a holder of the key: the same content gives the same box."""
 
     def receipts(self, run_id: str) -> bytes:
-        """With what the receipts of a run are sealed, on whichever worker."""
+        """The key that seals the receipts of a run on every worker."""
         return self._made(f"receipts {run_id}")
 
     def digest(self, body: bytes) -> str:
-        """What an object is called. Nobody without the key can tell what is in one by guessing it."""
+        """The name of an object. Without the key, nobody can confirm a guess of its content."""
         return hmac.digest(self._name, body, "sha256").hex()
 
     def sealed(self, body: bytes, name: str) -> bytes:
@@ -57,7 +57,7 @@ class Key:
         return body
 
     def mac(self, purpose: str, text: str) -> str:
-        """For what only somebody with the key may say: questions and answers."""
+        """The MAC of a text that only holders of the key may write, such as questions and answers."""
         return hmac.digest(self._made(purpose), text.encode(), "sha256").hex()
 
     def _made(self, purpose: str) -> bytes:
@@ -65,7 +65,7 @@ class Key:
 
 
 def environment_for_runs(environment: Mapping[str, str]) -> dict[str, str]:
-    """What of the worker's environment the processes of its runs have, and git."""
+    """The part of the worker's environment that processes of runs and git get."""
     return {name: value for name, value in environment.items() if name not in SECRET}
 
 
@@ -74,12 +74,12 @@ def path(home: str) -> str:
 
 
 def found(home: str) -> bool:
-    """Whether there is a key here: a machine that only submits needs none."""
+    """Whether this machine has a key. One that only submits needs none."""
     return bool(os.environ.get(VARIABLE)) or os.path.exists(os.environ.get(f"{VARIABLE}_FILE") or path(home))
 
 
 def read(home: str) -> Key:
-    """From the environment, a mounted file, or the file of this home."""
+    """The key from the environment, a mounted file, or the file of this home."""
     if secret := os.environ.get(VARIABLE):
         return Key(_parse_key(secret, VARIABLE))
     file = os.environ.get(f"{VARIABLE}_FILE") or path(home)
@@ -92,7 +92,7 @@ def read(home: str) -> Key:
 
 
 def make(home: str) -> str:
-    """A new key in this home; one that is there already stays. Where it is."""
+    """Creates a key in this home unless there is one. Returns its path."""
     key_path = path(home)
     os.makedirs(home, mode=0o700, exist_ok=True)
     try:
@@ -108,4 +108,4 @@ def _parse_key(text: str, source: str) -> bytes:
     try:
         return bytes.fromhex(text.strip())
     except ValueError as error:
-        raise UsageError(f"{source} contains no key: {2 * LENGTH} hexadecimal digits are expected") from error
+        raise UsageError(f"{source} contains no valid key, which has {2 * LENGTH} hexadecimal digits") from error

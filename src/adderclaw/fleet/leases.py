@@ -1,4 +1,4 @@
-"""Whose a run is now: claims, leases that run out, and the fencing token that every write is conditional on."""
+"""Which worker holds a run: claims, expiring leases, and the fencing token that every write requires."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from adderclaw.fleet import requests, states
 from adderclaw.fleet.database import Cursor, Database
 
 STRIKES = 3
-"""Times that the run's process or its worker died at its work, without a finished unit between them: set aside."""
+"""Starts after which a run is set aside if its process or worker died each time while working on the same unit."""
 STARTS = 10
-"""The same for workers that died before its work began: what fills a folder may be what kills them."""
+"""The same for workers that died before the work started, for example while filling the folder."""
 LEAP = 1000
-"""Turns that the clock goes on by at most with one claim: who writes rows by hand may give a run any turn."""
+"""The most turns that the clock advances with one claim, because rows are untrusted and may have any turn."""
 POISON = "set aside: {strikes} starts ended without finishing a unit; find the cause, then `fleet retry {id}`"
 
 _WORKED = (
@@ -21,11 +21,11 @@ _WORKED = (
     " OR EXISTS (SELECT 1 FROM fleet.calls AS c WHERE c.run = r.id AND c.token = r.token AND c.begun > coalesce("
     "(SELECT max(u.at) FROM fleet.units AS u WHERE u.run = r.id), '-infinity')))"
 )
-"""Whether the model was asked, or a tool called, by who has the run now, since the last finished unit."""
+"""SQL: whether the current holder of the run has called a model or a tool since the last finished unit."""
 
 
 class Fenced(AdderClawError):
-    """The run belongs to another worker now: nothing that this one still has of it is written."""
+    """The run belongs to another worker now, so nothing more of this one is written."""
 
 
 class Lease(NamedTuple):
@@ -39,9 +39,9 @@ class Lease(NamedTuple):
 def claim(
     database: Database, run: str, worker: str, seconds: float, token: int = 0, *, local_repos: bool = False
 ) -> Any:
-    """The run's row with a new token if nobody holds it, or who asks does by `token`; None where somebody else does.
+    """Claims a run that is free or held by the caller with `token`. Returns its row; None if another holds it.
 
-    Raises `requests.Refused` for a run that nobody asked for in this form; then nothing is claimed.
+    Raises `requests.Refused` for an invalid or unsigned request; then nothing is claimed.
     """
 
     def work(cursor: Cursor) -> Any:
@@ -63,13 +63,13 @@ def claim(
 
 
 def set_aside(row: Any) -> str | None:
-    """Why a run is not begun again, if it is not."""
+    """Why a run is set aside; None if it is not."""
     strikes = row.strikes if row.strikes >= STRIKES else row.starts if row.starts >= STARTS else 0
     return POISON.format(strikes=strikes, id=row.id) if strikes else None
 
 
 def require(cursor: Cursor, lease: Lease) -> Any:
-    """The run's row, locked until the transaction ends, if the lease still holds; else Fenced."""
+    """The run's row, locked until the end of the transaction. Raises Fenced if the lease no longer holds."""
     row = cursor.execute(
         "SELECT id, token, worker, state, units, submitter, project FROM fleet.runs WHERE id = %s FOR UPDATE",
         (lease.run,),
@@ -82,14 +82,14 @@ def require(cursor: Cursor, lease: Lease) -> Any:
 
 class Renewed(NamedTuple):
     kept: frozenset[str]
-    """Runs with a lease of so many seconds from now."""
+    """Runs whose lease was renewed."""
     lost: frozenset[str]
-    """Runs that are another's. What is in neither was just being written to: it is renewed the next time."""
+    """Runs that another worker holds. Those in neither set were locked and are renewed the next time."""
     draining: bool
 
 
 def renew(database: Database, worker: str, held: list[Lease], seconds: float) -> Renewed:
-    """The runs of this worker. It waits for nobody: one that cannot be renewed keeps no other from it."""
+    """Renews the leases of this worker. Locked rows are skipped, so they do not delay the others."""
     names, tokens = [lease.run for lease in held], [lease.token for lease in held]
 
     def work(cursor: Cursor) -> Renewed:
@@ -116,7 +116,7 @@ def renew(database: Database, worker: str, held: list[Lease], seconds: float) ->
 
 
 def release(database: Database, lease: Lease) -> None:
-    """Give a run back, which is not its doing: another takes it from its last unit on."""
+    """Gives a run back without a strike. Another worker continues it from its last unit."""
     database.run(
         "UPDATE fleet.runs SET token = token + 1, state = 'queued', worker = NULL, lease_until = NULL,"
         " resume_due = true WHERE id = %s AND token = %s AND state = 'running'",
@@ -126,7 +126,7 @@ def release(database: Database, lease: Lease) -> None:
 
 
 def strike(database: Database, lease: Lease) -> None:
-    """The run's process died by itself."""
+    """Counts a strike: the run's process died by itself."""
     database.run(
         "UPDATE fleet.runs SET strikes = strikes + 1 WHERE id = %s AND token = %s AND state = 'running'",
         lease.run,
@@ -135,7 +135,7 @@ def strike(database: Database, lease: Lease) -> None:
 
 
 def take_back_strike(database: Database, lease: Lease) -> None:
-    """Its worker was slow and lives: that the lease ran out was not the run's doing."""
+    """Removes a strike: the lease expired because the worker was slow, not because of the run."""
     database.run(
         f"UPDATE fleet.runs AS r SET strikes = greatest(0, strikes - 1) WHERE id = %s AND state <> 'ended' AND "  # noqa: S608
         f"{_WORKED.replace('r.token', '%s')}",
@@ -146,10 +146,10 @@ def take_back_strike(database: Database, lease: Lease) -> None:
 
 
 def reap(database: Database, seconds: float) -> list[Any]:
-    """Take the runs whose leases ran out from their workers, with a new token; those that are due to be resumed.
+    """Takes runs with expired leases from their workers, with a new token. Returns the runs that are due to be resumed.
 
-    One worker does this at a time: whoever has the advisory lock. A row that somebody has locked is left for the next
-    time. A worker that died at a run's work is a strike; one that only held it is not.
+    An advisory lock ensures that one worker does this at a time. Locked rows wait for the next time. A worker that died
+    while working on a run counts as a strike; one that only held it does not.
     """
 
     def work(cursor: Cursor) -> list[Any]:
@@ -162,7 +162,7 @@ def reap(database: Database, seconds: float) -> list[Any]:
             " WHERE id IN (SELECT id FROM fleet.runs WHERE state = 'running' AND lease_until < now()"
             " FOR UPDATE SKIP LOCKED)"
         )
-        cursor.execute(  # whoever took them from the queue died before it could claim them
+        cursor.execute(  # a worker took them from the queue and died before it could claim them
             "UPDATE fleet.runs SET resume_due = true WHERE id IN (SELECT r.id FROM fleet.runs AS r,"
             " dbos.workflow_status AS w, fleet.workers AS d"
             " WHERE w.status = 'PENDING' AND d.id = w.executor_id AND d.seen < now() - make_interval(secs => %s)"
@@ -179,5 +179,5 @@ def reap(database: Database, seconds: float) -> list[Any]:
 
 
 def mark_due(database: Database, runs: list[str]) -> None:
-    """These came from the queue and never began here: somebody is to take them anew."""
+    """Marks runs that came from the queue but never started here, so that a worker takes them again."""
     database.run("UPDATE fleet.runs SET resume_due = true WHERE id = ANY(%s) AND state = 'queued'", runs)

@@ -11,33 +11,33 @@ LONGEST = 16 * 1024 * 1024
 
 
 def now() -> float:
-    """Seconds that go on while the machine sleeps: what a lease is measured by."""
+    """The clock for leases, in seconds. It continues while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Link:
-    """One end of a pair of sockets. Many threads may send; one receives."""
+    """One end of a pair of sockets. Many threads may send; only one receives."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end, self._rest = end, b""
         self._sending = threading.Lock()
 
     def send(self, message: Json) -> None:
-        """OSError where nobody is there any more."""
+        """Sends a message. Raises OSError if the other end is closed."""
         body = json.dumps(message, separators=(",", ":")).encode() + b"\n"
         with self._sending:
             self._end.sendall(body)
 
     def receive(self) -> Json | None:
-        """The next message; None where the other end is gone."""
+        """The next message; None if the other end is closed."""
         while b"\n" not in self._rest:
             try:
-                got = self._end.recv(65_536)
+                part = self._end.recv(65_536)
             except OSError:
                 return None
-            if not got or len(self._rest) > LONGEST:
+            if not part or len(self._rest) > LONGEST:
                 return None
-            self._rest += got
+            self._rest += part
         line, _, self._rest = self._rest.partition(b"\n")
         message: Json = json.loads(line)
         return message

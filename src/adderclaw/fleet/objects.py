@@ -1,4 +1,4 @@
-"""Where states and workspaces are kept: a folder, S3, GCS or Azure by obstore, or a table; sealed, named by content."""
+"""Stores states and workspaces, sealed and named by content: in a folder, S3, GCS, Azure or a table."""
 
 import re
 import time
@@ -12,53 +12,53 @@ from adderclaw.fleet.keys import Key
 
 IN_DATABASE = "postgresql"
 KEPT = 24 * 3600.0
-"""Seconds for which an object is kept that nothing refers to: what does may not be written yet."""
+"""Seconds for which an unreferenced object is retained, because its reference may not be written yet."""
 NEW_SECONDS = KEPT / 2
-"""Seconds after which one that is used again is written again, so that it counts as new."""
+"""Seconds after which an object is written again when it is reused, so that it counts as new."""
 
 
 class Gone(AdderClawError):
-    """An object that is not in its store any more."""
+    """An object is no longer in its store."""
 
 
 class Place(Protocol):
-    """Bytes by their name; a name is written once."""
+    """A store of immutable objects by name."""
 
     def put(self, name: str, body: bytes) -> None:
-        """One that is there already counts as new from now on."""
+        """Stores an object. An existing one counts as new from now on."""
         ...
 
     def get(self, name: str) -> bytes | None: ...
     def has(self, name: str) -> bool:
-        """Whether it is there, and so new that nobody removes it before what refers to it is written."""
+        """Whether the object exists and is new enough not to be removed before a reference to it is written."""
         ...
 
 
 class Objects:
-    """What is put here is sealed first, and looked at when it comes back: no place needs to be trusted."""
+    """Seals objects before storing them and checks them when reading, so the store need not be trusted."""
 
     def __init__(self, backend: Place, key: Key, of: str | None = None, *, submitted: bool = False) -> None:
-        """`of`: no box of another submitter is opened; `submitted`: nothing but boxes is."""
+        """`of`: only boxes of this submitter can be read; `submitted`: only boxes can be read."""
         self._place, self._key = backend, key
         self._of, self._submitted = of, submitted
 
     def of(self, submitter: str, *, submitted: bool = False) -> "Objects":
-        """The same for the runs of a submitter: what that one submitted, and what workers put away."""
+        """The same store for runs of one submitter."""
         return Objects(self._place, self._key, submitter, submitted=submitted)
 
     def put(self, body: bytes) -> str:
-        """What it is called from now on; the same content is stored once."""
+        """Stores an object and returns its name. The same content is stored once."""
         name = self._key.digest(body)
         if not self._place.has(name):
             self._place.put(name, self._key.sealed(body, name))
         return name
 
     def unused(self, used: Callable[[str], bool]) -> Iterator[str]:
-        """Those that are `KEPT` old, and that nothing uses."""
+        """Names of objects that are `KEPT` old and not used."""
         return self._kept.unused(used)
 
     def remove(self, names: Sequence[str]) -> int:
-        """How many were removed: those that are still that old."""
+        """Removes those objects that are still that old. Returns their number."""
         return self._kept.remove(names)
 
     @property
@@ -67,14 +67,14 @@ class Objects:
         return self._place
 
     def get(self, name: str) -> bytes:
-        if _NAME.fullmatch(name) is None:  # who submits may write anything
+        if _NAME.fullmatch(name) is None:  # from a row, so untrusted
             raise UsageError(f"object {name[:16]!r} is not a valid object name")
         sealed = self._place.get(name)
         if sealed is None:
             raise Gone(f"object {name[:16]} is not in the object store: it was removed")
         if not is_box(name):
             if self._submitted:
-                raise AdderClawError(f"object {name[:16]} was not submitted as files of a run: submit them again")
+                raise AdderClawError(f"object {name[:16]} was not submitted as files of a run; submit them again")
             return self._key.opened(sealed, name)
         whose, body = self._key.boxes.opened(sealed, name)
         if self._of not in (None, whose):
@@ -83,7 +83,7 @@ class Objects:
 
 
 class Boxes:
-    """Where who submits puts files: it can read none of what is there."""
+    """A write-only store for submitters."""
 
     def __init__(self, backend: Place, sealer: Sealer) -> None:
         self._place, self._sealer = backend, sealer
@@ -96,7 +96,7 @@ class Boxes:
 
 
 class Table:
-    """The fleet's own database: enough for small states, and nothing else to run."""
+    """A table of the fleet's database, which is enough for small states."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -153,7 +153,7 @@ class Bucket:
     """A folder or a bucket, by its address."""
 
     def __init__(self, address: str, database: Database | None = None) -> None:
-        """`database`: where who writes an object and who removes it exclude each other."""
+        """`database`: for locks that exclude writing and removing the same object."""
         import obstore
         from obstore.exceptions import BaseError
         from obstore.store import LocalStore, from_url
@@ -175,10 +175,10 @@ class Bucket:
             raise AdderClawError(f"the object store refused {name[:16]}: {error}") from error
 
     def _with_lock[T](self, name: str, work: Callable[[], T]) -> T:
-        """Nobody else writes or removes this one meanwhile."""
+        """Holds a lock against writing or removing the same object."""
 
         def locked(cursor: Cursor) -> T:
-            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '1min'")  # it keeps this one object alone
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '1min'")  # it only blocks this object
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,)).fetchone()
             return work()
 
@@ -236,5 +236,5 @@ def _key(name: str) -> str:
 
 
 def opened(address: str, database: Database) -> Place:
-    """`postgresql` is the fleet's own database; else a folder, or s3://, gs:// or az://."""
+    """The store at an address: `postgresql` (the fleet's database), a folder, s3://, gs:// or az://."""
     return Table(database) if address == IN_DATABASE else Bucket(address, database)

@@ -1,4 +1,4 @@
-"""What a run works on: an archive that was submitted, or a repository elsewhere; never a path of the worker's disk."""
+"""What a run works on: a submitted archive or a remote repository, never a path of the worker's disk."""
 
 import os
 import re
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 _HOST = r"[a-zA-Z0-9][\w.-]*"
 REMOTE = re.compile(rf"https://{_HOST}(:\d+)?/\S+|ssh://({_HOST}@)?{_HOST}(:\d+)?/\S+|{_HOST}@{_HOST}:\S+", re.ASCII)
-"""Addresses of repositories; with no password, which would be a row of the database."""
+"""Addresses of repositories. They may not contain a password, because they are stored in the database."""
 LOCAL = re.compile(r"(file://)?/.*")
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @record
 class Place:
-    """As the row of a run has it; who may write rows may write anything."""
+    """The place in a run's row, which is untrusted."""
 
     archive: str | None = None
     repo: str | None = None
@@ -30,15 +30,15 @@ class Place:
 
 
 LOCAL_ONLY = ("resume", "config", "dry_run", "debug_llm")
-"""What a run elsewhere has no part in; a configuration is the worker's own."""
+"""Parameters without meaning on another machine; a worker uses its own configuration."""
 FILES = ("agentfile", "spec", "sop", "skills_dir")
-"""What is named as it lies in the workspace."""
+"""Parameters that are paths in the workspace."""
 
 
 def require_fit(params: "RunParams", workspace: str | None = None) -> None:
-    """Refuse what no run on another machine may say. Who submits looks, and the worker: a row may say anything.
+    """Refuses parameters that a run on another machine may not have. Submitter and worker both check this.
 
-    `workspace`: no link in it leads to a file of the worker's disk, of which what is wrong with it would tell.
+    `workspace`: also refuses links in it that lead out, because error messages would reveal files of the worker.
     """
     if unfit := [name for name in LOCAL_ONLY if getattr(params, name)]:
         raise UsageError(f"{', '.join(unfit)}: this cannot be used for a run on another machine")
@@ -53,7 +53,7 @@ def require_fit(params: "RunParams", workspace: str | None = None) -> None:
 
 
 def require_allowed(params: "RunParams", config: "Config") -> None:
-    """The worker's own configuration is the loosest that who submits may want: its profile, and each of its limits."""
+    """Refuses a profile or limits beyond those of the worker's own configuration."""
     from adderclaw.config.managed import PROFILES, profile_for_others
     from adderclaw.flows.request import limits_above_own
 
@@ -68,22 +68,22 @@ def require_allowed(params: "RunParams", config: "Config") -> None:
 
 
 def require_reachable(url: str, *, local: bool) -> None:
-    """Refuse what a worker does not clone. `local`: fleet.toml of this machine allows paths of its disk."""
+    """Refuses addresses that workers do not clone. `local`: fleet.toml of this machine allows local paths."""
     if REMOTE.fullmatch(url) or (local and LOCAL.fullmatch(url)):
         return
     takes = "https://HOST/PATH without a password, ssh://USER@HOST/PATH or USER@HOST:PATH"
-    more = "" if local else "; paths of a disk only where fleet.toml has local_repos = true"
+    more = "" if local else "; local paths only if fleet.toml has local_repos = true"
     raise UsageError(f"the repository {url[:200]!r} cannot be cloned by a worker: use {takes}{more}")
 
 
 def require_commit(url: str, commit: str) -> None:
-    """Refuse a text that git would not read as a commit, such as an option."""
+    """Refuses a text that git would not read as a commit, such as an option."""
     if COMMIT.fullmatch(commit) is None:
         raise UsageError(f"{url} at {commit[:100]!r} cannot be cloned: that is not a commit")
 
 
 def protocol_options(*, local: bool) -> tuple[str, ...]:
-    """Options of git: it is led to no other protocol, whatever it is told on the way."""
+    """Options of git that forbid every other protocol, also for redirects."""
     allowed = ("https", "ssh", *(("file",) if local else ()))
     return (
         "-c",
@@ -93,25 +93,25 @@ def protocol_options(*, local: bool) -> tuple[str, ...]:
 
 
 def find_git() -> tuple[str, str]:
-    """Git, and the PATH on which it finds ssh: never in a folder that a run may write to."""
+    """Git, and a PATH on which it finds ssh, without folders that runs may write to."""
     git = programs.resolve_outside_sessions("git")
     if git is None:
-        raise UsageError("git is not found on PATH outside of projects: install it")
+        raise UsageError("git was not found on PATH outside of projects; install it")
     return git, os.pathsep.join(programs.search_path(programs.roots_outside_sessions()))
 
 
 def split_ref(spec: str) -> tuple[str, str]:
-    """`URL@REF`, or a URL alone: then what is behind its @ is a host."""
+    """Splits `URL@REF`, or a URL alone, in which an @ precedes the host."""
     url, at, ref = spec.rpartition("@")
     has_ref = at and ":" not in ref and (REMOTE.fullmatch(url) or LOCAL.fullmatch(url))
     url, ref = (url, ref) if has_ref else (spec, "HEAD")
     if url.startswith("-") or ref.startswith("-") or not url or not ref:
-        raise UsageError(f"--repo {spec!r}: it takes URL@REF")
+        raise UsageError(f"--repo {spec!r}: expected URL@REF")
     return url, ref
 
 
 def resolve_ref_to_commit(spec: str, *, local: bool) -> dict[str, str]:
-    """`URL@REF` at the commit that it is now."""
+    """The repository and the current commit of `URL@REF`."""
     url, ref = split_ref(spec)
     require_reachable(url, local=local)
     if COMMIT.fullmatch(ref):
@@ -133,6 +133,6 @@ def resolve_ref_to_commit(spec: str, *, local: bool) -> dict[str, str]:
 
 
 def _names(ref: str) -> tuple[str, ...]:
-    """What git calls a ref by, in its own order; it lists every ref that ends so. A tag stands for its commit."""
+    """The full names of a ref in the order of git, which lists every ref with this ending. A tag means its commit."""
     whole = (ref, f"refs/{ref}", f"refs/tags/{ref}", f"refs/heads/{ref}")
     return tuple(name for candidate in whole for name in (f"{candidate}^{{}}", candidate))

@@ -1,4 +1,4 @@
-"""What a worker writes of a run that it holds: calls, units, the end; each in one transaction, under its token."""
+"""Records calls, units and the end of a run that a worker holds, each in one transaction under its token."""
 
 from typing import Any
 
@@ -12,20 +12,21 @@ from adderclaw.fleet.keys import Key
 from adderclaw.fleet.leases import Lease, require
 
 ANSWER = 20_000
-"""Characters of an answer that are kept in the row; the state has it whole."""
+"""Characters of an answer that are stored in the row; the state contains all of it."""
 
 
 class Saved(NamedTuple):
-    """A state that was put away."""
+    """A stored state."""
 
     name: str
     seq: int
-    """Of the last receipt in it, and its hash."""
+    """The number of the last receipt in it."""
     head: str
+    """The hash of that receipt."""
 
 
 def begin(database: Database, lease: Lease, saved_call: int) -> list[Json]:
-    """A new attempt: what earlier ones had begun after the last state is lost, and what they held is spent."""
+    """Starts an attempt. Calls that were started after the last state are lost, and their reservations spent."""
 
     def work(cursor: Cursor) -> list[Json]:
         require(cursor, lease)
@@ -44,7 +45,7 @@ def begin(database: Database, lease: Lease, saved_call: int) -> list[Json]:
 
 
 def calls_begin(database: Database, lease: Lease, calls: list[list[str]]) -> None:
-    """From here on the outcome of these calls is unknown until they have ended."""
+    """Records the start of calls, whose outcome is unknown until they end."""
 
     def work(cursor: Cursor) -> None:
         require(cursor, lease)
@@ -63,12 +64,12 @@ def call_ended(database: Database, lease: Lease, call: str) -> None:
 
 
 def keep_state(database: Database, lease: Lease, saved: Saved, identity: Identity) -> None:
-    """Between two units."""
+    """Stores a state within a unit."""
     database.do(lambda cursor: _record_state(cursor, require(cursor, lease), saved, identity))
 
 
 def keep_unit(database: Database, lease: Lease, position: str, saved: Saved, identity: Identity) -> int:
-    """Its number."""
+    """Stores a finished unit and returns its number."""
 
     def work(cursor: Cursor) -> int:
         run = require(cursor, lease)
@@ -76,7 +77,7 @@ def keep_unit(database: Database, lease: Lease, position: str, saved: Saved, ide
             "SELECT place, token, saved FROM fleet.units WHERE run = %s AND number = %s", (lease.run, run.units)
         ).fetchone()
         if last is not None and tuple(last) == (position, lease.token, saved.name):
-            return int(run.units)  # this was committed, and nobody heard of it
+            return int(run.units)  # already committed, but the reply was lost
         number = int(run.units) + 1
         cursor.execute(
             "INSERT INTO fleet.units (run, number, place, token, worker, saved) VALUES (%s, %s, %s, %s, %s, %s)",
@@ -91,14 +92,14 @@ def keep_unit(database: Database, lease: Lease, position: str, saved: Saved, ide
 
 
 def keep_end(database: Database, lease: Lease, report: Json, saved: Saved | None, identity: Identity) -> None:
-    """The one outcome; with it what waits for this run becomes ready."""
+    """Stores the outcome of a run, and queues the runs that wait for it."""
 
     def work(cursor: Cursor) -> None:
         run = require(cursor, lease)
         if saved is not None:
             _record_state(cursor, run, saved, identity)
         _end(cursor, run, report)
-        sql = f"SELECT {anchors.TEXTS} FROM fleet.runs WHERE id = %s"  # noqa: S608 - ours
+        sql = f"SELECT {anchors.TEXTS} FROM fleet.runs WHERE id = %s"  # noqa: S608 - constant
         texts = anchors.texts(cursor.execute(sql.encode(), (lease.run,)).fetchone())
         anchors.append_anchor(
             cursor, identity, _entry(lease, "end", saved, outcome=str(report["outcome"]), texts=texts)
@@ -108,7 +109,7 @@ def keep_end(database: Database, lease: Lease, report: Json, saved: Saved | None
 
 
 def keep_waiting(database: Database, key: Key, lease: Lease, saved: Saved, question: Json, identity: Identity) -> None:
-    """The run asks somebody: it takes no slot until there is an answer."""
+    """Stores a run that waits for an answer and takes no slot until then."""
 
     def work(cursor: Cursor) -> None:
         run = require(cursor, lease)
@@ -126,7 +127,7 @@ def keep_waiting(database: Database, key: Key, lease: Lease, saved: Saved, quest
 
 
 def end_unworked(cursor: Cursor, run: Any, outcome: str, reason: str) -> None:
-    """A run ends that no worker holds: cancelled, set aside, past its deadline."""
+    """Ends a run that no worker holds, such as one that was cancelled or refused."""
     _end(cursor, run, {"outcome": outcome, "reason": reason, "answer": "", "exit_code": None})
 
 
@@ -156,7 +157,7 @@ def _text(text: object) -> str:
 
 
 def _record_state(cursor: Cursor, run: Any, saved: Saved, identity: Identity) -> None:
-    """From now on a take-over begins with this state, which has all calls so far."""
+    """Makes this the state that a takeover starts with. It includes all calls so far."""
     cursor.execute(
         "UPDATE fleet.runs SET saved = %s, saved_by = %s, saved_signature = %s, schema = %s, version = %s,"
         " saved_call = coalesce((SELECT max(id) FROM fleet.calls WHERE run = %s), 0) WHERE id = %s",

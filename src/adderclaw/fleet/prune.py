@@ -1,7 +1,7 @@
-"""What is left of runs that ended long ago is removed, while others work: events, calls, states; never what was signed.
+"""Removes events, calls and states of runs that ended long ago, while others work. Signed entries are never removed.
 
-An object is removed if no run that is left refers to it and it is a day old. Who is about to refer to an older one
-writes it again first (`objects.NEW`), so that what is being put away now is never removed.
+An object is removed if it is a day old and no remaining run refers to it. A worker that is about to refer to an older
+object writes it again first (`objects.NEW_SECONDS`), so an object in use is never removed.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from adderclaw.fleet.database import Cursor, Database
 from adderclaw.fleet.objects import Gone, Objects
 
 BATCH = 500
-"""Runs and objects that are removed in one transaction."""
+"""Runs and objects per transaction."""
 
 _OLD = "state = 'ended' AND pruned IS NULL AND finished < now() - make_interval(secs => %s)"
 
@@ -27,11 +27,11 @@ class Pruned(NamedTuple):
     events: int
     objects: int
     unreadable: tuple[str, ...]
-    """Runs of which a state or an archive cannot be read any more."""
+    """Runs whose state or archive cannot be read."""
 
 
 def prune(database: Database, objects: Objects, seconds: float, by: str, *, dry: bool = False) -> Pruned:
-    """Remove what is left of runs that ended so long ago, then objects that nothing refers to any more."""
+    """Removes the rows of runs that ended so long ago, then objects without references."""
     runs, calls, events = _counted(database, seconds) if dry else _rows(database, seconds)
     used, unreadable = _used(database, objects, seconds if dry else None)
     unused = objects.unused(lambda name: name in used)
@@ -48,7 +48,7 @@ def prune(database: Database, objects: Objects, seconds: float, by: str, *, dry:
 
 def _counted(database: Database, seconds: float) -> tuple[int, int, int]:
     row = database.one(
-        f"WITH old AS (SELECT id FROM fleet.runs WHERE {_OLD})"  # noqa: S608 - ours
+        f"WITH old AS (SELECT id FROM fleet.runs WHERE {_OLD})"  # noqa: S608 - constant
         " SELECT (SELECT count(*) FROM old) AS runs,"
         " (SELECT count(*) FROM fleet.calls WHERE run IN (SELECT id FROM old)) AS calls,"
         " (SELECT count(*) FROM fleet.events WHERE run IN (SELECT id FROM old)) AS events",
@@ -65,7 +65,7 @@ def _rows(database: Database, seconds: float) -> tuple[int, int, int]:
 
 
 def _prune_batch(cursor: Cursor, seconds: float) -> tuple[int, int, int]:
-    """One batch. A run that somebody just queues again is left out: its row is locked."""
+    """Removes one batch. Skips locked rows, such as runs that are just being queued again."""
     rows = cursor.execute(
         f"SELECT id, generation FROM fleet.runs WHERE {_OLD} ORDER BY finished LIMIT %s FOR UPDATE SKIP LOCKED",  # noqa: S608
         (seconds, BATCH),
@@ -88,9 +88,9 @@ def _removed(cursor: Cursor, table: str, ids: list[str]) -> int:
 
 
 def _used(database: Database, objects: Objects, seconds: float | None) -> tuple[set[str], tuple[str, ...]]:
-    """Every object that a run which is left goes on from, or began with, and runs of which one cannot be read.
+    """The objects that remaining runs continue from or started with, and the runs for which one cannot be read.
 
-    What such a run put away before is kept instead: the state of each of its units. With `seconds`: that would be left.
+    For such a run, the states of all its units are kept as well. `seconds`: as after pruning with this age.
     """
     used, unreadable = set[str](), dict[str, str]()
     for run, name in _roots(database, seconds):
@@ -105,7 +105,7 @@ def _used(database: Database, objects: Objects, seconds: float | None) -> tuple[
 
 
 def _read(objects: Objects, name: str, used: set[str]) -> str:
-    """Add what a state or an archive refers to; why it cannot be read, if so. A store that does not answer ends it."""
+    """Adds the objects of a state or archive; returns why it cannot be read. An unavailable store raises."""
     try:
         tree = trees.load(objects, name)
     except (Gone, UsageError) as error:
@@ -119,7 +119,7 @@ def _roots(database: Database, seconds: float | None) -> Iterator[tuple[str, str
     number, dry = 0, "" if seconds is None else f" AND NOT ({_OLD})"
     while True:
         rows = database.rows(
-            f"SELECT id, number, saved, place->>'archive' AS archive FROM fleet.runs"  # noqa: S608 - ours
+            f"SELECT id, number, saved, place->>'archive' AS archive FROM fleet.runs"  # noqa: S608 - constant
             f" WHERE number > %s AND pruned IS NULL{dry} ORDER BY number LIMIT {BATCH}",
             number,
             *(() if seconds is None else (seconds,)),
@@ -131,6 +131,6 @@ def _roots(database: Database, seconds: float | None) -> Iterator[tuple[str, str
 
 
 def last(database: Database) -> Json | None:
-    """When that was done for the last time, and by whom."""
+    """The time and the operator of the last pruning."""
     row = database.one("SELECT at, by FROM fleet.prunings ORDER BY id DESC LIMIT 1")
     return None if row is None else {"at": row.at.isoformat(timespec="seconds"), "by": row.by}

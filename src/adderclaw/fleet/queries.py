@@ -1,4 +1,4 @@
-"""What is known of the fleet and its runs, for commands, pages and programs."""
+"""Queries about the fleet and its runs, for commands, pages and programs."""
 
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ WHAT = ("task", "message", "agentfile", "spec", "sop")
 def runs(
     database: Database, *, state: str | None = None, outcome: str | None = None, batch: str | None = None, limit: int
 ) -> list[Json]:
-    """The most recent first."""
+    """The matching runs, most recent first."""
     rows = database.rows(
         "SELECT id, state, outcome, reason, submitter, project, label, batch, units, worker, cost, wanted, submitted,"
         " began, finished, schema, version, pruned, state = 'running' AND EXISTS (SELECT 1 FROM fleet.questions AS q"
@@ -50,7 +50,7 @@ def _listed(row: Any) -> Json:
 
 
 def what(fields: Any) -> str:
-    """What is to be done, in a line. A row may say anything, and nothing of the kind."""
+    """The request in one line. Rows are untrusted and may contain anything."""
     if not isinstance(fields, dict):
         return ""
     fields = cast(Json, fields)
@@ -63,7 +63,7 @@ def _time(at: Any) -> str | None:
 
 
 def run(database: Database, id: str, key: Key | None) -> Json:
-    """`key`: by which it is seen whether its questions are those of its workers."""
+    """Everything about one run. `key`: to check that its questions are from workers."""
     row = database.one(
         "SELECT *, state = 'running' AND EXISTS (SELECT 1 FROM fleet.questions AS q WHERE q.run = runs.id"
         " AND q.token = runs.token AND q.answer IS NULL) AS asks FROM fleet.runs WHERE id = %s",
@@ -95,7 +95,7 @@ def run(database: Database, id: str, key: Key | None) -> Json:
 
 
 def overview(database: Database) -> Json:
-    """Queue, workers, stops, failures by reason, money."""
+    """Queue, workers, stops, failures by reason, and cost."""
     states = database.rows("SELECT state, count(*) AS n FROM fleet.runs GROUP BY state ORDER BY state")
     workers = database.rows(
         "SELECT w.id, w.host, w.version, w.slots, w.labels, w.draining,"
@@ -150,14 +150,14 @@ def _event(detail: Any) -> Json:
 
 
 def starting_with(database: Database, beginning: str) -> list[str]:
-    """The first two ids of runs that begin with this text."""
+    """The ids of at most two runs that begin with this text."""
     pattern = beginning.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
     rows = database.rows("SELECT id FROM fleet.runs WHERE id LIKE %s || '%%' ORDER BY number LIMIT 2", pattern)
     return [str(row.id) for row in rows]
 
 
 def saved_state(database: Database, run: str) -> Any:
-    """What `fetch` needs of a run: who submitted it, what it saved and where it works."""
+    """The columns of a run that `fetch` needs."""
     return database.one("SELECT id, submitter, saved, place, pruned FROM fleet.runs WHERE id = %s", run)
 
 
@@ -179,7 +179,7 @@ def usage(database: Database, by: str) -> list[Json]:
     if by not in BY:
         raise UsageError(f"--by {by}: one of {', '.join(BY)}")
     rows = database.rows(
-        f"SELECT {BY[by]} AS one, count(*) AS calls, coalesce(sum(tokens), 0)::bigint AS tokens,"  # noqa: S608 - ours
+        f"SELECT {BY[by]} AS one, count(*) AS calls, coalesce(sum(tokens), 0)::bigint AS tokens,"  # noqa: S608 - constant
         " coalesce(sum(cost), 0)::float8 AS cost FROM fleet.reservations WHERE settled IS NOT NULL"
         " GROUP BY 1 ORDER BY 1"
     )
@@ -187,7 +187,7 @@ def usage(database: Database, by: str) -> list[Json]:
 
 
 def set_budget(database: Database, scope: str, name: str, cost: float | None, tokens: int | None) -> None:
-    """What was spent before counts: it is looked up where the budget is new."""
+    """Sets a budget. Earlier spending counts; for a new budget it is computed."""
 
     def work(cursor: Cursor) -> None:
         cursor.execute("LOCK TABLE fleet.reservations IN SHARE ROW EXCLUSIVE MODE")
@@ -224,7 +224,7 @@ def set_pace(database: Database, model: str, per_minute: int | None, at_once: in
 
 
 def report(database: Database, batch: str) -> Json:
-    """A matrix of runs, summed up."""
+    """A summary of a matrix of runs."""
     rows = runs(database, batch=batch, limit=1_000_000)
     if not rows:
         raise UsageError(f"there is no batch {batch!r}; `fleet submit --matrix` prints its id")

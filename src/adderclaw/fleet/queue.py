@@ -1,4 +1,4 @@
-"""How runs are queued: DBOS carries the queue; a run enters it in the transaction that makes it ready."""
+"""Queues runs with DBOS. A run enters the queue in the transaction that makes it ready."""
 
 import re
 from typing import Any
@@ -8,16 +8,16 @@ from adderclaw.fleet.database import Cursor
 WORKFLOW = "run"
 APPLICATION = "adderclaw"
 VERSION = "fleet-1"
-"""Pinned: a worker takes up what any other of the same format began. A state says itself which program can read it."""
+"""Fixed, so that a worker can continue runs of every other version. A state says which versions can read it."""
 STEP = 200
-"""Turns that one level of priority is worth: whoever waits longer than that comes first, whatever its priority."""
+"""The turns that one level of priority is worth: a run that waited longer comes first, whatever its priority."""
 
 ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
-"""What a run may be called: it is the name of folders. Who may write rows may write another."""
+"""Valid ids of runs, which become names of folders. Rows are untrusted and may have others."""
 
 
 def name(label: str) -> str:
-    """The queue of runs with this label; without one every worker takes them."""
+    """The queue for a label. Every worker takes runs without a label."""
     return f"runs-{label}" if label else "runs"
 
 
@@ -30,12 +30,12 @@ def run_id(workflow: str) -> str:
 
 
 def enqueue(cursor: Cursor, run: Any) -> None:
-    """Once for each generation of a run: the workflow's id says so."""
+    """Queues a run, once for each generation, which is part of the workflow's id."""
     cursor.execute("SELECT fleet.enqueue(%s, %s)", (run.id, STEP))
 
 
 def start_dependents(cursor: Cursor, ended: str) -> None:
-    """Let go on what waited for this run: all that it waits for has completed; else it ends with that."""
+    """Queues runs that waited only for this one, or ends them if a run that they wait for did not complete."""
     waiting = cursor.execute(
         "SELECT id, token, after FROM fleet.runs WHERE state = 'held' AND stopped_by IS NULL AND %s = ANY(after)"
         " FOR UPDATE",
@@ -57,7 +57,7 @@ def start_dependents(cursor: Cursor, ended: str) -> None:
 
 
 def again(cursor: Cursor, run: Any, *, fresh: bool = False) -> None:
-    """Queue a run anew that had ended or waits: it goes on from its last unit, or begins anew where that is wanted."""
+    """Queues a run again that has ended or waits. It continues from its last unit, or with `fresh` starts over."""
     row = cursor.execute(
         "UPDATE fleet.runs SET state = 'queued', generation = generation + 1, outcome = NULL, exit_code = NULL,"
         " reason = '', answer = '', finished = NULL, strikes = 0, starts = 0, stopped_by = NULL, resume_due = false,"
@@ -71,21 +71,21 @@ def again(cursor: Cursor, run: Any, *, fresh: bool = False) -> None:
 
 
 def enqueue_again(cursor: Cursor, run_id: str) -> None:
-    """Put a run that came out of another queue than that of its label into the right one, by a new workflow."""
+    """Moves a run from a wrong queue to that of its label, with a new workflow."""
     sql = "UPDATE fleet.runs SET generation = generation + 1 WHERE id = %s AND state = 'queued' RETURNING *"
     if (row := cursor.execute(sql, (run_id,)).fetchone()) is not None:
         enqueue(cursor, row)
 
 
 def has_key(cursor: Cursor, run: Any) -> str | None:
-    """The run that was submitted with the dedupe key of this one since it ended."""
+    """Another run with the same dedupe key that has not ended, if any."""
     sql = "SELECT id FROM fleet.runs WHERE dedupe = %s AND state <> 'ended' AND id <> %s"
     other = cursor.execute(sql, (run.dedupe, run.id)).fetchone()
     return None if other is None else str(other.id)
 
 
 def replace_ended_workflow(cursor: Cursor, run: Any) -> bool:
-    """Whether a run that is due had a workflow which has ended without it: then it has a new one."""
+    """Queues a due run with a new workflow if its workflow has ended without it. Returns whether it has."""
     row = cursor.execute(
         "SELECT r.*, w.status FROM fleet.runs r JOIN dbos.workflow_status w"
         " ON w.workflow_uuid = r.id || '.' || r.generation"

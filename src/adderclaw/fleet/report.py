@@ -1,4 +1,4 @@
-"""A matrix of runs as one page that needs nothing else: what ended how, why, and what it cost."""
+"""A matrix of runs as a self-contained page: how each run ended, why, and what it cost."""
 
 from html import escape
 
@@ -14,7 +14,7 @@ STYLE = (
 
 
 def page(batch: Json) -> str:
-    """Everything that came from elsewhere is escaped: nothing of it is markup."""
+    """The page. All text from runs is escaped, so none of it is markup."""
     counts = "".join(
         f"<li class={escape(how)!r}>{escape(how)}: {count}</li>" for how, count in batch["outcomes"].items()
     )

@@ -76,7 +76,7 @@ def identity(home: str, name: str) -> Identity:
 def enrol(database: Database, name: str, public: str) -> None:
     """Record that this key belongs to this submitter."""
     if re.fullmatch(r"[0-9a-f]{64}", public) is None:
-        raise UsageError(f"{public!r} is not a public key: 64 hexadecimal digits are expected")
+        raise UsageError(f"{public!r} is not a public key, which has 64 hexadecimal digits")
     database.run(
         "INSERT INTO fleet.submitters (name, public_key) VALUES (%s, %s)"
         " ON CONFLICT (name, public_key) DO UPDATE SET revoked = NULL",
@@ -96,7 +96,7 @@ def require_enrolled(database: Database, who: Identity) -> None:
         )
         if not may.submit:
             raise UsageError(
-                "this role may not do that: it may not submit runs; docs/fleet.md says what each role may do"
+                "this role may not do that: it may not submit runs; docs/fleet.md lists what each role may do"
             )
         if may.enrol:
             enrol(database, who.name, who.public)
@@ -113,7 +113,7 @@ def require_valid(request: Request, *, local: bool) -> RunParams:
     `local`: fleet.toml of this machine allows repositories that are paths of its disk.
     """
     if queue.ID.fullmatch(request.id) is None:
-        raise UsageError("its id is not valid for a run: letters, digits, - and _, at most 64 characters")
+        raise UsageError("its id is not valid for a run; use letters, digits, - and _, at most 64 characters")
     if request.label and LABEL.fullmatch(request.label) is None:
         raise UsageError(f"label {request.label[:50]!r}: small letters, digits, - and _, at most 32")
     if not request.submitter.strip() or len(request.submitter) > 200:
@@ -125,9 +125,9 @@ def require_valid(request: Request, *, local: bool) -> RunParams:
     params = _params(request.wanted)
     source = decode(Place, request.place)
     if bool(source.archive) == bool(source.repo):
-        raise UsageError("give one of --repo and --workspace: the files that it works on")
+        raise UsageError("give one of --repo and --workspace for the files that the run works on")
     if source.archive and BOX.fullmatch(source.archive) is None:
-        raise UsageError(f"object {source.archive[:16]!r} was not submitted as files of a run: submit them again")
+        raise UsageError(f"object {source.archive[:16]!r} was not submitted as files of a run; submit them again")
     if source.repo:
         require_reachable(source.repo, local=local)
         require_commit(source.repo, source.commit or "")
@@ -150,27 +150,23 @@ def _params(request: object) -> RunParams:
 def require_submitted(cursor: Cursor, row: Any, *, local: bool) -> None:
     """Refuse a row that differs from what an enrolled submitter signed, or that the command line would refuse."""
     request = Request.of(row)
-    _require_signed(cursor, row, request)
-    try:
-        require_valid(request, local=local)
-    except (UsageError, Invalid) as error:
-        raise Refused(str(error)) from error
-
-
-def _require_signed(cursor: Cursor, row: Any, request: Request) -> None:
     if not row.signature:
-        raise Refused("its request has no signature: somebody wrote the row by hand. Submit it again")
+        raise Refused("its request has no signature, so its row was written by hand; submit it again")
     known = cursor.execute(
         "SELECT revoked FROM fleet.submitters WHERE name = %s AND public_key = %s", (row.submitter, row.signed_by)
     ).fetchone()
     if known is None or known.revoked is not None:
         why = "is not enrolled" if known is None else "was revoked"
         key = str(row.signed_by)[:64]
-        raise Refused(f"its signature is of the key {key!r}, which {why} for submitter {row.submitter[:200]}")
+        raise Refused(f"it is signed with the key {key!r}, which {why} for submitter {row.submitter[:200]}")
     if not is_signed(row, request):
         raise Refused(
-            "its request does not match its signature: somebody changed it after it was submitted. Submit it again"
+            "its request does not match its signature: it was changed after it was submitted; submit it again"
         )
+    try:
+        require_valid(request, local=local)
+    except (UsageError, Invalid) as error:
+        raise Refused(str(error)) from error
 
 
 def is_signed(row: Any, request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""A run's own folder on a worker: made from what was submitted or from the last state, and put away again."""
+"""A run's folder on a worker: filled from the submission or the last state, and saved again."""
 
 import contextlib
 import fcntl
@@ -25,9 +25,9 @@ from adderclaw.fleet.objects import Objects
 from adderclaw.fleet.places import Place
 
 OPERATORS = (home_names.CONFIG, home_names.POLICY, home_names.SETTINGS, home_names.INSTRUCTIONS[0])
-"""Files of the worker's home that count for its runs; they are the worker's, and never part of a state."""
+"""Files of the worker's home that apply to its runs. They are never part of a state."""
 KEPT = (home_names.DATABASE, home_names.RECEIPTS)
-"""What of a run's home is part of its state. Keys and configuration are not."""
+"""The files of a run's home that are part of its state. Keys and configuration are not."""
 RELOCATED = (
     ("conversations", "project_dir"),
     ("workflows", "file"),
@@ -35,22 +35,22 @@ RELOCATED = (
     ("later_state", "workspace"),
     ("traces", "root"),
 )
-"""Columns with paths of the workspace: it lies elsewhere on another worker."""
+"""Columns with paths of the workspace, which differ between workers."""
 CLONE_SECONDS = 600
 _LOCK = ".lock"
-"""Behind the name of a worker's folder: the file that it holds locked."""
+"""The suffix of the file that a worker keeps locked for its folder."""
 _OURS = re.compile(r".+-[0-9a-f]{8}\.lock")
-"""Such a file, as the id of a worker makes it: who gives `--root` a folder of theirs keeps every other file there."""
+"""Names of such files. All other files in the folder of `--root` are left alone."""
 
 
 class WorkerFolder:
-    """Where the folders of a worker's runs are. What a worker left there that was killed is removed by the next one."""
+    """Manages the folder for the runs of a worker, and removes those that killed workers left."""
 
     def __init__(self, root: str) -> None:
         self._root, self._own, self._lock = root, "", -1
 
     def take(self, worker: str) -> str:
-        """A folder of its own, which others leave alone as long as this process lives."""
+        """Creates a folder that other workers do not touch while this process lives."""
         os.makedirs(self._root, mode=0o700, exist_ok=True)
         for name in os.listdir(self._root):
             if _OURS.fullmatch(name):
@@ -62,7 +62,7 @@ class WorkerFolder:
         return self._own
 
     def _locked(self, path: str) -> bool:
-        """Whether what is locked is still there: another that starts now may have taken it for a dead one's."""
+        """Locks a file. Returns False if another worker removed it meanwhile, taking it for that of a dead one."""
         self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         try:
@@ -72,9 +72,9 @@ class WorkerFolder:
 
     def _clear(self, lock: str) -> None:
         with contextlib.suppress(OSError), open(lock, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not where its worker lives
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its worker lives
             if os.fstat(file.fileno()).st_size:
-                return  # ours are empty
+                return  # lock files are empty
             remove(lock.removesuffix(_LOCK))
             os.unlink(lock)
 
@@ -85,7 +85,7 @@ class WorkerFolder:
 
 
 class AttemptFolder:
-    """Where one attempt at a run works; no other attempt has the same."""
+    """The folder of one attempt at a run, which no other attempt shares."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -102,7 +102,7 @@ class AttemptFolder:
         *,
         local_repos: bool = False,
     ) -> trees.Saver:
-        """Everything that the run's process needs; whoever saves it later. `unwanted` ends what takes long."""
+        """Creates everything that the run's process needs. Returns the saver. `unwanted` cancels a long clone."""
         os.makedirs(self.home, mode=0o700)
         os.makedirs(self._saving, mode=0o700)
         saver = self._state(objects, row, unwanted, local_repos=local_repos)
@@ -121,9 +121,8 @@ class AttemptFolder:
             tree = trees.restore(objects.of(submitter), row["saved"], {"home": self.home, "workspace": self.workspace})
             for name in (*tree.files, *tree.links, *tree.folders):
                 if name.startswith("home/") and not name.startswith(tuple(f"home/{part}" for part in KEPT)):
-                    raise AdderClawError(
-                        f"it contains {name!r}, which does not belong to a state: the run cannot continue from it"
-                    )
+                    why = f"its state contains {name!r}, which does not belong to a state"
+                    raise AdderClawError(f"{why}, so the run cannot continue from it")
             self._relocate()
             return trees.Saver(objects, tree)
         if source.archive is not None:
@@ -133,19 +132,23 @@ class AttemptFolder:
         return trees.Saver(objects)
 
     def save(self, saver: trees.Saver) -> str:
-        """Put home and workspace away; what they are called. The run's process waits meanwhile."""
+        """Saves home and workspace while the run's process waits. Returns the name of the state."""
         for name in KEPT:
             source, target = os.path.join(self.home, name), os.path.join(self._saving, name)
             if not os.path.exists(source):
                 continue
             if name.endswith(".sqlite"):
-                _copy_database(source, target)
+                # a consistent snapshot of a database that may be in use
+                with sqlite3.connect(f"file:{source}?mode=ro", uri=True) as live, sqlite3.connect(target) as copy:
+                    live.backup(copy)
+                live.close()
+                copy.close()
             else:
                 shutil.copyfile(source, target)
         return saver.save({"home": self._saving, "workspace": self.workspace})
 
     def head(self) -> tuple[int, str]:
-        """Number and hash of the last receipt in what is put away."""
+        """Number and hash of the last receipt in the saved state."""
         store = os.path.join(self._saving, home_names.DATABASE)
         if not os.path.exists(store):
             return 0, ""
@@ -157,14 +160,14 @@ class AttemptFolder:
         return (int(row[0]), str(row[1])) if row else (0, "")
 
     def stop(self) -> None:
-        """The emergency stop of this run alone; the same file as everywhere."""
+        """Sets the emergency stop of this run only."""
         with open(os.path.join(self.home, home_names.ESTOP), "a", encoding="utf-8"):
             pass
 
     def remove(self) -> None:
         remove(self.root)
         with contextlib.suppress(OSError):
-            os.rmdir(os.path.dirname(self.root))  # of the run, if this was its last attempt here
+            os.rmdir(os.path.dirname(self.root))  # the folder of the run, if this was its last attempt here
 
     def _relocate(self) -> None:
         path = os.path.join(self.home, home_names.DATABASE)
@@ -183,9 +186,9 @@ class AttemptFolder:
 
 
 def remove(folder: str) -> None:
-    """A folder with all that runs left in it, however deep that lies and whoever it was closed to.
+    """Removes a folder with everything in it, at any depth and with any permissions.
 
-    What a run left running may still change it: nothing is reached but from the folder above, and through no link.
+    Processes that a run left may still change it, so entries are reached only from their folder, never through links.
     """
     with contextlib.suppress(OSError):
         os.chmod(folder, 0o700)
@@ -203,24 +206,24 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def _empty_folder(top: int, name: str) -> list[str]:
-    """Remove a folder of the top; what lay in it comes up there, so that no way grows."""
+    """Removes a folder in `top`. Moves its subfolders to `top`, so that paths stay short, and returns their names."""
     moved: list[str] = []
     with contextlib.suppress(OSError):
         here = os.open(name, _FOLDER, dir_fd=top)
         try:
-            for _ in range(2):  # what became a folder, or a link, while it was looked at
+            for _ in range(2):  # again, for entries that were exchanged meanwhile
                 moved += filter(None, [_removed(entry, here, top) for entry in os.listdir(here)])
         finally:
             os.close(here)
     with contextlib.suppress(OSError):
         os.rmdir(name, dir_fd=top)
     with contextlib.suppress(OSError):
-        os.unlink(name, dir_fd=top)  # it was no folder any more when it came up
+        os.unlink(name, dir_fd=top)  # it was exchanged for a file meanwhile
     return moved
 
 
 def _removed(entry: str, here: int, top: int) -> str:
-    """What it is called now, where it is a folder."""
+    """Removes a file, or moves a folder to `top` and returns its new name."""
     with contextlib.suppress(OSError):
         if not stat.S_ISDIR(os.stat(entry, dir_fd=here, follow_symlinks=False).st_mode):
             os.unlink(entry, dir_fd=here)
@@ -232,7 +235,7 @@ def _removed(entry: str, here: int, top: int) -> str:
 
 
 def _make_writable(folder: int, name: str) -> None:
-    """Only who may write into a folder moves it to another."""
+    """Makes a folder writable, which moving it requires."""
     if (handle := getattr(os, "O_PATH", 0)) == 0:
         os.chmod(name, 0o700, dir_fd=folder, follow_symlinks=False)
         return
@@ -244,8 +247,8 @@ def _make_writable(folder: int, name: str) -> None:
 
 
 def _rewrite_paths(connection: sqlite3.Connection, table: str, column: str, before: str, now: str) -> None:
-    """Paths are text in some tables, bytes in others: each stays what it is."""
-    rows = connection.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()  # noqa: S608 - names of ours
+    """Rewrites paths, which are text in some tables and bytes in others."""
+    rows = connection.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()  # noqa: S608 - constant names
     for (path,) in rows:
         text = os.fsdecode(path) if isinstance(path, (bytes, str)) else ""
         if text == before or text.startswith(f"{before}/"):
@@ -254,18 +257,10 @@ def _rewrite_paths(connection: sqlite3.Connection, table: str, column: str, befo
             connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} IS ?", (value, path))  # noqa: S608
 
 
-def _copy_database(source: str, target: str) -> None:
-    """A database that is in use, as it is at one moment."""
-    with sqlite3.connect(f"file:{source}?mode=ro", uri=True) as live, sqlite3.connect(target) as copy:
-        live.backup(copy)
-    live.close()
-    copy.close()
-
-
 def clone(
     url: str, commit: str, target: str, unwanted: Callable[[], bool] = lambda: False, *, local: bool = False
 ) -> None:
-    """A repository at one commit. Nothing of it runs: no hook, no filter, no other protocol than git's own."""
+    """Clones a repository at one commit, without hooks, filters or other protocols than those allowed."""
     places.require_reachable(url, local=local)
     places.require_commit(url, commit)
     git, path = places.find_git()
@@ -296,7 +291,7 @@ def clone(
 
 
 def _waited(step: Sequence[str], output: IO[bytes], env: dict[str, str], unwanted: Callable[[], bool]) -> int | None:
-    """How git ended; None where it took too long. It is ended with all that it started where nobody wants it."""
+    """The exit code of git; None if it took too long. Kills its process group when it is no longer wanted."""
     process = subprocess.Popen(
         step, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env, start_new_session=True
     )

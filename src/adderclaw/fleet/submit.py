@@ -1,4 +1,4 @@
-"""Runs enter the fleet: checked whole before any of them does, in one transaction, each in its fair turn."""
+"""Submits runs to the fleet: checks all of them first, then inserts them in one transaction, each in its fair turn."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ MOST = 100_000
 
 @record
 class Order:
-    """One run that is wanted."""
+    """One requested run."""
 
     wanted: Json
     submitter: str
@@ -35,7 +35,7 @@ class Order:
     priority: Annotated[int, Between(0, 9)] = 5
     """0 comes first, 9 last."""
     dedupe: str | None = None
-    """While a run with this key has not ended, no second begins."""
+    """Only one run with this key may exist that has not ended."""
     after: tuple[str, ...] = ()
     max_cost: Annotated[float, Between(0)] | None = None
     deadline: float | None = None
@@ -45,11 +45,11 @@ class Order:
 class Submitted(NamedTuple):
     id: str
     new: bool
-    """False: a run with this dedupe key is there already."""
+    """False: a run with this dedupe key already exists."""
 
 
 def archive_folder(boxes: Boxes, folder: str) -> Json:
-    """A folder as it is now, in the object store."""
+    """Stores a folder in the object store."""
     path = os.path.abspath(os.path.expanduser(folder))
     if not os.path.isdir(path):
         raise UsageError(f"there is no folder {folder!r} to submit")
@@ -58,11 +58,11 @@ def archive_folder(boxes: Boxes, folder: str) -> Json:
 
 
 ANY_PLACE = {"archive": f"box-{'0' * 64}"}
-"""For a check before the files are put away."""
+"""For checks before the files are stored."""
 
 
 def check(order: Order, workspace: str | None) -> None:
-    """Refuse now what a worker would refuse later: the driver is made ready as it would be there."""
+    """Refuses what a worker would refuse later, by preparing the driver in the same way."""
     from adderclaw.core.decode import decode
 
     params = require_valid(_request("any", order, ANY_PLACE, ("", ""), None), local=False)
@@ -83,9 +83,9 @@ def submit(
     *,
     local: bool = False,
 ) -> list[Submitted]:
-    """All of them or none, each signed. `trace`: the span that submits them; `local`: as `requests.require_valid`."""
+    """Submits all runs or none, each signed. `trace`: the submitting span; `local`: see `requests.require_valid`."""
     if len(orders) > MOST:
-        raise UsageError(f"{len(orders):,} runs at once; at most {MOST:,}: submit them in parts")
+        raise UsageError(f"{len(orders):,} runs at once, but at most {MOST:,} are allowed; submit them in parts")
     ids = [_id() for _ in orders]
     for id, order, place in zip(ids, orders, sources, strict=True):
         require_valid(_request(id, order, place, (batch, trace), None), local=local)
@@ -94,14 +94,21 @@ def submit(
         if (before := _committed(cursor, ids, orders)) is not None:
             return before
         cursor.execute("SET LOCAL statement_timeout = 0")  # a matrix of 100,000 takes a minute
-        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '1min'")  # it locks the submitter's turn alone
+        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '1min'")  # it only locks the submitter's turn
         done: list[Submitted] = []
         rows: list[tuple[object, ...]] = []
         deadlines = _deadlines(cursor, orders)
 
         def row(id: str, order: Order, source: Json, tag: int) -> tuple[object, ...]:
             request = _request(id, order, source, (batch, trace), deadlines[order.deadline])
-            return _row(request, tag, _state(cursor, order), signer)
+            values = {
+                **request._asdict(),
+                "wanted": canonical(request.wanted),
+                "place": canonical(request.place),
+                "after": list(request.after),
+            }
+            signature = signer.sign(signed_text(request.id, request.digest))
+            return (*values.values(), tag, _state(cursor, order), signer.public, signature)
 
         for id, order, source, tag in zip(ids, orders, sources, _tags(cursor, orders), strict=True):
             if order.dedupe is None:
@@ -109,7 +116,7 @@ def submit(
                 done.append(Submitted(id, new=True))
             elif (known := _known(cursor, order.dedupe)) is not None:
                 done.append(Submitted(known, new=False))
-            else:  # at once: another row of the same matrix may have the same key
+            else:  # inserted at once, because another row of the same matrix may have the same key
                 _insert(cursor, [*rows, row(id, order, source, tag)])
                 rows.clear()
                 done.append(Submitted(id, new=True))
@@ -118,13 +125,13 @@ def submit(
         return done
 
     for _ in range(3):
-        with contextlib.suppress(DuplicateKey):  # of a dedupe key: another submits a run with it right now
+        with contextlib.suppress(DuplicateKey):  # a concurrent submission with the same dedupe key
             return database.do(work)
     return database.do(work)
 
 
 def _committed(cursor: Cursor, ids: list[str], orders: Sequence[Order]) -> list[Submitted] | None:
-    """What was committed before, and nobody heard of it; None where nothing was."""
+    """The result of an earlier commit whose reply was lost; None if there was none."""
     rows = cursor.execute("SELECT id FROM fleet.runs WHERE id = ANY(%s)", (ids,)).fetchall()
     there = {row.id for row in rows}
     if not there:
@@ -134,14 +141,14 @@ def _committed(cursor: Cursor, ids: list[str], orders: Sequence[Order]) -> list[
 
 
 def _id() -> str:
-    """As runs are called everywhere."""
+    """An id in the format of all runs."""
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:12]}"
 
 
 def _tags(cursor: Cursor, orders: Sequence[Order]) -> list[int]:
-    """The turn of each run: a submitter's runs follow each other, those of others come in between.
+    """The turn of each run, so that runs of different submitters alternate.
 
-    Start-time fair queueing: a tag is one more than the submitter's last, and never less than that of what runs now.
+    Start-time fair queueing: a tag is one more than the submitter's last, but at least that of the current run.
     """
     counts: dict[str, int] = {}
     for order in orders:
@@ -169,7 +176,7 @@ def _known(cursor: Cursor, dedupe: str) -> str | None:
 
 
 def _deadlines(cursor: Cursor, orders: Sequence[Order]) -> dict[float | None, datetime | None]:
-    """When each deadline is, by PostgreSQL's clock."""
+    """The time of each deadline, by PostgreSQL's clock."""
     deadlines: dict[float | None, datetime | None] = {None: None}
     for order in orders:
         if order.deadline not in deadlines:
@@ -199,17 +206,6 @@ def _request(id: str, order: Order, source: Json, together: tuple[str, str], dea
     )
 
 
-def _row(request: Request, tag: int, state: str, signer: Identity) -> tuple[object, ...]:
-    values = {
-        **request._asdict(),
-        "wanted": canonical(request.wanted),
-        "place": canonical(request.place),
-        "after": list(request.after),
-    }
-    signature = signer.sign(signed_text(request.id, request.digest))
-    return (*values.values(), tag, state, signer.public, signature)
-
-
 def _insert(cursor: Cursor, rows: list[tuple[object, ...]]) -> None:
     cursor.executemany(
         "INSERT INTO fleet.runs (id, submitter, project, label, batch, trace, wanted, place, priority, dedupe, after,"
@@ -220,7 +216,7 @@ def _insert(cursor: Cursor, rows: list[tuple[object, ...]]) -> None:
 
 
 def _queue(cursor: Cursor, ids: list[str], orders: Mapping[str, Order]) -> None:
-    """Budgets of single runs, and a place in the queue for each that need not wait for another."""
+    """Inserts the budgets of single runs, and queues the runs that need not wait for another."""
     bounded = [(id, orders[id].max_cost) for id in ids if orders[id].max_cost is not None]
     cursor.executemany("INSERT INTO fleet.budgets (scope, name, cost) VALUES ('run', %s, %s)", bounded)
     cursor.execute(
@@ -242,7 +238,7 @@ def _state(cursor: Cursor, order: Order) -> str:
 
 
 def cancel(database: Database, run_id: str, by: str) -> str:
-    """End a run wherever it is; what it was. A worker that has it ends its process at once."""
+    """Ends a run and returns its former state. A worker that holds it ends its process at once."""
     from adderclaw.fleet.progress import end_unworked
 
     def work(cursor: Cursor) -> str:
@@ -251,7 +247,7 @@ def cancel(database: Database, run_id: str, by: str) -> str:
             raise UsageError(f"there is no run {run_id!r}; `adderclaw fleet list` lists them")
         if run.state != "ended":
             end_unworked(cursor, run, "stopped", f"cancelled by {by}")
-        elif run.stopped_by is not None:  # and no `fleet resume` lets it go on
+        elif run.stopped_by is not None:  # so that `fleet resume` does not continue it
             sql = "UPDATE fleet.runs SET stopped_by = NULL, reason = %s WHERE id = %s"
             cursor.execute(sql, (f"cancelled by {by}", run_id))
         return str(run.state)
@@ -260,7 +256,7 @@ def cancel(database: Database, run_id: str, by: str) -> str:
 
 
 def retry(database: Database, run_id: str, *, fresh: bool) -> None:
-    """Queue a run again that did not complete: from its last unit, or anew."""
+    """Queues a run again that did not complete, from its last unit or, with `fresh`, from the start."""
 
     def work(cursor: Cursor) -> None:
         run = cursor.execute("SELECT * FROM fleet.runs WHERE id = %s FOR UPDATE", (run_id,)).fetchone()
@@ -268,16 +264,16 @@ def retry(database: Database, run_id: str, *, fresh: bool) -> None:
             raise UsageError(f"there is no run {run_id!r}; `adderclaw fleet list` lists them")
         if run.state != "ended" or run.outcome == "completed":
             status = "has completed" if run.state == "ended" else f"is {run.state}"
-            raise AdderClawError(f"run {run_id} {status}: there is nothing to retry")
+            raise AdderClawError(f"run {run_id} {status}, so there is nothing to retry")
         if run.pruned is not None:
             raise AdderClawError(f"run {run_id}: its files were pruned; submit it again")
         if (other := queue.has_key(cursor, run)) is not None:
-            raise AdderClawError(f"run {other} now has the dedupe key {run.dedupe!r}: it does the same work")
+            raise AdderClawError(f"run {other} now has the dedupe key {run.dedupe!r} and does the same work")
         queue.again(cursor, run, fresh=fresh)
 
     database.do(work)
 
 
 def new_batch() -> str:
-    """What the runs of one matrix have in common."""
+    """An id for the runs of one matrix."""
     return f"batch-{uuid.uuid4().hex[:12]}"

@@ -1,4 +1,4 @@
-"""One trace from the submission to the last tool call: spans of who submits and of workers, around a run's own."""
+"""One trace from the submission to the last tool call: spans of the submitter and of workers around those of a run."""
 
 import os
 import re
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from adderclaw.config.schema.settings import Config
 
 VARIABLE = "TRACEPARENT"
-"""Which span another program began, as the W3C's Trace Context writes it."""
+"""The span that another program started, in the format of the W3C's Trace Context."""
 _PARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}")
 SECONDS = 2.0
-"""What the end of a program waits for what is left to be sent."""
+"""How long a program waits at its end for remaining spans to be sent."""
 
 
 def given() -> str:
-    """The span that this program was begun in; empty where there is none."""
+    """The span that this program was started in; empty if there is none."""
     traceparent = os.environ.get(VARIABLE, "")
     return traceparent if _PARENT.fullmatch(traceparent) else ""
 
 
 class Span:
-    """Something under way. `parent` is what those below it are given."""
+    """A running span. `parent` is passed to the spans below it."""
 
     def __init__(self, span: Any, above: str) -> None:
         self._span = span
-        if span is None:  # nobody listens: the trace is named all the same, so that its parts belong together
+        if span is None:  # not exported, but the trace needs an id that connects its parts
             match = _PARENT.fullmatch(above)
             self.parent = above if match else f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
             return
@@ -38,7 +38,7 @@ class Span:
         self.parent = f"00-{known.trace_id:032x}-{known.span_id:016x}-01"
 
     def end(self, attributes: Mapping[str, Any] | None = None) -> None:
-        """The first time counts."""
+        """Ends the span; later calls have no effect."""
         span, self._span = self._span, None
         if span is not None:
             for name, value in (attributes or {}).items():
@@ -47,7 +47,7 @@ class Span:
 
 
 class Tracing:
-    """Where spans go: to the OTLP endpoint of this home's configuration, or nowhere."""
+    """Exports spans to the OTLP endpoint of this home's configuration, if there is one."""
 
     def __init__(self, config: "Config") -> None:
         settings = config.telemetry
@@ -61,7 +61,7 @@ class Tracing:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # a service that is gone costs spans, no more
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # an unavailable service only loses spans
         base = (settings.endpoint or "").rstrip("/").removesuffix("/v1/traces")
         about = {"service.name": "adderclaw-fleet", "service.version": __version__}
         self._provider = TracerProvider(resource=Resource(about), shutdown_on_exit=False)

@@ -1,4 +1,4 @@
-"""Folders as objects: what changed since the last time goes into new ones, a manifest says where everything is."""
+"""Saves folders as objects. Only changed content goes into new ones; a manifest lists where everything is."""
 
 import errno
 import hashlib
@@ -14,22 +14,22 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple
 
 PART = 16 * 1024 * 1024
-"""Bytes of a file that are one piece, and about which an object has."""
+"""Bytes of a piece of a file, and the approximate size of an object."""
 MOST_BYTES = 4 * 1024**3
 MOST_FILES = 200_000
-"""With folders and links."""
+"""Including folders and links."""
 DEEPEST = 128
-"""Folders in one another."""
+"""Maximum depth of folders."""
 _MANIFEST = 256 * 1024 * 1024
-"""Bytes that a manifest of so many files may have."""
+"""Maximum size of a manifest in bytes."""
 _MARKS = 32 * MOST_FILES
-"""Brackets, commas and colons in it, of which a file has about twelve: each may be an object in memory."""
+"""Maximum number of brackets, commas and colons in a manifest, each of which may become an object in memory."""
 _LATEST = 2**62
-"""Nanoseconds from 1970 that a file's time is at most: a system takes no others."""
+"""The latest time of a file that systems accept, in nanoseconds since 1970."""
 _TAIL = 8
 
 type Piece = tuple[str, int, int]
-"""The object that holds it (empty: the one with the manifest), where in that, and how long."""
+"""The object with the piece (empty: the one with the manifest), the offset in it, and the length."""
 
 
 class Puts(Protocol):
@@ -45,12 +45,12 @@ class File(NamedTuple):
     size: int
     mtime_ns: int
     sha: str
-    """Of the whole file."""
+    """The SHA-256 of the whole file."""
     pieces: tuple[Piece, ...]
 
 
 class Tree(NamedTuple):
-    """What some folders held."""
+    """The content of some folders."""
 
     files: dict[str, File]
     links: dict[str, str]
@@ -67,21 +67,27 @@ class Seen(NamedTuple):
 
 
 class Saver:
-    """Puts the same folders away again and again: what did not change since is neither read nor sent."""
+    """Saves the same folders repeatedly. Unchanged files are neither read nor sent again."""
 
     def __init__(self, objects: Puts, before: Tree = EMPTY, *, part: int = PART, most: int = MOST_BYTES) -> None:
-        """`part`: bytes of an object, about; `most`: of all files together."""
+        """`part`: the approximate size of an object; `most`: the maximum size of all files."""
         self._objects, self._part, self._most = objects, part, most
         self._seen: dict[str, Seen] = {}
         self._known: dict[str, tuple[Piece, ...]] = {file.sha: file.pieces for file in before.files.values()}
-        """By the hash of a whole file: where it is already."""
+        """Hash of a file → its stored pieces."""
 
     def save(self, roots: dict[str, str], *, leave_out: frozenset[str] = frozenset()) -> str:
-        """The name of the object that has it all. `roots`: what each is called → its folder; `leave_out`: paths in the
-        result that are not wanted."""
-        if not self._seen:  # before any of it is read
+        """Saves the folders and returns the name of the object with the manifest.
+
+        `roots`: prefix in the manifest → folder; `leave_out`: paths in the manifest to omit.
+        """
+        if not self._seen:  # before anything is read
             for prefix, path in roots.items():
-                _require_size(path, prefix, leave_out)
+                size = count = 0
+                for entry in _walk(path, prefix, leave_out):
+                    size, count = size + (entry.status.st_size if entry.kind == "file" else 0), count + 1
+                    if size > MOST_BYTES or count > MOST_FILES:
+                        raise UsageError(_too_much(path))
         saving = _Saving(self._objects, self._known, self._seen, self._part, self._most)
         for prefix, path in roots.items():
             saving.add(path, prefix, leave_out)
@@ -91,7 +97,7 @@ class Saver:
 
 
 class _Saving:
-    """One time: an object that cannot be put leaves nothing behind that the next time would believe in."""
+    """One save. If storing an object fails, the next save does not rely on anything of this one."""
 
     def __init__(
         self, objects: Puts, known: dict[str, tuple[Piece, ...]], seen: dict[str, Seen], part: int, most: int
@@ -120,7 +126,7 @@ class _Saving:
         return name
 
     def _file(self, entry: "FolderEntry") -> File | None:
-        """None where it went away meanwhile."""
+        """The entry of a file; None if it was removed meanwhile."""
         status, name = entry.status, entry.name
         identity = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         seen = self._seen.get(name)
@@ -138,7 +144,7 @@ class _Saving:
         return File(status.st_mode & 0o777, size, status.st_mtime_ns, sha, pieces)
 
     def _read(self, descriptor: int, most: int) -> tuple[str, int, tuple[Piece, ...]]:
-        """`most`: bytes that it may have by now, whatever it had when it was looked at."""
+        """Reads and stores a file. `most`: its maximum size, because it may have grown."""
         whole, pieces = hashlib.sha256(), list[Piece]()
         with os.fdopen(descriptor, "rb") as file:
             first = file.read(self._part)
@@ -158,7 +164,7 @@ class _Saving:
         return sha, size, self.known[sha]
 
     def _packed(self, content: bytes) -> Piece:
-        """Small files share an object."""
+        """Adds a small file to the shared object."""
         body = zlib.compress(content, 1)
         if len(self._pack) + len(body) > self._part:
             self._close_pack()
@@ -181,25 +187,17 @@ def _named(pieces: tuple[Piece, ...], name: str) -> tuple[Piece, ...]:
     return tuple((held or name, start, length) for held, start, length in pieces)
 
 
-def _require_size(path: str, prefix: str, leave_out: frozenset[str]) -> None:
-    size = count = 0
-    for entry in _walk(path, prefix, leave_out):
-        size, count = size + (entry.status.st_size if entry.kind == "file" else 0), count + 1
-        if size > MOST_BYTES or count > MOST_FILES:
-            raise UsageError(_too_much(path))
-
-
 def _too_much(path: str) -> str:
-    fix = "leave out what can be made again, or submit a repository with --repo"
+    fix = "leave out generated files, or submit a repository with --repo"
     return f"{path} is too large for an archive: at most {MOST_BYTES // 1024**3} GiB in {MOST_FILES:,} files; {fix}"
 
 
 def _too_deep(path: str) -> str:
-    return f"{path} is too deep for an archive: at most {DEEPEST} folders in one another"
+    return f"{path} is too deep for an archive, which may have at most {DEEPEST} nested folders"
 
 
 def _packed(tree: Tree, pack: bytes) -> bytes:
-    """What the manifest is about comes before it: so every piece has its place from the beginning of its object."""
+    """The object with the manifest. The pack comes first, so that offsets of pieces are known."""
     files = {name: [*file[:4], [list(piece) for piece in file.pieces]] for name, file in tree.files.items()}
     text = json.dumps({"files": files, "links": tree.links, "folders": tree.folders}, sort_keys=True)
     manifest = zlib.compress(text.encode("utf-8", "surrogateescape"), 1)
@@ -207,7 +205,7 @@ def _packed(tree: Tree, pack: bytes) -> bytes:
 
 
 def load(objects: Gets, name: str) -> Tree:
-    """The manifest of what was saved under this name. Who submits it may write anything into it."""
+    """Reads a manifest. Submitters may write anything into one, so it is untrusted."""
     body = objects.get(name)
     length = int.from_bytes(body[-_TAIL:])
     try:
@@ -233,7 +231,7 @@ def _file(name: str, mode: Any, size: Any, mtime: Any, sha: Any, pieces: Any) ->
 
 
 def _inflate(body: bytes, most: int) -> bytes:
-    """What was compressed, if it is no more than this: a few bytes may stand for many."""
+    """Decompresses at most `most` bytes, to protect against archive bombs."""
     engine = zlib.decompressobj()
     body_text = engine.decompress(body, most + 1)
     if len(body_text) > most or not engine.eof:
@@ -242,7 +240,7 @@ def _inflate(body: bytes, most: int) -> bytes:
 
 
 class _Pieces:
-    """Reads pieces; the object that was read last is kept, for the next piece is mostly in the same."""
+    """Reads pieces. Caches the last object, because the next piece is usually in the same one."""
 
     def __init__(self, objects: Gets) -> None:
         self._objects, self._last = objects, ("", b"")
@@ -255,8 +253,10 @@ class _Pieces:
 
 
 def restore(objects: Gets, name: str, roots: dict[str, str]) -> Tree:
-    """Write it all into folders that nobody else has yet; what came of it. What is below no root is left out: nobody
-    looked whether who submitted it may read the objects that it names."""
+    """Restores a tree into new folders and returns it.
+
+    Paths outside of the roots are omitted, because it was not checked that the submitter may read their objects.
+    """
     tree, pieces = _below(load(objects, name), roots), _Pieces(objects)
     for path, mode in sorted(tree.folders.items()):
         if (path_here := _target_path(path, roots)) is not None:
@@ -266,7 +266,7 @@ def restore(objects: Gets, name: str, roots: dict[str, str]) -> Tree:
     for path, file in in_order:
         if (path_here := _target_path(path, roots)) is not None:
             _write(path_here, file, pieces)
-    for path, target in tree.links.items():  # last: nothing is written through one
+    for path, target in tree.links.items():  # last, so that nothing is written through a link
         if (path_here := _target_path(path, roots)) is not None:
             if path in roots or any(path[:at] in tree.links for at, sign in enumerate(path) if sign == "/"):
                 raise UsageError(f"the archive names {path!r}, a link that leads out of its folder")
@@ -281,7 +281,7 @@ def _below(tree: Tree, roots: dict[str, str]) -> Tree:
 
 
 def _write(path: str, file: File, pieces: _Pieces) -> None:
-    """A file is what its hash says: by that hash it is known later, and not put away again."""
+    """Writes a file and checks its hash, by which later saves recognize it."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, 0o600), "wb") as opened:
@@ -291,15 +291,15 @@ def _write(path: str, file: File, pieces: _Pieces) -> None:
             whole.update(part)
             left -= opened.write(part)
             if left < 0:
-                raise UsageError(f"the archive holds more of {os.path.basename(path)!r} than its manifest says")
+                raise UsageError(f"{os.path.basename(path)!r} is larger in the archive than its manifest says")
         if whole.hexdigest() != file.sha:
-            raise UsageError(f"the archive holds another {os.path.basename(path)!r} than its manifest says")
+            raise UsageError(f"{os.path.basename(path)!r} in the archive does not match its hash in the manifest")
         os.fchmod(opened.fileno(), file.mode)
     os.utime(path, ns=(file.mtime_ns, file.mtime_ns))
 
 
 def _target_path(path: str, roots: dict[str, str]) -> str | None:
-    """Where a path of a manifest lies here."""
+    """The local path of a path in a manifest; None if it is below no root."""
     first, slash, rest = path.partition("/")
     if first not in roots:
         return None
@@ -308,11 +308,11 @@ def _target_path(path: str, roots: dict[str, str]) -> str | None:
     return os.path.join(roots[first], rest) if rest else roots[first]
 
 
-# ------------------------------------------------------------------ reading a folder that others may change meanwhile
+# ------------------------------------------------------------------ reading a folder that may change meanwhile
 
 
 class FolderEntry(NamedTuple):
-    """One entry. It is opened by the descriptor of its folder, through no link."""
+    """An entry of a folder, opened by the folder's descriptor and never through a link."""
 
     kind: Literal["file", "link", "folder"]
     name: str
@@ -330,9 +330,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def _walk(path: str, prefix: str, leave_out: frozenset[str]) -> Iterator[FolderEntry]:
-    """What a folder holds; sockets, pipes and devices are passed over, and what goes away meanwhile, too.
+    """Yields the entries of a folder. Skips sockets, pipes, devices and entries that disappear meanwhile.
 
-    One folder is open at a time: how many lie in one another is for whoever fills them to say.
+    Only one folder is open at a time, whatever their depth.
     """
     root = os.open(path, _FOLDER)
     try:
@@ -363,7 +363,7 @@ def _walk(path: str, prefix: str, leave_out: frozenset[str]) -> Iterator[FolderE
 
 
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-"""It is there no more, or has become another thing, or a link."""
+"""The entry was removed or exchanged meanwhile."""
 
 
 def _entries(folder: int, prefix: str, leave_out: frozenset[str]) -> Iterator[FolderEntry]:
@@ -385,7 +385,7 @@ def _entries(folder: int, prefix: str, leave_out: frozenset[str]) -> Iterator[Fo
 
 
 def content(objects: Gets, name: str, path: str) -> bytes | None:
-    """One file of what was saved; None where there is none."""
+    """The content of one saved file; None if there is none."""
     file = load(objects, name).files.get(path)
     if file is None:
         return None

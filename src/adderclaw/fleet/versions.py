@@ -1,4 +1,4 @@
-"""Two versions of AdderClaw in one fleet: a state is opened by who knows its store, and never by one that is older."""
+"""Mixed versions of AdderClaw in one fleet: a worker never opens a state whose store is newer than it knows."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from adderclaw.fleet.database import MIGRATIONS, Cursor, Database
 from adderclaw.storage.migrations import MIGRATIONS as STEPS
 
 SCHEMA = 1 + len(STEPS)
-"""Of this program's store: migrations are only ever added, so that a larger number is a later one."""
+"""The version of this program's store. Migrations are only ever added, so a larger number is newer."""
 WAITS = "it waits for a worker of AdderClaw {version} (store {schema}) or newer"
 
 
 def require_tables(database: Database) -> None:
-    """Refuse to work with a database that lacks what this program writes; a newer one has it all."""
+    """Refuses a database that lacks migrations of this program. A newer database is fine."""
     known = {row.name for row in database.rows("SELECT name FROM fleet.migrations")}
     if missing := [name for name in MIGRATIONS if name not in known]:
         fix = "run `adderclaw fleet init` again with the same address; workers can keep running meanwhile"
@@ -22,7 +22,7 @@ def require_tables(database: Database) -> None:
 
 
 def hold(database: Database, run: Any) -> bool:
-    """A run whose state this program cannot open leaves the queue, and says for whom it waits."""
+    """Takes a run whose state this program cannot open out of the queue, with the version that it waits for."""
     reason = WAITS.format(version=run.version, schema=run.schema)
     held = database.one(
         "UPDATE fleet.runs SET state = 'held', reason = %s WHERE id = %s AND state = 'queued' AND schema > %s"
@@ -35,7 +35,7 @@ def hold(database: Database, run: Any) -> bool:
 
 
 def release(database: Database, labels: list[str], room: int) -> int:
-    """Queue again what waits for a worker such as this one, as many as it can take; how many."""
+    """Queues at most `room` runs again that wait for a worker of this version. Returns their number."""
 
     def work(cursor: Cursor) -> int:
         rows = cursor.execute(
@@ -51,5 +51,5 @@ def release(database: Database, labels: list[str], room: int) -> int:
 
 
 def schema_and_version() -> tuple[int, str]:
-    """What a state of this program is marked with."""
+    """The versions that are recorded with a state."""
     return SCHEMA, __version__

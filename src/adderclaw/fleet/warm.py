@@ -1,8 +1,8 @@
-"""A process that has imported all that a run needs, and forks itself for each run of a worker.
+"""A process that has imported everything a run needs, and forks itself for each run of a worker.
 
-Most of a start is importing. What it forks has the worker's environment without the fleet's secrets, as if it had been
-started anew: no key and no address of the fleet was ever in this process. It forks while it has one thread, holds
-nothing open, and keeps what has ended until the worker asks: so a number is never another process's.
+Most of the start-up time is importing. Forked processes have the worker's environment without the fleet's secrets, and
+no key or address of the fleet was ever in this process. It has one thread and no open files when it forks, and it reaps
+a process only when the worker asks, so that process ids stay valid.
 """
 
 import contextlib
@@ -29,11 +29,11 @@ adderclaw.agent.run.opened adderclaw.sandbox.box adderclaw.sandbox.confinement a
 
 
 class CannotStart(OSError):
-    """No process of a run can be started here."""
+    """No process for a run can be started on this machine."""
 
 
 class RunProcess:
-    """One run's process. It leads a group, and is known by a descriptor: nobody else's is ever meant."""
+    """The process of a run. It leads a process group and is identified by a pidfd, so its id cannot be reused."""
 
     def __init__(self, warm: "RunForker", pid: int) -> None:
         self._warm, self.pid = warm, pid
@@ -42,10 +42,10 @@ class RunProcess:
         self._lock = threading.Lock()
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """How it ended, as a subprocess says it; None where it has not yet."""
+        """The exit code, as in subprocess; None if the process still runs."""
         with self._lock:
             if self._code is None and select.select([self._fd], [], [], timeout)[0]:
-                self._kill_group()  # what it left behind in its group; its number is still its own
+                self._kill_group()  # the rest of its group; the id is still valid
                 self._code = self._warm.reaped(self.pid)
                 os.close(self._fd)
             return self._code
@@ -54,7 +54,7 @@ class RunProcess:
         return self.wait(0)
 
     def kill(self) -> None:
-        """With all that is in its group; what it confined ends with it."""
+        """Kills the process and its group. Its sandboxes end with it."""
         if self._code is None:
             self._kill_group()
 
@@ -64,17 +64,17 @@ class RunProcess:
 
 
 class RunForker:
-    """The worker's side. It is started with the first run, and anew where somebody ended it."""
+    """The worker's side. Starts the forking process with the first run, and again if it has ended."""
 
     def __init__(self, environment: Mapping[str, str], *, patience: float = 30.0) -> None:
-        """`patience`: seconds without a word after which it is taken for dead: a stop waits for nobody who sleeps."""
+        """`patience`: seconds without a reply after which the forking process is considered dead."""
         self._environment, self._patience = dict(environment), patience
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
     def start(self) -> None:
-        """Wait until all is imported, so that the first run need not."""
+        """Waits for the imports, so that the first run does not have to."""
         with self._lock:
             try:
                 self._started().sendall(b"{}\n")
@@ -83,7 +83,7 @@ class RunForker:
                 self._forget()
 
     def child(self, link: socket.socket, log: int, home: str, workspace: str) -> RunProcess:
-        """A process of a run in this workspace, with one end of a link and a file for what it prints."""
+        """Starts the process of a run in this workspace, with one end of a link and a file for its output."""
         order = json.dumps({"home": home, "workspace": workspace}).encode() + b"\n"
         with self._lock:
             for _ in range(2):
@@ -95,7 +95,7 @@ class RunForker:
                 except OSError:
                     self._forget()
             else:
-                raise CannotStart("the process that forks runs does not start: check the free memory")
+                raise CannotStart("the process that forks runs does not start; check the free memory")
             if "pid" not in reply:
                 raise CannotStart(f"no process can be started: {reply.get('error')}")
             try:
@@ -105,7 +105,7 @@ class RunForker:
                 raise CannotStart("the process that forks runs was killed") from None
 
     def reaped(self, pid: int) -> int:
-        """The exit code of one that has ended; that of a killed one where nobody can say it."""
+        """The exit code of a process that has ended; that of a killed one if it is unknown."""
         with self._lock:
             if self._socket is None:
                 return -signal.SIGKILL
@@ -136,13 +136,13 @@ class RunForker:
         return self._socket
 
     def _line(self, talk: socket.socket) -> Json:
-        got = b""
-        while not got.endswith(b"\n"):
+        line = b""
+        while not line.endswith(b"\n"):
             part = talk.recv(4096)
             if not part:
                 raise OSError("the process that forks runs has ended")
-            got += part
-        message: Json = json.loads(got)
+            line += part
+        message: Json = json.loads(line)
         return message
 
     def _forget(self) -> None:
@@ -159,7 +159,7 @@ class RunForker:
 
 
 def _serve(connection: socket.socket) -> None:
-    """Until the worker is gone; then what it started goes, too."""
+    """Serves the worker until it is gone, then kills the processes that it started."""
     for name in PRELOADED:
         importlib.import_module(name)
     gc.collect()
@@ -169,7 +169,7 @@ def _serve(connection: socket.socket) -> None:
     while True:
         if b"\n" not in rest:
             part, fds, _, _ = socket.recv_fds(connection, 4096, 8)
-            for fd in fds:  # what a run starts is not to speak to the worker
+            for fd in fds:  # programs of a run must not inherit the link
                 os.set_inheritable(fd, False)
             descriptors += fds
             if not part:

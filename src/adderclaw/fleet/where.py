@@ -1,4 +1,4 @@
-"""Which fleet this home belongs to: an address in the environment or in fleet.toml, and a key."""
+"""The fleet of this home: an address in the environment or in fleet.toml, and a key."""
 
 import os
 import tomllib
@@ -15,7 +15,7 @@ from adderclaw.fleet.objects import IN_DATABASE, Boxes, Objects
 
 DATABASE = "ADDERCLAW_FLEET_DATABASE"
 NO_FLEET = """\
-this home belongs to no fleet. One machine needs none (`adderclaw run`). For several machines:
+this home belongs to no fleet. One machine does not need one (`adderclaw run`). For several machines:
   adderclaw fleet init --database postgresql://USER@HOST:5432/adderclaw
   adderclaw fleet enroll && adderclaw fleet worker
 `docker compose -f compose.fleet.yaml up` starts PostgreSQL and two workers; docs/fleet.md has the rest"""
@@ -23,19 +23,19 @@ this home belongs to no fleet. One machine needs none (`adderclaw run`). For sev
 
 @record
 class FleetSettings:
-    """fleet.toml, which `fleet init` writes. It is the operator's own: no project is asked."""
+    """fleet.toml, which `fleet init` writes. Only the operator sets it, never a project."""
 
     database: str
     objects: str = IN_DATABASE
     """`postgresql`, a folder, or s3://, gs://, az://."""
     public: str = ""
-    """Of the fleet's key: all that a machine needs which only submits."""
+    """The fleet's public key, which is enough for a machine that only submits."""
     local_repos: bool = False
-    """Whether this machine submits and clones repositories that are paths of its disk."""
+    """Whether this machine submits and clones repositories that are local paths."""
 
 
 class Fleet:
-    """A fleet as a command sees it."""
+    """A fleet, as commands use it."""
 
     def __init__(self, home: str, where: FleetSettings, *, patience: float = 5.0) -> None:
         self.home, self.where = home, where
@@ -45,14 +45,14 @@ class Fleet:
         return keys.read(self.home)
 
     def key_here(self) -> keys.Key | None:
-        """None where this machine has no key: it only submits, or looks."""
+        """The key; None on a machine that only submits or reads."""
         return self.key() if keys.found(self.home) else None
 
     def objects(self) -> Objects:
         return Objects(objects.opened(self.where.objects, self.database), self.key())
 
     def boxes(self, submitter: str) -> Boxes:
-        """Where files go that are submitted. The fleet's public key is enough."""
+        """Storage for submitted files, which needs only the fleet's public key."""
         key = self.key() if not self.where.public else self.key_here()
         if key is None:
             sealer = boxes.Sealer(boxes.public(self.where.public, path(self.home)), submitter)
@@ -66,8 +66,8 @@ def path(home: str) -> str:
 
 
 def anew(home: str, database: str, objects: str | None) -> FleetSettings:
-    """fleet.toml as `fleet init` writes it: what is not given stays as it is. So does where objects of the same
-    fleet are, or nobody would find them any more."""
+    """fleet.toml as `fleet init` writes it. Other settings are preserved; so is the object store of the same database,
+    because its objects are there."""
     try:
         with open(path(home), "rb") as file:
             before: Any = tomllib.load(file)
@@ -79,7 +79,7 @@ def anew(home: str, database: str, objects: str | None) -> FleetSettings:
 
 
 def read(home: str, database: str | None = None, *, patience: float = 5.0) -> Fleet:
-    """The fleet of this home; another address may be given, or is in the environment."""
+    """The fleet of this home, or that of another address, given or in the environment."""
     try:
         with open(path(home), "rb") as file:
             settings: Any = tomllib.load(file)

@@ -1,4 +1,4 @@
-"""One run as long as a worker has it: claimed, attempted until it ends, and given back where that is not its doing."""
+"""One run while a worker holds it: claims it, attempts it until it ends, or gives it back."""
 
 import contextlib
 import errno
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from adderclaw.fleet.worker import Worker
 
 POLL = 0.5
-"""Seconds between two looks at a run that somebody else has, or that is held."""
+"""Seconds between two queries of a run that another worker has or that is held."""
 OWN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
-"""What is wrong with a machine, and not with the run that met it."""
+"""Errors that are the fault of the machine, not of the run."""
 
 
 class Work:
-    """A run as long as this worker has it: one attempt after another."""
+    """A run while this worker holds it, with one attempt after another."""
 
     def __init__(self, worker: "Worker", run: str) -> None:
         self._worker, self.run = worker, run
         self._attempt: Attempt | None = None
         self._token = 0
-        """By which it held the run last."""
+        """The token of the last claim."""
         self.busy = True
-        """Whether it takes a slot: not where another worker has the run."""
+        """Whether it takes a slot; not while another worker has the run."""
 
     def step(self, number: int) -> Json:
-        """Work until this unit is finished, or the run ends."""
+        """Works until this unit is finished or the run ends."""
         while True:
             try:
                 came = self._try_step(number)
@@ -95,7 +95,7 @@ class Work:
                 return None
 
     def _claim(self) -> "_Claim | Json | None":
-        """The run's row; or how it ended; None where somebody else has it, or it may not begin yet."""
+        """The run's row, or its outcome; None if it may not start yet."""
         worker = self._worker
         row = worker.database.one("SELECT * FROM fleet.runs WHERE id = %s", self.run)
         if row is None or row.state == "ended":
@@ -131,11 +131,11 @@ class Work:
         return None if claimed is None else _Claim(claimed, began + worker.settings.lease)
 
     def _refuse(self, reason: str) -> Json:
-        """End a run that was never claimed: it is not what an enrolled submitter asked for."""
+        """Ends a run whose request no enrolled submitter signed. It was never claimed."""
 
         def work(cursor: Cursor) -> None:
             mine = "(state = 'queued' OR (state = 'running' AND worker = %s))"
-            sql = f"SELECT * FROM fleet.runs WHERE id = %s AND {mine} FOR UPDATE"  # noqa: S608 - ours
+            sql = f"SELECT * FROM fleet.runs WHERE id = %s AND {mine} FOR UPDATE"  # noqa: S608 - constant
             if (row := cursor.execute(sql.encode(), (self.run, self._worker.id)).fetchone()) is not None:
                 progress.end_unworked(cursor, row, "error", f"this run was refused: {reason}")
 
@@ -143,8 +143,7 @@ class Work:
         return {"outcome": "error"}
 
     def _held(self, stop: Stop) -> Json | None:
-        """A stop that is not for all: the run waits outside of the queue, and takes no slot."""
-
+        """Holds a run outside of the queue because of a stop for its label or itself."""
         held = self._worker.database.one(
             "UPDATE fleet.runs SET state = 'held', stopped_by = %s WHERE id = %s AND state = 'queued' RETURNING id",
             stop.id,
@@ -153,7 +152,7 @@ class Work:
         return None if held is None else {"state": "held"}
 
     def _failed(self, error: Exception) -> Json | None:
-        """What keeps a run from beginning is its outcome; where the fleet itself is the reason it is tried again."""
+        """Handles an error: it ends the run, unless the fleet or the machine caused it; then the run is tried again."""
         try:
             if isinstance(error, Fenced):
                 raise error
@@ -167,7 +166,7 @@ class Work:
             return self._ended_elsewhere()
         except Unreachable:
             pass
-        self._drop(release=False)  # it is still this worker's, until its lease runs out
+        self._drop(release=False)  # this worker keeps the run until its lease expires
         return None
 
     def _end(self, report: Json) -> None:
@@ -177,7 +176,7 @@ class Work:
         self._drop(release=False)
 
     def _ended_elsewhere(self) -> Json:
-        """Another worker has the run: wait until it has ended. DBOS knows whose it is, and keeps nothing of ours."""
+        """Waits until the run has ended on another worker, whose result DBOS keeps."""
         self.busy = False
         while True:
             with contextlib.suppress(AdderClawError):
@@ -198,7 +197,7 @@ class Work:
                 leases.release(self._worker.database, attempt.lease)
 
     def close(self) -> None:
-        """DBOS has no further use for it: whoever comes next begins at the last unit."""
+        """Gives the run back. The next worker starts at the last unit."""
         self._drop(release=True)
 
 

@@ -1,4 +1,4 @@
-"""A worker: an executor of DBOS with slots, which renews its leases, hears stops, and takes over from the dead."""
+"""A worker: an executor of DBOS with slots that renews its leases, handles stops, and takes over from dead workers."""
 
 import contextlib
 import logging
@@ -26,25 +26,23 @@ from adderclaw.fleet.state import WorkerFolder
 from adderclaw.fleet.work import Work
 
 LOOK = 1.0
-"""Seconds between two looks at the stops and at the queue, where nobody says that there is something to see."""
+"""Seconds between two polls of the stops and the queue if there are no notifications."""
 REST, LONGEST = 5.0, 300.0
-"""Seconds for which a worker takes nothing after it could not go on with a run for a reason of its own, at first and at
-most: what it would do meanwhile would be lost again, and was paid for."""
+"""Seconds for which a worker takes no runs after a fault of its machine, at first and at most, because paid work would
+be lost again."""
 MOST = 10_000
-"""What the queue itself lets a worker take at once; a worker's own slots are fewer (`engine.bounded`)."""
-
-
+"""The limit of the queue for each worker, above every number of slots (see `engine.limit_per_worker`)."""
 WAITING = 8
-"""Processes that wait for an answer, for each slot, which take none: each has its memory all the same."""
+"""Processes per slot that may wait for an answer without taking a slot. Limited because each needs memory."""
 
 
 class Settings(NamedTuple):
     slots: int
     labels: tuple[str, ...]
     lease: float
-    """Seconds after which the runs of a worker that says nothing are another's."""
+    """Seconds after which other workers take the runs of a silent worker."""
     until_idle: bool = False
-    """End once nothing is queued any more: for a batch, and for tests."""
+    """End when nothing is queued any more, for batches and tests."""
 
 
 class Worker:
@@ -58,25 +56,25 @@ class Worker:
         self._lock = threading.Lock()
         self._stops: list[Stop] = []
         self._reported: set[int] = set()
-        """Stops that PostgreSQL knows this worker to have received: also one that was set while it started."""
+        """Stops that this worker has acknowledged in PostgreSQL."""
         self._works: set[Work] = set()
         self._taken: dict[str, float] = {}
-        """Workflows that came from the queue and have not begun yet, and since when."""
+        """Workflow from the queue that has not started yet → since when."""
         self._wake, self._reaping = threading.Event(), threading.Event()
         self._queues = [queue.name(label) for label in ("", *settings.labels)]
         self._roused: set[str] = set()
-        """Queues in which there may be something."""
+        """Queues that may have runs."""
         self._looked: dict[str, float] = {}
         self._resting, self._rests = 0.0, REST
         self._outage = -math.inf
-        """When the database was last out of reach: for a lease after that all may still renew theirs."""
+        """When the database was last unreachable. For one lease after that, other workers may still renew theirs."""
         self._closing = False
         self._idle_since = time.monotonic()
 
-    # -------------------------------------------------------------- its life
+    # -------------------------------------------------------------- start and end
 
     def run(self) -> None:
-        """Until a signal ends it, or it is drained."""
+        """Works until a signal ends it or it is drained."""
         versions.require_tables(self.database)
         anchors.require_enrolled(self.database, self.means.identity)
         self.means = self.means._replace(root=self._room.take(self.id))
@@ -121,7 +119,7 @@ class Worker:
         )
 
     def _import_engine(self) -> None:
-        """It takes more than a second; the first lease is not to be counted from before it."""
+        """Imports DBOS, which takes more than a second, before the first lease starts."""
         import dbos
 
         del dbos
@@ -156,7 +154,7 @@ class Worker:
             DBOS.register_queue(name, worker_concurrency=MOST, polling_interval_sec=0.1)
 
     def room(self, queue_name: str) -> int:
-        """How many runs more may begin here now; nobody need ask the queue where it is empty and nothing was said."""
+        """How many more runs may start here now; 0 if the queue was just polled and nothing was announced."""
         at = time.monotonic()
         if queue_name not in self._queues:
             return 0
@@ -168,20 +166,20 @@ class Worker:
         return self._free()
 
     def _free(self) -> int:
-        """Slots that no run takes: one that waits for an answer takes none."""
+        """Free slots. Runs that wait for an answer take none."""
         with self._lock:
             busy = sum(work.busy for work in self._works) + len(self._taken)
             busy -= min(WAITING * self.settings.slots, sum(attempt.waits for attempt in self._attempts.values()))
         return max(0, self.settings.slots - busy)
 
     def asks(self, queue_name: str) -> None:
-        """What is said from now on counts for the next time."""
+        """Records that the queue is being polled."""
         with self._lock:
             self._roused.discard(queue_name)
             self._looked[queue_name] = time.monotonic()
 
     def took(self, queue_name: str, workflows: list[str]) -> None:
-        """What the queue gave: as long as it gives something it is asked at once again."""
+        """Records what the queue returned. After a result it is polled again at once."""
         if workflows:
             with self._lock:
                 self._roused.add(queue_name)
@@ -192,7 +190,7 @@ class Worker:
             self._roused.update(self._queues)
 
     def rest(self, why: object) -> None:
-        """Something is wrong with this machine: others take the runs, and it tries again later."""
+        """Pauses after a fault of this machine, so that others take the runs."""
         with self._lock:
             if self.is_paused:
                 return
@@ -201,7 +199,7 @@ class Worker:
             self._rests = min(LONGEST, self._rests * 2)
 
     def works(self) -> None:
-        """Something was finished: what was wrong is right again."""
+        """Resets the pause after finished work."""
         self._rests = REST
 
     def _signalled(self, _number: int, _frame: object) -> None:
@@ -209,7 +207,7 @@ class Worker:
         self._wake.set()
 
     def _leave(self) -> None:
-        """Give back what it works on: others go on with it from the last unit, at once."""
+        """Gives its runs back, so that other workers continue them at once from the last unit."""
         with self._lock:
             attempts = list(self._attempts.values())
             unbegun = [queue.run_id(workflow) for workflow in self._taken] + [
@@ -230,9 +228,9 @@ class Worker:
         self.means.tracing.close()
         print(f"worker {self.id}: ended", flush=True)
         sys.stdout.flush()
-        os._exit(0)  # threads of DBOS wait for runs that are no longer ours
+        os._exit(0)  # threads of DBOS still wait for runs that were given back
 
-    # -------------------------------------------------------------- every few seconds, and whenever somebody says so
+    # -------------------------------------------------------------- periodically and on notifications
 
     def _tick(self) -> None:
         with self._lock:
@@ -258,9 +256,9 @@ class Worker:
             self._closing = left is None
 
     def _reap(self) -> None:
-        """In a thread of its own: that it waits for a lock keeps no lease from being renewed, and no stop.
+        """Takes over runs, in a separate thread so that waiting for locks does not delay leases and stops.
 
-        It looks once as soon as it starts: what others left before is nobody's.
+        The first time is at the start, for runs that were left before.
         """
         self._reaping.set()
         while not self._closing:
@@ -272,11 +270,11 @@ class Worker:
                 self._take_over()
             except AdderClawError as error:
                 self.say(error)
-            except Exception as error:  # noqa: BLE001 - the engine's own, of a database that is gone for now
+            except Exception as error:  # noqa: BLE001 - the engine raises anything while the database is unreachable
                 self.say(f"cannot take over runs of other workers for now: {error}")
 
     def _take_over(self) -> None:
-        """Runs of workers that said nothing for too long are queued again: with a new token, from the last unit."""
+        """Queues the runs of silent workers again, with a new token and from the last unit."""
         from dbos import DBOS
 
         with self._lock:
@@ -285,7 +283,7 @@ class Worker:
                 for workflow, since in self._taken.items()
                 if time.monotonic() - since > 2 * self.settings.lease
             ]
-            for workflow in late:  # the engine could not begin them
+            for workflow in late:  # the engine could not start them
                 del self._taken[workflow]
         if late:
             leases.mark_due(self.database, [queue.run_id(workflow) for workflow in late])
@@ -303,14 +301,14 @@ class Worker:
             )
 
     def _end_expired(self) -> None:
-        """Processes whose lease ran out end, also where the database cannot say so."""
+        """Ends processes whose lease has expired, even if the database is unreachable."""
         with self._lock:
             late = [held for held in self._attempts.values() if now() > held.deadline + 1]
         for attempt in late:
             attempt.take_away()
 
     def _listen(self) -> None:
-        """Stops, first of all: what is said is heard at once, and what is not said is seen at the next look."""
+        """Handles notifications at once, and polls the stops in case a notification was lost."""
         while not self._closing:
             try:
                 with self.database.listening() as connection:
@@ -327,14 +325,14 @@ class Worker:
                 time.sleep(LOOK / 2)
 
     def _handle_notification(self, message: str) -> bool:
-        """Whether the stops are to be looked at."""
+        """Handles a notification. Returns whether the stops must be read."""
         match message.split():
             case ["left"]:
                 self._reaping.set()
             case ["queued"]:
                 self.check_queues()
             case ["ended", run] if run in self._attempts:
-                self._wake.set()  # perhaps somebody cancelled it
+                self._wake.set()  # perhaps it was cancelled
             case _:
                 return message in ("stop", "resume")
         return False
@@ -357,7 +355,7 @@ class Worker:
         self._reported = standing
 
     def _end_stopped(self, stop: Stop, attempts: list[Attempt]) -> None:
-        """What does not end by itself in time is ended; when all had ended is written down."""
+        """Kills stopped processes that do not end in time, and records when all have ended."""
         limit = time.monotonic() + GRACE
         with contextlib.suppress(AdderClawError):
             controls.heard(self.database, stop, self.id, len(attempts))
@@ -373,7 +371,7 @@ class Worker:
     # -------------------------------------------------------------- one run
 
     def _workflow(self, run_id: str) -> Json:
-        """What DBOS carries: one durable step for each unit of the run."""
+        """The workflow of a run in DBOS, with one durable step for each unit."""
         from dbos import DBOS
 
         work = Work(self, run_id)

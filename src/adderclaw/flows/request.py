@@ -2,19 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from adderclaw.agent.run.driver import Driver, MessageDriver
 from adderclaw.config.legacy.options import Options, overrides
+from adderclaw.config.schema.settings import LimitName, Limits
 from adderclaw.core.decode import Between
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 from adderclaw.flows.agentfile import driver as agentfiles
 from adderclaw.flows.resume import resume_driver
 from adderclaw.flows.task.driver import TaskDriver
-
-if TYPE_CHECKING:
-    from adderclaw.config.schema.settings import Limits
 
 SOURCES = ("agentfile", "task", "spec", "sop", "message", "resume")
 """The parameters of which exactly one must be set: they name what to run."""
@@ -40,7 +38,7 @@ class RunRequest:
     skills_dir: str | None = None
     max_turns: Annotated[int, Between(0)] | None = None
     max_iterations: Annotated[int, Between(1)] | None = None
-    limits: dict[Literal["cost_usd", "tokens", "tool_calls", "seconds"], Annotated[float, Between(0)]] | None = None
+    limits: dict[LimitName, Annotated[float, Between(0)]] | None = None
     rounds: Annotated[int, Between(0)] | None = None
     """How many rounds each LOOP may run, overriding its file."""
 
@@ -83,13 +81,13 @@ def prepare_driver(options: Options, params: RunParams) -> Driver:
     return driver
 
 
-def limits_above_own(params: RunRequest, own: "Limits") -> str:
+def limits_above_own(params: RunRequest, own: Limits) -> str:
     """Names the operator's limits that the request exceeds, with their values; empty if it exceeds none."""
     wider = [name for name, value in (params.limits or {}).items() if value > getattr(own, name)]
     return ", ".join(f"{name} {getattr(own, name):g}" for name in wider)
 
 
-def _whole_numbers(limits: Mapping[Any, float] | None) -> dict[str, float]:
+def _whole_numbers(limits: Mapping[str, float] | None) -> dict[str, float]:
     """Converts whole floats to integers, as the configuration requires for counts."""
     return {name: int(limit) if limit.is_integer() else limit for name, limit in (limits or {}).items()}
 

@@ -41,13 +41,11 @@ def servers(ports: Mapping[int, str]) -> list[Server]:
 
 def usual_ports() -> dict[int, str]:
     """The usual ports, and the one of this machine that OLLAMA_HOST names."""
-    named = re.fullmatch(r"(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)?:(\d{1,5})/?", _ollama_host())
+    named = re.fullmatch(
+        r"(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)?:(\d{1,5})/?", os.environ.get("OLLAMA_HOST", "").strip()
+    )
     port = int(named[1]) if named else 0
     return {port: OLLAMA, **PORTS} if 0 < port < 65_536 else dict(PORTS)
-
-
-def _ollama_host() -> str:
-    return os.environ.get("OLLAMA_HOST", "").strip()
 
 
 def address_of(kind: str, base_url: str | None) -> str | None:

@@ -69,12 +69,17 @@ class Store:
             files = _open_files(path, migrations, read_only=read_only)
             return _with_notice(files, "SQLite could not write its file when this store was created")
         if read_only:
-            return _open_to_read(path, migrations)
+            if not os.path.exists(path):
+                raise StoreError(f"there is no database at {path}: run `adderclaw init`")
+            return _retry_while_busy(path, lambda: _connect_to_read(path, migrations))
         lost = wal_is_lost(path)
         try:
             store = _open_to_write(path, migrations, replaces_lost=replaces_lost)
         except Unwritable as error:
-            return _fall_back_to_files(path, migrations, error)
+            # The rows are stored in files, unless the database has rows that would no longer be visible.
+            if os.path.exists(path) and os.path.getsize(path) > 0:
+                raise error
+            return _with_notice(_open_files(path, migrations, read_only=False), str(error))
         if lost:
             from adderclaw.storage import damage
 
@@ -286,13 +291,6 @@ UNWRITABLE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.S
 """SQLite's errors on a file system without locks or shared memory."""
 
 
-def _fall_back_to_files(path: str, migrations: Migrations, error: Unwritable) -> Store:
-    """Store the rows in files, unless the database has rows that would no longer be visible."""
-    if os.path.exists(path) and os.path.getsize(path) > 0:
-        raise error
-    return _with_notice(_open_files(path, migrations, read_only=False), str(error))
-
-
 def _with_notice(store: Store, why: str) -> Store:
     store.notice = (
         f"rows are stored as files in {store.path}.files and not in the database ({why}): "
@@ -317,7 +315,10 @@ def _open_to_write(path: str, migrations: Migrations, *, replaces_lost: bool) ->
     folder = os.path.dirname(path)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        _create_file(path)
+        # SQLite gives -wal and -shm the mode of this file.
+        # Never open an existing database file by hand: closing it would drop this process's SQLite locks on it.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise StoreError(
             f"cannot create {path}: {error.strerror}: make {folder} writable, or set [memory] path to another file"
@@ -327,20 +328,6 @@ def _open_to_write(path: str, migrations: Migrations, *, replaces_lost: bool) ->
     return _retry_while_busy(path, lambda: _connect_and_migrate(path, migrations, replaces_lost=replaces_lost))
 
 
-def _create_file(path: str) -> None:
-    """The file with mode 0600; SQLite gives -wal and -shm the mode of their file."""
-    # Never open an existing database file by hand: closing it would drop this process's SQLite locks on it.
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-
-
-def _close_to_others(path: str) -> None:
-    for name in (path, f"{path}-wal", f"{path}-shm"):
-        with suppress(OSError):
-            if os.stat(name).st_mode & 0o077:
-                os.chmod(name, 0o600)
-
-
 def _connect_and_migrate(path: str, migrations: Migrations, *, replaces_lost: bool) -> Store:
     connection = _connect(path)
     try:
@@ -348,7 +335,10 @@ def _connect_and_migrate(path: str, migrations: Migrations, *, replaces_lost: bo
         missing = pending(cursor, path, migrations)  # checked first, so that a file of another program is not changed
         if missing is None and not replaces_lost:
             _require_tables(cursor, path)
-        _close_to_others(path)
+        for name in (path, f"{path}-wal", f"{path}-shm"):
+            with suppress(OSError):
+                if os.stat(name).st_mode & 0o077:
+                    os.chmod(name, 0o600)
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = NORMAL")
         cursor.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -386,12 +376,6 @@ def wal_is_lost(path: str) -> bool:
     """Whether the -wal file of a killed process was removed: SQLite itself removes the -shm file first."""
     wal = f"{path}-wal"
     return not os.path.exists(wal) and os.path.exists(f"{path}-shm") and not os.path.exists(wal)
-
-
-def _open_to_read(path: str, migrations: Migrations) -> Store:
-    if not os.path.exists(path):
-        raise StoreError(f"there is no database at {path}: run `adderclaw init`")
-    return _retry_while_busy(path, lambda: _connect_to_read(path, migrations))
 
 
 def _connect_to_read(path: str, migrations: Migrations) -> Store:

@@ -1,4 +1,4 @@
-"""Hook rows: every invocation of a hook, also one that was skipped, with what it was told and what it said."""
+"""Hook rows: every invocation of a hook, including skipped ones, with its input and output."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from adderclaw.storage.text import plain
 
 
 class Invocation(NamedTuple):
-    """One hook on one occasion. `exit_code` is None where no process ended by itself."""
+    """One invocation of a hook. `exit_code` is None if no process exited by itself."""
 
     hook_event: str
     hook_ordinal: int

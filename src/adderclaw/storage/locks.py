@@ -11,7 +11,7 @@ from adderclaw.core.errors import SessionInUse
 NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 """Errors of a file system without locks, such as some network mounts."""
 PAUSE = 0.001
-"""Seconds after which a lock that somebody only looks at is tried again."""
+"""Seconds before another attempt if a process only checks the lock."""
 
 
 def locks_work(folder: str) -> bool:
@@ -37,7 +37,7 @@ def no_locks_message(folder: str) -> tuple[str, str]:
 
 
 def run_in_session(store_path: str, session_id: str) -> str:
-    """The run that works in a session now; empty: none. A process id could have been reused."""
+    """The run that works in a session now; empty if none does. Uses locks, because process ids are reused."""
     import fcntl
 
     try:
@@ -58,7 +58,7 @@ def run_in_session(store_path: str, session_id: str) -> str:
 
 @contextmanager
 def session_lock(store_path: str, session_id: str, run_id: str) -> Generator[None]:
-    """One run at a time works in a session."""
+    """Ensures that only one run at a time works in a session."""
     import fcntl
 
     path = _lock_path(store_path, session_id)
@@ -68,9 +68,9 @@ def session_lock(store_path: str, session_id: str, run_id: str) -> Generator[Non
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            only_looked_at = _is_only_read_locked(descriptor)
+            is_only_checked = _is_only_read_locked(descriptor)
             os.close(descriptor)
-            if only_looked_at:
+            if is_only_checked:
                 time.sleep(PAUSE)
                 continue
             fix = "wait for it, or end it"
@@ -84,13 +84,13 @@ def session_lock(store_path: str, session_id: str, run_id: str) -> Generator[Non
                 break
         except FileNotFoundError:
             pass
-        os.close(descriptor)  # whoever held it has just removed it: what we locked is no longer the lock
+        os.close(descriptor)  # its holder has just removed it, so another file is the lock now
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, run_id.encode(), 0)
         yield
     finally:
-        with suppress(FileNotFoundError):  # somebody cleared it away: the run has ended all the same
+        with suppress(FileNotFoundError):  # already removed
             os.unlink(path)
         os.close(descriptor)
 
@@ -107,9 +107,9 @@ def _is_only_read_locked(descriptor: int) -> bool:
 
 
 def locks_folder(store_path: str) -> str:
-    """Beside the database, so that whoever shares it shares its locks."""
-    beside, name = os.path.split(os.path.abspath(store_path))
-    return os.path.join(beside, f".{name}.locks")
+    """Next to the database, so that all processes that share it share its locks."""
+    folder, name = os.path.split(os.path.abspath(store_path))
+    return os.path.join(folder, f".{name}.locks")
 
 
 def _lock_path(store_path: str, session_id: str) -> str:
@@ -117,7 +117,7 @@ def _lock_path(store_path: str, session_id: str) -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process has this number now, which may be another one than had it before."""
+    """Whether a process with this id exists, which may not be the original one."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

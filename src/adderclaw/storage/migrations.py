@@ -48,7 +48,13 @@ def apply(cursor: sqlite3.Cursor, path: str, migrations: Migrations) -> None:
     """
     missing = pending(cursor, path, migrations)
     if missing is None:
-        _create(cursor)
+        is_new = not cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        with open(os.path.join(os.path.dirname(__file__), "schema.sql"), encoding="utf-8") as file:
+            # executescript would commit first, and this has to be one transaction.
+            for statement in file.read().split("\n\n"):
+                cursor.execute(statement)
+        if not is_new:
+            _index_specified_rows(cursor)
         missing = list(migrations)
     elif not missing:
         return
@@ -56,16 +62,6 @@ def apply(cursor: sqlite3.Cursor, path: str, migrations: Migrations) -> None:
         migrations[name](cursor)
         cursor.execute("INSERT INTO schema_migrations(name) VALUES (?)", (name,))
     cursor.execute("INSERT OR REPLACE INTO schema_meta(key, value) VALUES ('written_by', ?)", (__version__,))
-
-
-def _create(cursor: sqlite3.Cursor) -> None:
-    is_new = not cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-    with open(os.path.join(os.path.dirname(__file__), "schema.sql"), encoding="utf-8") as file:
-        # executescript would commit first, and this has to be one transaction.
-        for statement in file.read().split("\n\n"):
-            cursor.execute(statement)
-    if not is_new:
-        _index_specified_rows(cursor)
 
 
 def _index_specified_rows(cursor: sqlite3.Cursor) -> None:

@@ -1,4 +1,4 @@
-"""Background tasks of a session: begun, ended, told; so that one that a crash took along is not forgotten."""
+"""Background tasks of a session, stored so that tasks lost in a crash are reported to the model."""
 
 import sqlite3
 
@@ -13,7 +13,7 @@ class Row(NamedTuple):
     title: str
     status: str
     result: str
-    """What the model is to be told with its end: an agent's answer."""
+    """What the model is told about its end: an agent's answer."""
 
 
 def begin(cursor: sqlite3.Cursor, *, task_id: str, session_id: str, kind: str, title: str) -> None:
@@ -31,12 +31,12 @@ def end(cursor: sqlite3.Cursor, task_id: str, status: str, summary: str, result:
 
 
 def mark_reported(cursor: sqlite3.Cursor, task_id: str) -> None:
-    """The model has heard of its end."""
+    """Records that the model was told about the end of a task."""
     cursor.execute("UPDATE background_tasks SET told = 1 WHERE id = ?", (task_id,))
 
 
 def unreported(store: Store, session_id: str) -> list[Row]:
-    """Tasks whose end the model never heard of, oldest first."""
+    """Tasks whose end was not reported to the model, oldest first."""
     rows = store.read(
         "SELECT id, kind, title, status, coalesce(result, '') FROM background_tasks"
         " WHERE session_id = ? AND told = 0 ORDER BY rowid",

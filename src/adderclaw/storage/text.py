@@ -14,7 +14,7 @@ _encode = json_writer(default=str)
 
 
 def plain(text: str) -> str:
-    """The text with what UTF-8 cannot hold replaced by U+FFFD."""
+    """The text with U+FFFD for characters that UTF-8 cannot encode."""
     if text.isascii():
         return text
     try:
@@ -30,12 +30,12 @@ def compact(value: Any) -> str:
 
 
 def parse_row(text: str, row: str) -> Any:
-    """JSON of a row; one that somebody has changed since we wrote it is named."""
+    """Parses the JSON of a row. Raises StoreError with the name of the row if it was changed."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        fix = "`adderclaw replay RUN_ID --verify` says what else was"
-        raise StoreError(f"{row} was changed since it was written ({error}): {fix}") from error
+        fix = "run `adderclaw replay RUN_ID --verify` to find other changes"
+        raise StoreError(f"{row} was changed since it was written ({error}); {fix}") from error
 
 
 def iso(now: float) -> str:
@@ -51,5 +51,5 @@ def sql_time(now: float) -> str:
 
 @lru_cache(maxsize=4)
 def _second(now: int) -> str:
-    """Kept, since most events share their second with the one before."""
+    """Cached, because most events are in the same second as the previous one."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now))

@@ -1,26 +1,26 @@
-"""Conversations of senders elsewhere: found again by who sent, in which thread; and what a sender used within a day."""
+"""Conversations of external senders: found by sender and thread, with what a sender has spent."""
 
 from adderclaw.storage import Store
 from adderclaw.storage.text import plain, sql_time
 
 CLIENT = "webhook"
-"""How the ids of such senders begin, among those of clients."""
+"""The prefix of client ids for such senders."""
 
 
 def client_id(channel: str, sender: str) -> str:
-    """Who opened the conversation. A channel's name has no colon, so that no two senders share one."""
+    """The client id of a sender. Channel names contain no colon, so ids are unique."""
     return f"{CLIENT}:{channel}:{sender}"
 
 
 def describe_sender(client: str) -> str:
-    """For people: the sender and the channel; empty for a client of another kind."""
+    """The sender and the channel for display; empty for other clients."""
     kind, _, rest = client.partition(":")
     channel, _, sender = rest.partition(":")
     return f"{sender} over {channel}" if kind == CLIENT and sender else ""
 
 
 def record_thread(store: Store, conversation_id: str, thread: str) -> None:
-    """Write down which thread of the sender's a conversation is."""
+    """Records the sender's thread of a conversation."""
     with store.write() as cursor:
         cursor.execute(
             "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, 'thread', ?)",
@@ -29,7 +29,7 @@ def record_thread(store: Store, conversation_id: str, thread: str) -> None:
 
 
 def find(store: Store, client: str, thread: str, folder: str) -> str | None:
-    """The conversation of a sender in a thread, held in this folder; the latest, should there be several."""
+    """The latest conversation of a sender in a thread and folder."""
     rows = store.read(
         "SELECT c.id FROM state o JOIN state t ON t.conversation_id = o.conversation_id AND t.key = 'thread'"
         " JOIN conversations c ON c.id = o.conversation_id"
@@ -41,7 +41,7 @@ def find(store: Store, client: str, thread: str, folder: str) -> str | None:
 
 
 def cost_since(store: Store, client: str, since: float) -> float:
-    """What the model calls of a client's conversations cost since then, as far as prices are known."""
+    """The cost of a client's model calls since a time, as far as prices are known."""
     rows = store.read(
         "SELECT sum(m.cost) FROM state o JOIN sessions s ON s.conversation_id = o.conversation_id"
         " JOIN model_calls m ON m.session_id = s.session_id"

@@ -22,7 +22,7 @@ class Line(NamedTuple):
 
 
 def of_conversation(store: Store, conversation_id: str) -> dict[int, Line]:
-    """The lines of a conversation in their order, each under the id of the entry that it is made of."""
+    """The lines of a conversation in order, by the ids of their transcript entries."""
     rows = store.read(
         f"SELECT json_extract(metadata, '$.entry_id'), {', '.join(Line._fields)} FROM memory_log"  # noqa: S608
         " WHERE conversation_id = ? ORDER BY 1",
@@ -41,7 +41,7 @@ def _line(entry_id: int, *fields: object) -> Line:
 
 
 def last_turn(store: Store, session_id: str) -> str:
-    """The turn that a session is in; empty where it has none."""
+    """The current turn of a session; empty if it has none."""
     rows = store.read(
         "SELECT turn_id FROM turns WHERE session_id = ? ORDER BY first_sequence DESC LIMIT 1", (session_id,)
     )

@@ -1,14 +1,13 @@
 """Reads `--limit NAME=VALUE`."""
 
+from dataclasses import fields
+
+from adderclaw.config.schema.settings import Limits
+from adderclaw.core.decode import plain_type
 from adderclaw.core.errors import UsageError
 
-LIMITS: dict[str, type[int] | type[float]] = {
-    "cost_usd": float,
-    "tokens": int,
-    "tool_calls": int,
-    "seconds": float,
-    "rounds": int,
-}
+LIMITS: dict[str, type[int] | type[float]] = {spec.name: plain_type(spec.type) for spec in fields(Limits)}
+LIMITS["rounds"] = int
 """The names `--limit` takes: the keys of [limits], and the rounds of a turn or of a LOOP."""
 
 

@@ -110,8 +110,8 @@ LOST = [
     (without_packs, "is not kept"),
     (with_other_bytes, "is not kept"),
     (with_another_tree, "cannot be read"),
-    (of_an_empty_folder, "was changed since it was kept"),
-    (without_its_row, "is not kept"),
+    (of_an_empty_folder, "was changed since it was stored"),
+    (without_its_row, "is not stored"),
 ]
 
 
@@ -147,7 +147,7 @@ def test_a_workspace_that_is_too_large_has_none_and_says_so(project: Project) ->
         found = baselines.get(cursor, number)
     assert found is not None
     assert "checkpoints.max_files" in found.left_out[0]
-    with pytest.raises(StoreError, match="is not kept"):
+    with pytest.raises(StoreError, match="is not stored"):
         project.lay_out(number)
 
 

@@ -18,8 +18,7 @@ from adderclaw.agent.notices.letter import Letter
 from adderclaw.agent.notices.listener import NoticeContext
 from adderclaw.agent.notices.subscriptions import awake, body, is_subscribed
 from adderclaw.agent.session.clock import random_ids
-from adderclaw.config.schema.channels import Notices, NoticeTarget
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema.settings import Config, Notices, NoticeTarget
 from adderclaw.core.events import Bus
 from adderclaw.core.redaction import Secrets
 from adderclaw.models.http.signing import new_secret

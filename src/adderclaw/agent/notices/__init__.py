@@ -13,7 +13,7 @@ from adderclaw.core.types import Json
 if TYPE_CHECKING:
     from sqlite3 import Cursor
 
-    from adderclaw.config.schema.channels import NoticeKind, Notices
+    from adderclaw.config.schema.settings import NoticeKind, Notices
     from adderclaw.storage import Store
 
 type Clean = Callable[[Any], Any]

@@ -10,8 +10,7 @@ from functools import partial
 
 from adderclaw.agent.notices import Clean, Notice, prepared
 from adderclaw.agent.notices.courier import GRACE, Courier, Place, of_process
-from adderclaw.config.schema.channels import Notices
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema.settings import Config, Notices
 from adderclaw.core.errors import StoreError
 from adderclaw.core.events import Bus, EventRecord, Sink
 from adderclaw.core.record import NamedTuple

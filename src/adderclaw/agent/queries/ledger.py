@@ -12,6 +12,7 @@ from adderclaw.config import home
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, StoreError
+from adderclaw.core.json_text import to_json
 from adderclaw.core.types import Json, Risk
 from adderclaw.storage import Store
 from adderclaw.storage.ledger import log_end, log_files, mirror, verify
@@ -133,7 +134,7 @@ def state(options: Options, against: str | None = None, *, archive: str = "") ->
     """Verify the whole log against the database, or the log alone if the database cannot be read."""
     verification = verified(options, against, archive=archive)
     complete = "unread" not in verification.completeness and bool(verification.completeness.get("complete", True))
-    return clean(verification.as_json() | {"complete": complete})
+    return clean(to_json(verification) | {"complete": complete})
 
 
 def verified(options: Options, against: str | None = None, *, archive: str = "") -> Verification:

@@ -163,17 +163,12 @@ def _settings_only(rest: Json, mapped: Mapped) -> None:
     if elsewhere:
         mapped.notes.append(f"{mapped.file}: settings of another program have no effect here: {', '.join(elsewhere)}")
     if "env" in rest:
-        _variables(rest, mapped)
+        from adderclaw.config.variables import split_allowed
 
-
-def _variables(rest: Json, mapped: Mapped) -> None:
-    """What of `env` may reach a command."""
-    from adderclaw.config.variables import split_allowed
-
-    rest["env"], left = split_allowed(rest["env"])
-    if left:
-        reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_reason(left).items())
-        mapped.notes.append(f"{mapped.file}: of env, these reach no command: {reasons}")
+        rest["env"], left = split_allowed(rest["env"])
+        if left:
+            reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_reason(left).items())
+            mapped.notes.append(f"{mapped.file}: of env, these reach no command: {reasons}")
 
 
 def _by_reason(left: dict[str, str]) -> dict[str, list[str]]:

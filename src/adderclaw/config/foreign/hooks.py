@@ -98,7 +98,8 @@ def normal(value: Any) -> Normal:
                     _add(result, key, entry)
     elif isinstance(value, list):
         for index, entry in enumerate(cast(list[object], value)):
-            key, table = f"hooks[{index}]", _table(entry)
+            key = f"hooks[{index}]"
+            table: Json = cast(Json, entry) if isinstance(entry, dict) else {}
             if not isinstance(table.get("hook_event_name"), str):
                 result.problems.append((key, f"expected a table with hook_event_name, not {short_json(entry)}"))
                 continue
@@ -107,10 +108,6 @@ def normal(value: Any) -> Normal:
     else:
         return result._replace(entries=[] if value is None else value)
     return result
-
-
-def _table(value: object) -> Json:
-    return cast(Json, value) if isinstance(value, dict) else {}
 
 
 def _flat(entry: Json, key: str, normal: Normal) -> Iterator[tuple[str, Json]]:

@@ -61,26 +61,22 @@ def survey(folder: str, leave_out: frozenset[str] = frozenset()) -> Tree:
     except OSError as error:
         raise unfit(folder, f"cannot be read: {error.strerror}") from None
     try:
-        return _surveyed(root, folder, leave_out)
+        files: dict[str, str] = {}
+        texts: dict[str, bytes] = {}
+        left = MOST_BYTES
+        for entry in walked(root, folder, leave_out):
+            if entry.target:
+                files[entry.path] = LINK + entry.target
+                continue
+            hashed, size, text = _hashed(root, entry, folder, left)
+            left -= size
+            files[entry.path] = (EXECUTABLE if entry.status.st_mode & 0o111 else "") + hashed
+            if text is not None:
+                texts[entry.path] = text
+        ordered = dict(sorted(files.items()))
+        return Tree(digest(ordered), ordered, texts)
     finally:
         os.close(root)
-
-
-def _surveyed(root: int, shown: str, leave_out: frozenset[str]) -> Tree:
-    files: dict[str, str] = {}
-    texts: dict[str, bytes] = {}
-    left = MOST_BYTES
-    for entry in walked(root, shown, leave_out):
-        if entry.target:
-            files[entry.path] = LINK + entry.target
-            continue
-        hashed, size, text = _hashed(root, entry, shown, left)
-        left -= size
-        files[entry.path] = (EXECUTABLE if entry.status.st_mode & 0o111 else "") + hashed
-        if text is not None:
-            texts[entry.path] = text
-    ordered = dict(sorted(files.items()))
-    return Tree(digest(ordered), ordered, texts)
 
 
 def walked(root: int, shown: str, leave_out: frozenset[str] = frozenset()) -> Iterator[Found]:

@@ -1,17 +1,265 @@
 """The one schema of the configuration; the text under each field becomes docs/configuration.md."""
 
 from dataclasses import field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from adderclaw.config.schema.channels import Notices, WebhookChannel
-from adderclaw.config.schema.managed import Managed
-from adderclaw.config.schema.meanings import Amount, Count, PathText, Positive, Seconds, Url, Variable, WorkspacePath
-from adderclaw.config.schema.models import ModelEntry
-from adderclaw.config.schema.terminal import AfterEdit, Git, Repl, StatusLine
 from adderclaw.core.decode import Between
 from adderclaw.core.provider_kinds import ANTHROPIC, LM_STUDIO, MOCK, OPENAI_COMPATIBLE, Kind
-from adderclaw.core.record import record
-from adderclaw.core.types import Autonomy, Effort, Json, PermissionMode, ThinkingMode
+from adderclaw.core.record import NamedTuple, record
+from adderclaw.core.types import Autonomy, Effort, Json, Outcome, PermissionMode, ThinkingMode
+
+
+class Meaning(NamedTuple):
+    """What a text means, and so whether `~` and `$VARIABLE` are expanded in it and what it is relative to."""
+
+    of: Literal["path", "workspace path", "url", "variable"]
+
+
+type PathText = Annotated[str, Meaning("path")]
+"""A path, relative to the file that it stands in."""
+type WorkspacePath = Annotated[str, Meaning("workspace path")]
+"""A path, relative to the workspace."""
+type Url = Annotated[str, Meaning("url")]
+type Variable = Annotated[str, Meaning("variable")]
+"""The name of an environment variable."""
+type Count = Annotated[int, Between(0)]
+type Positive = Annotated[int, Between(1)]
+type Amount = Annotated[float, Between(0)]
+type Seconds = Annotated[float, Between(0.001)]
+
+
+# ------------------------------------------------------------------ notices and webhook channels
+
+
+type NoticeKind = Literal["needs_you", "done", "held", "missed", "budget", "estop"]
+type TargetKind = Literal["webhook", "email"]
+type StoredPart = Literal["url", "secret", "token", "password"]
+
+
+def _all_kinds() -> list[NoticeKind]:
+    return ["needs_you", "done", "held", "missed", "budget", "estop"]
+
+
+@record
+class NoticeTarget:
+    """A target that notices are sent to."""
+
+    kind: TargetKind
+    """An HTTP request (also to ntfy, Slack and Discord: see `format`) or an e-mail."""
+    enabled: bool = True
+    """false: nothing is sent to this target."""
+    on: list[NoticeKind] = field(default_factory=_all_kinds)
+    """Which notices are sent: `needs_you` (a question waits), `done` (a run ended), `held`, `missed` and `budget` (of a
+    schedule), `estop` (the emergency stop was set)."""
+    detail: Literal["summary", "full"] = "summary"
+    """`summary`: without tool inputs and model answers. `full`: with both, shortened and redacted."""
+    min_seconds: Amount = 0.0
+    """For `done`: only runs that took at least this long."""
+    outcomes: list[Outcome] = field(default_factory=list[Any])
+    """For `done`: only runs with these outcomes. Empty: all."""
+    workspaces: list[PathText] = field(default_factory=list[str])
+    """Only notices about these folders and their subfolders. Empty: all."""
+    quiet: str = ""
+    """Quiet hours in local time, such as `22:00-07:00`: notices are sent when they are over."""
+    timeout_seconds: Annotated[float, Between(1, 60)] = 10.0
+    """How long one attempt may take."""
+    url: Url | None = None
+    """Of a webhook: where to. https, or http on this machine."""
+    url_env: Variable | None = None
+    """Of a webhook: the environment variable that holds the address, where the address itself is a secret (Slack,
+    Discord)."""
+    format: Literal["json", "slack", "discord", "ntfy", "text"] = "json"
+    """Of a webhook: what the receiver reads; docs/channels.md shows each."""
+    secret_env: Variable | None = None
+    """Of a webhook: the variable that holds the secret which requests are signed with (Standard Webhooks)."""
+    token_env: Variable | None = None
+    """Of a webhook: the variable that holds a token, sent as `Authorization: Bearer …`."""
+    private: bool = False
+    """Of a webhook: its host may be in a private network."""
+    ca_file: PathText | None = None
+    """Of a webhook or e-mail: certificates (PEM) to trust instead of the system's."""
+    host: str = ""
+    """Of e-mail: the SMTP server."""
+    port: Annotated[int, Between(1, 65535)] | None = None
+    """Of e-mail: its port; without one 587 for `starttls`, 465 for `tls`, 25 for `none`."""
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    """Of e-mail: how the connection is encrypted. `none` only for a server on this machine."""
+    user: str = ""
+    """Of e-mail: who logs in. Empty: nobody does."""
+    password_env: Variable | None = None
+    """Of e-mail: the variable that holds the password."""
+    sender: str = ""
+    """Of e-mail: the address that it is from."""
+    to: list[str] = field(default_factory=list[str])
+    """Of e-mail: the addresses that it is sent to."""
+    stored: list[StoredPart] = field(default_factory=list[Any])
+    """What `adderclaw notices secret` stored for this target, in the keyring or the encrypted file, in place of a
+    variable."""
+
+
+@record
+class Notices:
+    """Notices sent to you when something waits for you or is done (docs/channels.md). Only your own configuration can
+    set this, never a project's file."""
+
+    wait_seconds: Amount = 30.0
+    """At a terminal: how long a question waits, or a turn or run takes, before a notice of it is sent."""
+    targets: dict[str, NoticeTarget] = field(default_factory=dict[str, NoticeTarget])
+    """Name → target."""
+
+
+@record
+class Sender:
+    """A person or program in a chat system. Unlisted senders are refused."""
+
+    workspace: PathText
+    """The folder in which the agent works for this sender. It must exist."""
+    profile: Literal["readonly", "supervised", "sandboxed"] = "readonly"
+    """What happens without asking, as with `--profile`; a stricter runtime.profile, or the autonomy readonly, wins."""
+    tools_allow: list[str] = field(default_factory=lambda: ["*"])
+    """Tools that the model is offered, by name or alias, out of those of channels.cli.tools_allow."""
+    may_approve: bool = False
+    """The sender is asked for approvals and may give them. Otherwise only you are asked."""
+    commands: bool = False
+    """A message that begins with `/` may call a skill or a command. Otherwise it is plain text."""
+    messages_per_day: Count = 200
+    """Messages and answers within 24 hours."""
+    cost_usd_per_day: Amount | None = None
+    """What the model calls of this sender may cost within 24 hours. A model without a known price is refused."""
+
+
+@record
+class WebhookChannel:
+    """A channel for a chat system: signed messages to `POST /channels/NAME/messages` of the server (docs/channels.md).
+    Only your own configuration can set this, never a project's file."""
+
+    enabled: bool = True
+    """Whether messages are accepted."""
+    secret_env: Variable | None = None
+    """The environment variable of the server that holds the secret. Without it, the secret created by
+    `adderclaw channel secret NAME` is used."""
+    senders: dict[str, Sender] = field(default_factory=dict[str, Any])
+    """Who may send, by the name that the bridge gives: an address, a number, an id of the chat system."""
+    reply: Literal["response", "post"] = "response"
+    """Where answers go: into the answer to the request, or as signed requests to `reply_url`."""
+    reply_seconds: Annotated[float, Between(0, 300)] = 25.0
+    """How long a request waits for the answer with `response`. After that it gets the id of the turn to poll, and with
+    a `reply_url` the answer is sent there."""
+    reply_url: Url | None = None
+    """Where answers and questions are posted, signed with the secret of the channel."""
+
+
+# ------------------------------------------------------------------ facts about models
+
+
+@record
+class ModelEntry:
+    """Facts about a model that override the table of models. NAME is a model's name, or its beginning followed by
+    `*`."""
+
+    context_tokens: Positive | None = None
+    """Size of its context window."""
+    max_output_tokens: Positive | None = None
+    """Longest answer that it can give."""
+    input_per_mtok: Amount | None = None
+    """US dollars for a million tokens in."""
+    output_per_mtok: Amount | None = None
+    """US dollars for a million tokens out."""
+    cache_read_per_mtok: Amount | None = None
+    """US dollars for a million tokens read from the provider's cache; as input when absent."""
+    cache_write_per_mtok: Amount | None = None
+    """US dollars for a million tokens written to it; as input when absent."""
+    vision: bool | None = None
+    """It takes images."""
+    pdf: bool | None = None
+    """It takes PDF documents."""
+    thinking: bool | None = None
+    """It can think before it answers."""
+
+
+# ------------------------------------------------------------------ work at a terminal
+
+
+@record
+class AfterEdit:
+    """The project's own type checkers and linters, after an edit: those of `run`, and where the gate does not ask."""
+
+    check: bool = True
+    """Tell the model the problems found in a file that it edited."""
+    seconds: Annotated[float, Between(0.001, 60)] = 5.0
+    """How long each may take."""
+    run: list[Literal["ruff", "pyright", "mypy", "tsc", "eslint"]] = field(default_factory=list[Any])
+    """Checkers that run without asking, in a read-only sandbox without network. A project's own settings cannot set
+    this."""
+
+
+@record
+class Git:
+    """Commits of `/commit`."""
+
+    co_author: str = ""
+    """`Name <address>`: put into each message as its Co-authored-by line. Empty: no such line."""
+
+
+@record
+class Repl:
+    """The conversation at a terminal."""
+
+    editing: Literal["emacs", "vi"] = "emacs"
+    """Which keys edit the input: those of emacs, or the modes of vi."""
+    plain: bool = False
+    """Print lines only, nothing is redrawn: for screen readers and simple terminals; as `--plain`."""
+    motion: bool = True
+    """Show progress by animations; false is the same as `--no-motion`."""
+    theme: Literal["auto", "light", "dark"] = "auto"
+    """The colours: for a light or a dark terminal; `auto` goes by what the terminal says of its background."""
+    titles: Literal["small", "model", "words"] = "small"
+    """What a conversation is called that nobody has named: what the small model (providers.small) says after the first
+    answer, where there is one; with `model`, else what the model of the session says; with `words` no model is asked.
+    Without a title it is called by its first words."""
+    terminal_title: bool = True
+    """Show it as the title of the terminal."""
+
+
+@record
+class StatusLine:
+    """Your own command that fills the line below the input (docs/REPL.md). It runs in a sandbox without write access
+    and network. A trusted project's file can set one."""
+
+    type: Literal["command"] = "command"
+    """The only type."""
+    command: str = ""
+    """A command line for `sh` that gets JSON on stdin and whose output is shown. Empty: the default status line."""
+    padding: Annotated[int, Between(0, 20)] = 0
+    """Spaces before it."""
+    refreshInterval: Annotated[float, Between(1)] | None = None
+    """Seconds after which it runs again even if nothing has changed; without it, it runs only after changes."""
+
+
+# ------------------------------------------------------------------ the administrator's limits
+
+
+@record
+class Managed:
+    """What an administrator allows everybody on a machine to use. It only applies in `/etc/adderclaw/managed.toml`."""
+
+    providers: list[str] | None = None
+    """Allowed hosts of models, such as `api.anthropic.com` or `*.example.org`; other entries of `providers.models` are
+    ignored. Absent: all."""
+    mcp: list[str] | None = None
+    """MCP servers: hosts of those with a `url`, absolute paths of the programs of the others. Absent: all."""
+    plugins: list[str] | None = None
+    """Plugins, each by the hash over its content that `adderclaw plugin show` prints. Absent: all."""
+    skills: list[PathText] | None = None
+    """Folders that skills and commands may come from, in addition to plugins that `plugins` lists. Absent: all."""
+    prices: dict[str, ModelEntry] | None = None
+    """The least that models cost, for every limit of money: filled in from `[models]` of the same file where it has
+    that or `limits.cost_usd`. A model that it does not name costs no less than by the packaged list. Absent: the
+    prices of each user."""
+
+
+# ------------------------------------------------------------------ security
+
 
 type Profile = Literal["readonly", "supervised", "sandboxed", "permissive"]
 
@@ -374,6 +622,13 @@ class Limits:
     """Tool calls; at the REPL and in `mcp serve`, those of one message or call."""
     seconds: Amount = 3600.0
     """Wall time; at the REPL and in `mcp serve`, that of one message or call."""
+
+
+LIMIT_NAMES = tuple(Limits.__dataclass_fields__)
+if TYPE_CHECKING:
+    type LimitName = str
+else:
+    LimitName = Literal[LIMIT_NAMES]
 
 
 @record

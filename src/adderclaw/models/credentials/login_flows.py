@@ -47,24 +47,24 @@ def has_browser() -> bool:
 async def log_in(client: Client, method: Method, person: Person) -> Tokens:
     match chosen(method, client.settings):
         case "browser":
-            return await _by_browser(client, person)
+            async with loopback.listening() as listener:
+                attempt = client.attempt(listener.redirect_uri)
+                person.tell(
+                    f"Opening the browser. If nothing happens, open this address on this machine:\n\n  {attempt.url}\n"
+                )
+                await open_page(attempt.url, person.path)
+                try:
+                    query = await asyncio.wait_for(listener.answer, BROWSER_SECONDS)
+                except TimeoutError:
+                    message = f"no answer came from the browser within {BROWSER_SECONDS:g} seconds; try --method paste"
+                    raise OAuthError("refused", message) from None
+            return await client.exchange(attempt, client.code_of(attempt, query))
         case "device":
-            return await _by_device(client, person)
+            device = await client.device()
+            person.tell(f"Open {device.verification_uri}\nand enter the code {device.user_code}\n\nWaiting …")
+            return await client.poll(device)
         case "paste":
             return await _by_paste(client, person)
-
-
-async def _by_browser(client: Client, person: Person) -> Tokens:
-    async with loopback.listening() as listener:
-        attempt = client.attempt(listener.redirect_uri)
-        person.tell(f"Opening the browser. If nothing happens, open this address on this machine:\n\n  {attempt.url}\n")
-        await open_page(attempt.url, person.path)
-        try:
-            query = await asyncio.wait_for(listener.answer, BROWSER_SECONDS)
-        except TimeoutError:
-            message = f"no answer came from the browser within {BROWSER_SECONDS:g} seconds; try --method paste"
-            raise OAuthError("refused", message) from None
-    return await client.exchange(attempt, client.code_of(attempt, query))
 
 
 async def open_page(url: str, path: str) -> None:
@@ -74,12 +74,6 @@ async def open_page(url: str, path: str) -> None:
     # a browser for the terminal has to stay in the terminal's own group
     with Unconfined(argv, cwd="/", env=env, stdin=None, stdout=None, leads=False) as opening:
         await opening.wait()
-
-
-async def _by_device(client: Client, person: Person) -> Tokens:
-    device = await client.device()
-    person.tell(f"Open {device.verification_uri}\nand enter the code {device.user_code}\n\nWaiting …")
-    return await client.poll(device)
 
 
 async def _by_paste(client: Client, person: Person) -> Tokens:

@@ -87,7 +87,19 @@ class Adapter:
 
     def __init__(self, parts: Parts, target: Endpoint, variables: tuple[str, ...]) -> None:
         self._parts, self._entry, self._place, self._variables = parts, parts.entry, target, variables
-        self.wire = _wire_of(parts, target)
+        limit, timeout = parts.config.runtime.max_response_bytes, parts.entry.timeout_seconds
+        for header, value in parts.entry.headers.items():
+            if is_secret_name(header):
+                parts.secrets.add(value)
+        self.wire = Wire(
+            parts.name,
+            target,
+            parts.secrets,
+            parts.clock,
+            timeout=timeout,
+            max_bytes=limit,
+            between=parts.entry.idle_timeout_seconds,
+        )
         self._ids = Ids()
         self._head: tuple[AdapterRequest, bytes] | None = None
         self._details: dict[str, Detail] = {}
@@ -209,16 +221,6 @@ class Adapter:
     ) -> ChatResponse:
         model = answer.model or model
         return ChatResponse(answer.text, calls, answer.usage, answer.stop_reason, model, self.name, opaque, raw)
-
-
-def _wire_of(parts: Parts, target: Endpoint) -> Wire:
-    """An entry's connections; the secrets among its headers are kept out of everything that is shown."""
-    limit, timeout = parts.config.runtime.max_response_bytes, parts.entry.timeout_seconds
-    for header, value in parts.entry.headers.items():
-        if is_secret_name(header):
-            parts.secrets.add(value)
-    between = parts.entry.idle_timeout_seconds
-    return Wire(parts.name, target, parts.secrets, parts.clock, timeout=timeout, max_bytes=limit, between=between)
 
 
 def endpoint_of(parts: Parts, base_url: str, tail: str) -> Endpoint:

@@ -23,7 +23,6 @@ from adderclaw.core.types import (
     Thinking,
     ToolCall,
     ToolResultBlock,
-    ToolSpec,
     ToolUseBlock,
 )
 from adderclaw.models.credentials.sources import API_KEY, AUTH_TOKEN, Credential
@@ -293,15 +292,14 @@ def _head(
     if options.tool_choice:
         head["tool_choice"] = {"type": "tool", "name": options.tool_choice}
     if options.tools:
-        head["tools"] = [_tool(tool) for tool in options.tools]
+        head["tools"] = [
+            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+            for tool in options.tools
+        ]
         head["tools"][-1]["cache_control"] = _MARK
     if options.system.strip():
         head["system"] = [{"type": "text", "text": options.system, "cache_control": _MARK}]
     return head
-
-
-def _tool(tool: ToolSpec) -> Json:
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
 
 
 _KEPT = frozenset({"type", "enum", "const", "required", "description", "title", "$ref"})

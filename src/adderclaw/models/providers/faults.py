@@ -193,7 +193,10 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         return milliseconds / 1000
     value = headers.get("retry-after", "").strip()
     if not value:
-        until = _reset(headers, now)
+        # Seconds until the last of the used-up limits is filled again; the server names the times in RFC 3339.
+        used_up = [headers.get(f"{limit}-reset", "") for limit in _LIMITS if headers.get(f"{limit}-remaining") == "0"]
+        times = [time for text in used_up if (time := _rfc3339(text)) is not None]
+        until = max(0.0, max(times) - now) if times else None
         return _reset_in(headers) if until is None else until
     seconds = _number(value)
     if seconds is not None:
@@ -207,13 +210,6 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 _LIMITS = tuple(f"anthropic-ratelimit-{what}" for what in ("requests", "tokens", "input-tokens", "output-tokens"))
-
-
-def _reset(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds until the last of the used-up limits is filled again; the server names the times in RFC 3339."""
-    used_up = [headers.get(f"{limit}-reset", "") for limit in _LIMITS if headers.get(f"{limit}-remaining") == "0"]
-    times = [time for text in used_up if (time := _rfc3339(text)) is not None]
-    return max(0.0, max(times) - now) if times else None
 
 
 _DURATION = r"(\d+(?:\.\d+)?)(ms|d|h|m|s)"

@@ -97,7 +97,11 @@ async def read(
         if _is_stream(reply.content_type, first):
             await _read_stream(reply, first, answer, wire)
         else:
-            await _read_whole(reply, first, answer, wire)
+            value, start = await _json(reply, first, wire)
+            try:
+                answer.whole(value)
+            except ValueError as error:
+                raise wire.malformed(str(error), reply.content_type, start) from None
     finally:
         reply.close()
 
@@ -163,14 +167,6 @@ def _event(data: str) -> Json:
     if not isinstance(event, dict):
         raise ValueError("not an object")
     return cast(Json, event)
-
-
-async def _read_whole(reply: Reply, piece: bytes, answer: Answering, wire: Wire) -> None:
-    value, start = await _json(reply, piece, wire)
-    try:
-        answer.whole(value)
-    except ValueError as error:
-        raise wire.malformed(str(error), reply.content_type, start) from None
 
 
 async def _json(reply: Reply, piece: bytes, wire: Wire) -> tuple[Any, bytes]:

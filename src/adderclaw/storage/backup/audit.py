@@ -1,4 +1,4 @@
-"""The ledger for an auditor: the receipts as they are sealed, and who allowed what, redacted, as one folder."""
+"""Exports the ledger for an auditor: one folder with the sealed receipts and a redacted record of who allowed what."""
 
 import hashlib
 import json
@@ -30,27 +30,24 @@ class Exported(NamedTuple):
     records: dict[str, int]
     receipts: Verification
     archives: list[str]
-    """Chains that were put away, which are in it, too."""
-
-    def as_json(self) -> Json:
-        return {**self._asdict(), "receipts": self.receipts.as_json()}
+    """Archived chains that the export contains as well."""
 
 
 def export(loaded: Loaded, folder: str, key_path: str) -> Exported:
-    """Write the folder, which must be missing or empty."""
+    """Writes the folder, which must be missing or empty."""
     folder = os.path.abspath(os.path.expanduser(folder))
     if os.path.lexists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
-        raise UsageError(f"{folder} is there already, and is not empty: name another folder")
+        raise UsageError(f"{folder} already exists and is not empty; choose another folder")
     path, log = loaded.config.memory.path, loaded.config.receipts.path
     if not Store.exists(path) and not os.path.exists(log):
-        raise UsageError(f"there is nothing to export: neither {path} nor {log} is there yet")
+        raise UsageError(f"there is nothing to export: neither {path} nor {log} exists")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     store = Store.open(path, read_only=True) if Store.exists(path) else None
     try:
         counts = _write_records(store, loaded, os.path.join(folder, RECORDS))
         chains = {name: _copy_chain(path, os.path.join(folder, name), key_path) for name, path in _chain_logs(log)}
         whole = verify(log, store, key_path)
-        put_away = [_verify_archived(log, store, key_path, name) for name in whole.completeness.get("archives", ())]
+        archived = [_verify_archived(log, store, key_path, name) for name in whole.completeness.get("archives", ())]
     finally:
         if store is not None:
             store.close()
@@ -67,12 +64,12 @@ def export(loaded: Loaded, folder: str, key_path: str) -> Exported:
     }
     with _create_file(os.path.join(folder, MANIFEST)) as file:
         file.write(json.dumps(manifest, indent=2, sort_keys=True).encode() + b"\n")
-    broken = [chain for chain in (whole, *put_away, *chains.values()) if not chain.valid]
+    broken = [chain for chain in (whole, *archived, *chains.values()) if not chain.valid]
     return Exported(folder, counts, broken[0] if broken else current_chain, sorted(chains))
 
 
 def _chain_logs(log: str) -> Iterator[tuple[str, str]]:
-    """The log in use, and the chains that were put away before it, which lie beside it under their time."""
+    """The log in use, and the archived logs in the same folder, which have the time of archiving in their names."""
     yield home_names.RECEIPTS, log
     log_folder, name = os.path.split(os.path.abspath(log))
     for other in sorted(os.listdir(log_folder)) if os.path.isdir(log_folder) else ():
@@ -82,7 +79,7 @@ def _chain_logs(log: str) -> Iterator[tuple[str, str]]:
 
 
 def _verify_archived(log: str, store: Store | None, key_path: str, name: str) -> Verification:
-    """A chain that the database knows of, whether its file is still there or not."""
+    """Verifies an archived chain that the database lists, even if its file is gone."""
     verification = verify(log, store, key_path, archive=name)
     return verification._replace(reason=f"{name}: {verification.reason}")
 
@@ -119,7 +116,7 @@ def _create_file(path: str) -> IO[bytes]:
 
 
 def _copy_log(log: str, target: str) -> None:
-    """Whole lines alone: somebody may be appending one."""
+    """Copies only complete lines, because another process may be appending one."""
     with _create_file(target) as copy:
         try:
             fd = open_log(os.path.abspath(log), os.O_RDONLY)
@@ -137,11 +134,11 @@ def _file_hash(path: str) -> str:
 
 
 def describe(done: Exported) -> Iterator[str]:
-    """For people."""
+    """The result as lines for people."""
     counted = ", ".join(f"{number} of {kind}" for kind, number in done.records.items())
     yield f"wrote {done.folder}: {done.receipts.receipts} receipts; records: {counted}"
     if done.archives:
-        yield f"with the chains that were put away: {', '.join(done.archives)}"
+        yield f"archived chains in it: {', '.join(done.archives)}"
     if not done.receipts.valid:
         yield f"the receipts do NOT verify: invalid at {done.receipts.first_broken}: {done.receipts.reason}"
     yield f"head {done.receipts.head}; verify it with scripts/verify_receipts.py, which needs only Python"

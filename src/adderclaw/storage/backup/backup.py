@@ -1,4 +1,4 @@
-"""A backup of a home in which sessions may be running: one file, one state of the database, its receipts verified."""
+"""Backs up a home, even while sessions run: one file, one state of the database, with its receipts verified."""
 
 import errno
 import os
@@ -17,7 +17,6 @@ from adderclaw.config.paths import beneath, followed, is_run_name
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, ConfigError, LedgerError, StoreError, UsageError
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.types import Json
 from adderclaw.storage import Store, damage
 from adderclaw.storage.backup import contents
 from adderclaw.storage.backup.archive import FORMAT, Manifest, Progress, Reader, Writer, key_id, name_problem
@@ -27,9 +26,9 @@ from adderclaw.storage.ledger.verify import Verification, verify
 from adderclaw.storage.queries import databases
 
 DATABASE, LOG = "store/memory.sqlite", "store/tool_receipts.log"
-"""What they are called in an archive where they lie at their usual place, or outside of the home."""
+"""Their names in an archive if they are in their usual places or outside of the home."""
 PAGES = 2_000
-"""Pages of the database that are copied at once."""
+"""Database pages copied per step."""
 
 
 class BackupResult(NamedTuple):
@@ -45,18 +44,15 @@ class BackupResult(NamedTuple):
     def good(self) -> bool:
         return _problem(self.receipts) == ""
 
-    def as_json(self) -> Json:
-        return {**self._asdict(), "receipts": self.receipts.as_json()}
-
 
 def _problem(verification: Verification) -> str:
-    """Why a backup with these receipts is not a good one; empty if it is."""
+    """Why a backup with these receipts is not usable; empty if it is."""
     if not verification.valid:
         return f"the receipts do NOT verify: invalid at {verification.first_broken}: {verification.reason}"
     if verification.completeness.get("behind"):
         missing = verification.completeness["unmirrored"]
         return (
-            f"the database lacks {missing} of {verification.receipts} receipts: it was put back to an older state, its "
+            f"the database lacks {missing} of {verification.receipts} receipts: it was restored to an older state, its "
             "-wal file was lost, or another database was in use. `adderclaw receipt verify` shows details"
         )
     return ""
@@ -73,18 +69,18 @@ class _Sources(NamedTuple):
         return os.path.join(self.home, home_names.RECEIPT_KEY)
 
     def archive_name(self, path: str, usual: str) -> str:
-        """What the database or the log is called in an archive: where the settings look for it in the home."""
-        way = os.path.relpath(followed(path), followed(self.home))
-        inside = beneath(followed(path), followed(self.home)) and way != os.path.basename(usual)
-        return f"home/{way}" if inside and not name_problem(f"home/{way}") else usual
+        """The name of the database or the log in an archive: its path in the home if the settings look for it there."""
+        relative = os.path.relpath(followed(path), followed(self.home))
+        inside = beneath(followed(path), followed(self.home)) and relative != os.path.basename(usual)
+        return f"home/{relative}" if inside and not name_problem(f"home/{relative}") else usual
 
 
 def backup(
     home: str, target: str, *, config: str | None, secrets: bool, replace: bool, progress: Progress
 ) -> BackupResult:
-    """Write `target`, a file or a folder for one; raises where nothing could be kept."""
+    """Writes the backup to `target`, a file or a folder. Raises if nothing can be backed up."""
     if not os.path.isdir(home):
-        raise UsageError(f"there is no home at {home}, so that there is nothing to keep: run `adderclaw init`")
+        raise UsageError(f"there is no home at {home} and so nothing to back up; run `adderclaw init` first")
     places = _find_sources(home, config)
     target = _target_file(target, home, replace=replace)
     folder = os.path.dirname(target)
@@ -93,8 +89,8 @@ def backup(
             return _Backup(places, scratch, secrets, progress).write(os.path.join(scratch, "backup.zip"), target)
     except OSError as error:
         raise AdderClawError(
-            f"the backup cannot be written to {folder} ({error}): make room there, or name a file elsewhere;"
-            " nothing was written"
+            f"the backup cannot be written to {folder} ({error}). Nothing was written. Free some space there or "
+            "choose another folder"
         ) from error
 
 
@@ -102,7 +98,7 @@ def _find_sources(home: str, config: str | None) -> _Sources:
     try:
         now = load(config_file=config, looks=True, here=True).config
     except ConfigError as error:
-        note = f"the configuration cannot be read ({error.problems[0]}), so that the usual places were looked at"
+        note = f"the configuration cannot be read ({error.problems[0]}), so the default paths were used"
         return _Sources(home, os.path.join(home, home_names.DATABASE), os.path.join(home, home_names.RECEIPTS), [note])
     return _Sources(home, now.memory.path, now.receipts.path, [])
 
@@ -112,13 +108,13 @@ def _target_file(target: str, home: str, *, replace: bool) -> str:
     if os.path.isdir(path):
         path = os.path.join(path, time.strftime("adderclaw-%Y%m%d-%H%M%SZ.zip", time.gmtime()))
     if beneath(followed(path), followed(home)):
-        raise UsageError(f"{path} lies in the home itself: name a file elsewhere, best on another disk")
+        raise UsageError(f"{path} is inside of the home; choose a file elsewhere, preferably on another disk")
     if not os.path.isdir(os.path.dirname(path)):
-        raise UsageError(f"{os.path.dirname(path)} is no folder: make it, or name another file")
+        raise UsageError(f"{os.path.dirname(path)} is not a folder; create it or choose another file")
     if os.path.exists(path) and not os.path.isfile(path):
-        raise UsageError(f"{path} is no file: name another")
+        raise UsageError(f"{path} is not a regular file; choose another")
     if os.path.lexists(path) and not replace:
-        raise UsageError(f"{path} is there already: name another file, or say --replace")
+        raise UsageError(f"{path} already exists; choose another file or use --replace")
     return path
 
 
@@ -130,14 +126,14 @@ class _Backup:
         self._copy, self._log = os.path.join(scratch, home_names.DATABASE), os.path.join(scratch, home_names.RECEIPTS)
         self._done = self._total = 0
         self._database_name = places.archive_name(places.database, DATABASE)
-        """The name in the archive; a file store is a folder with this name."""
+        """The database's name in the archive; a file store is a folder with this name."""
         self._log_name = places.archive_name(places.log, LOG)
         self._in_files = os.path.isdir(folder_of(places.database))
         self._snapshotted = (
             followed(folder_of(places.database) if self._in_files else places.database),
             followed(places.log),
         )
-        """Of these there is a copy of one moment, by whatever path they are named."""
+        """The real paths of the database and the log, which are backed up as snapshots of the same moment."""
 
     def write(self, unfinished: str, target: str) -> BackupResult:
         has_database = self._snapshot()
@@ -165,10 +161,10 @@ class _Backup:
     # -------------------------------------------------------------- one state of the database and of the log
 
     def _snapshot(self) -> bool:
-        """Copy the database and the receipts that it knows; whether there is a database.
+        """Copies the database and the receipts that it knows. Returns whether there is a database.
 
-        The lock of the receipts is held only while a transaction to read begins and the log's length is looked at: from
-        there on both copies are of that moment, however long they take and whatever is written meanwhile.
+        Holds the lock of the receipts only while it begins a read transaction and reads the log's length. From then on
+        both copies show that moment, regardless of how long they take and what is written meanwhile.
         """
         if not Store.exists(self._sources.database):
             if self._log_length():
@@ -186,7 +182,7 @@ class _Backup:
         return True
 
     def _copy_image(self) -> int | None:
-        """Each commit of a file store replaces its file, so the file that is open here does not change."""
+        """Copies the file of a file store. Each commit replaces the file, so the opened one does not change."""
         with self._receipts_locked(), open(os.path.join(folder_of(self._sources.database), IMAGE), "rb") as source:
             length = self._log_length()
             with open(os.open(self._copy, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_WRONLY, 0o600), "wb") as target:
@@ -210,13 +206,13 @@ class _Backup:
             if damage.is_damage(error):
                 raise StoreError(f"{damage.message(self._sources.database, error)}. No backup was written") from error
             raise StoreError(
-                f"{self._sources.database} cannot be copied ({error}): `adderclaw doctor` says what is wrong with it"
+                f"{self._sources.database} cannot be copied ({error}); run `adderclaw doctor` to find out why"
             ) from error
         return length
 
     @contextmanager
     def _receipts_locked(self) -> Generator[None]:
-        """Hold the lock of the receipts, so that none is written."""
+        """Holds the lock of the receipts, so that none is written."""
         try:
             lock = Lock(self._sources.log, shared=True)
         except (FileNotFoundError, LedgerError):
@@ -270,8 +266,8 @@ class _Backup:
             self._add_file(writer, f"home/{entry.relative}", entry)
         for name, entry in traces:
             self._add_file(writer, f"{name}/{entry.relative}", entry)
-        for way in contents.links(self._sources.home):
-            self._left_out.append(f"{way} (a link)")
+        for link in contents.links(self._sources.home):
+            self._left_out.append(f"{link} (a link)")
         self._add_files_outside_home(writer)
         return runs
 
@@ -301,7 +297,7 @@ class _Backup:
         try:
             fd = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
-            return  # it has just gone
+            return  # removed in the meantime
         except OSError as error:
             self._left_out.append(f"{entry.relative} ({error.strerror})")
             return
@@ -313,7 +309,7 @@ class _Backup:
         self._progress(min(self._done, self._total), self._total)
 
     def _run_folders(self) -> dict[str, str]:
-        """Folder in the archive → the folder of a run, as the database knows them; those that are gone are left out."""
+        """Folder in the archive → the existing folder of a run that the database lists."""
         folders: dict[str, str] = {}
         with closing(sqlite3.connect(f"file:{quote(self._copy)}?mode=ro", uri=True)) as copy:
             for run_id, folder in databases.run_folders(copy):
@@ -329,11 +325,13 @@ class _Backup:
         return folders
 
     def _add_files_outside_home(self, writer: Writer) -> None:
-        """Archived receipts that do not lie in the home; and what restore cannot know of it."""
+        """Adds archived receipts from outside of the home, and notes on what `restore` cannot put back there."""
         home, folder, name = self._sources.home, *os.path.split(self._sources.log)
         for key, path in (("memory.path", self._sources.database), ("receipts.path", self._sources.log)):
             if Store.exists(path) and not beneath(followed(path), followed(home)):
-                self._notes.append(f"{key} is {path}, outside of the home: restore puts it into the home, so change it")
+                self._notes.append(
+                    f"{key} is {path}, outside of the home; `restore` puts it into the home, so change the setting then"
+                )
         if beneath(followed(folder), followed(home)) or not os.path.isdir(folder):
             return
         for other in sorted(os.listdir(folder)):
@@ -342,10 +340,10 @@ class _Backup:
                 status = os.lstat(path)
                 self._add_file(writer, f"store/{other}", contents.HomeFile(other, path, status.st_size, 0o600))
 
-    # -------------------------------------------------------------- is it true?
+    # -------------------------------------------------------------- verification and manifest
 
     def _verify_copies(self, has_database: bool) -> Verification:
-        """Verify the copies, which are what is backed up; a copy of an earlier version is migrated first."""
+        """Verifies the copies that go into the backup. The copy of an older database is migrated first."""
         try:
             store = Store.open(self._copy) if has_database else None
         except StoreError as error:
@@ -381,13 +379,13 @@ class _Backup:
 
 
 def describe(result: BackupResult) -> Iterator[str]:
-    """For people."""
+    """The result as lines for people."""
     yield f"wrote {result.file}: {result.files} files, {result.size / (1 << 20):.1f} MiB"
     yield f"{_problem(result.receipts) or f'{result.receipts.receipts} receipts verify'}; head {result.receipts.head}"
     if result.secrets:
-        yield "it holds secrets, and is not encrypted: keep it where you would keep your keys"
+        yield "it contains secrets and is not encrypted; store it as safely as your keys"
     if result.left_out:
-        more = "" if result.secrets else "; --with-secrets keeps secrets, too"
+        more = "" if result.secrets else "; --with-secrets includes secrets"
         yield f"left out: {', '.join(result.left_out)}{more}"
-    yield "logins in the system's keyring are in no backup"
+    yield "logins in the system's keyring are never backed up"
     yield from (f"note: {note}" for note in result.notes)

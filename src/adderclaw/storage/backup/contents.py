@@ -1,4 +1,4 @@
-"""What lies in a home, and what of it belongs in a backup: secrets only when asked for, caches and locks never."""
+"""The files of a home that belong in a backup: secrets only on request, caches and locks never."""
 
 import os
 import stat
@@ -25,7 +25,7 @@ LEFT_OUT = frozenset(
         *(home_names.CONFIG_LOCK, home_names.ESTOP),
     )
 )
-"""Names at the top that can be made again, or belong to processes that run now; and a stop, which is for now."""
+"""Names at the top that can be regenerated or belong to running processes, and the temporary emergency stop."""
 TEMPORARY_ENDINGS = (
     "-wal",
     "-shm",
@@ -38,49 +38,51 @@ TEMPORARY_ENDINGS = (
     ".pid",
     ".last-backup",
 )
-"""Of files that only a process that runs needs."""
+"""Endings of files that only a running process needs."""
 STORED_WHOLE = frozenset({home_names.PLUGINS, home_names.PLUGIN_DATA, *home_names.USERS})
-"""Names at the top with what others wrote, which is kept as it is: a plugin without its `uv.lock` is another plugin."""
+"""Names at the top with files by others, stored complete: a plugin without its `uv.lock` has another hash."""
 
 
 class HomeFile(NamedTuple):
     relative: str
-    """From the home, with `/` between the names."""
+    """The path relative to the home, with `/` between the names."""
     path: str
     size: int
     mode: int
 
 
-def is_left_out(way: str) -> bool:
-    top = way.partition("/")[0]
+def is_left_out(relative: str) -> bool:
+    top = relative.partition("/")[0]
     if top in STORED_WHOLE:
         return False
-    return top in LEFT_OUT or way.endswith(TEMPORARY_ENDINGS) or ".before-" in top or top.endswith(".locks")
+    return top in LEFT_OUT or relative.endswith(TEMPORARY_ENDINGS) or ".before-" in top or top.endswith(".locks")
 
 
-def is_secret(way: str) -> bool:
-    return way in SECRET or way.endswith((".key", ".pem"))
+def is_secret(relative: str) -> bool:
+    return relative in SECRET or relative.endswith((".key", ".pem"))
 
 
 def files(home: str) -> Iterator[HomeFile]:
-    """Every regular file, through no link, in order; those that a backup never holds are left out."""
+    """Every regular file that a backup may contain, in order. Does not follow links."""
     for folder, folders, names in os.walk(home):
         beneath = os.path.relpath(folder, home)
         folders[:] = sorted(name for name in folders if not is_left_out(_relative_path(beneath, name)))
         for name in sorted(names):
-            way = _relative_path(beneath, name)
-            if is_left_out(way):
+            relative = _relative_path(beneath, name)
+            if is_left_out(relative):
                 continue
             try:
                 status = os.lstat(os.path.join(folder, name))
             except FileNotFoundError:
-                continue  # it has just gone
+                continue  # removed in the meantime
             if stat.S_ISREG(status.st_mode):
-                yield HomeFile(way, os.path.join(folder, name), status.st_size, stat.S_IMODE(status.st_mode) & 0o777)
+                yield HomeFile(
+                    relative, os.path.join(folder, name), status.st_size, stat.S_IMODE(status.st_mode) & 0o777
+                )
 
 
 def links(home: str) -> Iterator[str]:
-    """The links in a home: a backup does not hold them, and says so."""
+    """The links in a home, which a backup does not contain and lists as left out."""
     for folder, folders, names in os.walk(home):
         beneath = os.path.relpath(folder, home)
         for name in sorted((*folders, *names)):

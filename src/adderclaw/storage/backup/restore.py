@@ -1,4 +1,4 @@
-"""Puts a backup in place of a home: every byte and every receipt is checked first, then one rename does it."""
+"""Restores a home from a backup: checks every byte and receipt first, then replaces the home by one rename."""
 
 import errno
 import os
@@ -28,7 +28,7 @@ from adderclaw.storage.ledger.log_files import read_key
 from adderclaw.storage.ledger.verify import Verification, verify
 
 RESERVED_BYTES = 64 << 20
-"""Bytes that stay free on the disk."""
+"""Bytes that must remain free on the disk."""
 
 
 class Restored(NamedTuple):
@@ -38,15 +38,12 @@ class Restored(NamedTuple):
     made_by: str
     receipts: Verification
     sealed: bool
-    """Whether the seals were checked, too: the key was there."""
+    """Whether the seals were checked as well, because the key was available."""
     kept_aside: str
-    """Where the home before is; empty: there was none."""
+    """The new path of the previous home; empty if there was none."""
     secrets: list[str]
-    """Those that the home has now."""
+    """The files with secrets that the home has now."""
     notes: list[str]
-
-    def as_json(self) -> Json:
-        return {**self._asdict(), "receipts": self.receipts.as_json()}
 
 
 def restore(path: str, home: str, *, replace: bool, unverified: bool, dry_run: bool, progress: Progress) -> Restored:
@@ -55,12 +52,15 @@ def restore(path: str, home: str, *, replace: bool, unverified: bool, dry_run: b
         _require_replaceable(home, replace=replace)
         reader = Reader(file, path)
         folder = _parent_folder(os.path.dirname(home), really=not dry_run)
-        _require_space(folder, reader.total)
+        status = os.statvfs(folder)
+        if status.f_bavail * status.f_frsize < reader.total + RESERVED_BYTES:
+            needed = f"{folder}: needs {(reader.total + RESERVED_BYTES) >> 20} MiB of free space"
+            raise AdderClawError(f"{needed}. Nothing was changed. Free some space and retry")
         try:
             staging = tempfile.mkdtemp(prefix=f".{os.path.basename(home)}.restoring-", dir=folder)
         except OSError as error:
             raise AdderClawError(
-                f"{folder} cannot be written ({error.strerror}): name a place elsewhere with --to; all is as it was"
+                f"{folder} cannot be written ({error.strerror}). Nothing was changed. Choose another place with --to"
             ) from error
         try:
             return _Restore(reader, staging, home, replace=replace, unverified=unverified).run(dry_run, progress)
@@ -73,7 +73,7 @@ def restore(path: str, home: str, *, replace: bool, unverified: bool, dry_run: b
 
 
 def _parent_folder(folder: str, *, really: bool) -> str:
-    """The folder of the home; where nothing may be changed, the nearest one that is there."""
+    """The folder that contains the home; in a dry run, its nearest existing parent."""
     if really:
         os.makedirs(folder, exist_ok=True)
     while not os.path.isdir(folder):
@@ -88,43 +88,35 @@ def _open_archive(path: str) -> IO[bytes]:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise UsageError(f"{path} is not a file: name the file that `adderclaw backup` wrote")
+        raise UsageError(f"{path} is not a regular file; give the file that `adderclaw backup` wrote")
     return open(fd, "rb")
 
 
-def _require_space(folder: str, size: int) -> None:
-    status = os.statvfs(folder)
-    if status.f_bavail * status.f_frsize < size + RESERVED_BYTES:
-        raise AdderClawError(
-            f"{folder}: {(size + RESERVED_BYTES) >> 20} MiB are needed, and not free: make room; all is as it was"
-        )
-
-
-# ------------------------------------------------------------------ the home that is there
+# ------------------------------------------------------------------ the existing home
 
 
 def _require_replaceable(home: str, *, replace: bool) -> None:
     if os.path.lexists(home) and not os.path.isdir(home):
-        raise UsageError(f"{home} is no folder: name another with --to")
+        raise UsageError(f"{home} is not a folder; choose another with --to")
     if os.path.ismount(home):
         raise _mount_point_error(home)
     if not os.path.isdir(home) or not os.listdir(home):
         return
     if not replace:
-        raise UsageError(f"{home} is not empty: --replace puts it aside, --to DIR restores to another place")
+        raise UsageError(f"{home} is not empty; --replace moves it aside, --to DIR restores to another place")
     if why := user_of_home(home):
-        raise UsageError(f"{home} is in use ({why}): end that first; all is as it was")
+        raise UsageError(f"{home} is in use ({why}). Nothing was changed. End that first")
 
 
 def _mount_point_error(home: str) -> UsageError:
     return UsageError(
-        f"{home} is a mounted folder, in whose place no other can be put: name a folder in it, --to {home}/home, "
-        "and set ADDERCLAW_HOME to that; all is as it was"
+        f"{home} is a mount point and cannot be replaced. Nothing was changed. Restore to a folder in it with "
+        f"--to {home}/home, and set ADDERCLAW_HOME to that folder"
     )
 
 
 def user_of_home(home: str) -> str:
-    """Who uses a home now, or nothing."""
+    """What is using a home now; empty if nothing is."""
     for path in _databases(home):
         if _is_locked(os.path.join(f"{path}.files", "lock")):
             return "a session is open"
@@ -134,7 +126,7 @@ def user_of_home(home: str) -> str:
 
 
 def _databases(home: str) -> Iterator[str]:
-    """The usual one, and the one that the settings name where it is the home of this start."""
+    """The home's default database, and, for the home in use, also the one that the settings name."""
     usual = os.path.join(home, home_names.DATABASE)
     yield usual
     if followed(home) != followed(config.home()):
@@ -164,7 +156,7 @@ def _is_locked(path: str) -> bool:
 
 
 def _is_open_elsewhere(path: str) -> bool:
-    """Whether another process has the database open: whoever reads it, too, holds a lock as long as it does."""
+    """Whether another process has the database open: readers hold a lock too."""
     try:
         with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -175,7 +167,7 @@ def _is_open_elsewhere(path: str) -> bool:
     return False
 
 
-# ------------------------------------------------------------------ the new one
+# ------------------------------------------------------------------ the restored home
 
 
 class _Restore:
@@ -217,17 +209,17 @@ class _Restore:
         return os.path.join(self._staging if dry_run else self._home, name)
 
     def _target_path(self, name: str) -> str:
-        """Where a file of the archive belongs; its name was checked."""
+        """Where a file of the archive belongs. Its name has been checked."""
         top, _, way = name.partition("/")
         where = {"home": "", "store": "", "runs": home_names.RESTORED_RUNS}.get(top)
         if where is None or not way:
-            raise BadArchive(f"{name!r} belongs nowhere in a home. Nothing was written; use a backup that you trust")
+            raise BadArchive(f"{name!r} does not belong in a home. Nothing was written; use a backup that you trust")
         return os.path.join(self._staging, where, *way.split("/"))
 
     def _database_path(self, name: str, usual: str) -> str:
-        """Where the database or the log lies now, which the manifest names."""
+        """The new path of the database or the log that the manifest names."""
         if name and not {name, f"{folder_of(name)}/{IMAGE}"} & self._manifest.files.keys():
-            raise BadArchive(f"it is not restored: {name[:200]!r} is missing, which its manifest names: it was changed")
+            raise BadArchive(f"it is not restored: its manifest names {name[:200]!r}, which is missing: it was changed")
         return self._target_path(name or usual)
 
     def _restore_file(self, name: str, progress: Progress) -> None:
@@ -237,7 +229,7 @@ class _Restore:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(path, flags, self._manifest.files[name].mode & 0o700 | 0o600)
         except FileExistsError:
-            raise BadArchive(f"{name!r} stands for a file that the backup holds already. Nothing was written") from None
+            raise BadArchive(f"{name!r} would overwrite another file of the backup. Nothing was written") from None
 
         def more(size: int) -> None:
             self._done += size
@@ -247,13 +239,13 @@ class _Restore:
             self._reader.copy(name, target, more)
 
     def _note_foreign_settings(self, dry_run: bool) -> None:
-        """Settings that name the database of the home that the backup is of: nobody would see the restored one."""
+        """Notes settings that name the database or log of the original home: the restored one would not be used."""
         import tomllib
 
         try:
             with open(self._restored_path(home_names.CONFIG, dry_run), "rb") as file:
                 settings = tomllib.load(file)
-        except (OSError, ValueError):  # none, or what `config validate` says more of
+        except (OSError, ValueError):  # missing, or `config validate` reports it
             return
         for section, name, usual in (
             ("memory", self._manifest.database, DATABASE),
@@ -267,10 +259,10 @@ class _Restore:
             here = os.path.join(self._home, os.path.relpath(self._database_path(name, usual), self._staging))
             if followed(path) != followed(here):
                 where = os.path.join(self._home, home_names.CONFIG)
-                self._notes.append(f"{key} is {path} in {where}, and what was restored is {here}: change it there")
+                self._notes.append(f"{key} is {path} in {where}, but the restored file is {here}; change the setting")
 
     def _copy_old_secrets(self) -> None:
-        """A backup without secrets leaves those of the home that it replaces as they are; the key only if it fits."""
+        """Copies the secrets of the replaced home if the backup has none; the receipt key only if it is the same."""
         if self._manifest.secrets or not self._replace:
             return
         for name in contents.SECRET:
@@ -282,14 +274,16 @@ class _Restore:
             ):
                 continue
             if name == home_names.RECEIPT_KEY and key_id(read_key(before)) != self._manifest.key_id:
-                self._notes.append("the receipt.key of the home before is not the one of this backup, and is not taken")
+                self._notes.append(
+                    "the receipt.key of the previous home is not the one of this backup and was not copied"
+                )
                 continue
             fd = os.open(os.path.join(self._staging, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with open(before, "rb") as source, open(fd, "wb") as target:
                 shutil.copyfileobj(source, target)
 
     def _verify(self) -> tuple[Verification, bool]:
-        """The receipts, as they will stand; without the key their hashes, but not their seals."""
+        """Verifies the restored receipts; without the key, their hashes but not their seals."""
         key = os.path.join(self._staging, home_names.RECEIPT_KEY)
         database, log = (
             self._database_path(self._manifest.database, DATABASE),
@@ -305,7 +299,7 @@ class _Restore:
             usual = self._target_path(LOG)
             if (
                 usual != log and verification.valid and os.path.lexists(usual)
-            ):  # nobody shows another log than the one in use
+            ):  # not the log in use, but it must be valid
                 other = verify(usual, None, key if sealed else "")
                 verification = verification if other.valid else other
         except (StoreError, LedgerError) as error:
@@ -316,7 +310,7 @@ class _Restore:
             if store is not None:
                 store.close()
         if store is None and verification.receipts:
-            self._require_unverified(f"it holds {verification.receipts} receipts and no database")
+            self._require_unverified(f"it has {verification.receipts} receipts but no database")
         if verification.completeness.get("behind"):
             self._require_unverified(
                 f"its database lacks {verification.completeness['unmirrored']} of {verification.receipts} receipts"
@@ -327,14 +321,14 @@ class _Restore:
             )
             self._require_unverified(why)
         elif verification.head != self._manifest.head:
-            raise BadArchive("it is not restored: its receipts end elsewhere than the manifest says: it was changed")
+            raise BadArchive("it is not restored: its last receipt is not the one in the manifest: it was changed")
         if not sealed and verification.receipts:
-            fix = "put the receipt.key of then into the home, or begin a new chain: `adderclaw receipt archive --yes`"
-            self._notes.append(f"the key of the receipts is not in this backup: {fix}")
+            fix = "copy the original receipt.key into the home, or start a new chain: `adderclaw receipt archive --yes`"
+            self._notes.append(f"the key of the receipts is not in this backup; {fix}")
         return verification, sealed
 
     def _require_unverified(self, why: str) -> None:
-        """Add a note and continue if the operator gave --unverified; else refuse the backup."""
+        """Refuses the backup, or adds a note if the operator gave --unverified."""
         if not self._unverified:
             raise BadArchive(f"it is not restored: {why}. Nothing was written; --unverified restores it anyway")
         self._notes.append(why)
@@ -347,16 +341,17 @@ class _Restore:
                 raise BadArchive(f"it is not restored: the database in it is damaged ({why}). Nothing was written")
 
     def _switch_homes(self) -> str:
-        """Put the new home in its place; where the one before is."""
+        """Puts the restored home in place. Returns the new path of the previous home."""
         os.chmod(self._staging, 0o700)
         if not os.path.isdir(self._home) or not os.listdir(self._home):
-            os.rename(self._staging, self._home)  # over an empty folder, too
+            os.rename(self._staging, self._home)  # also replaces an empty folder
             return ""
         if why := user_of_home(self._home):
-            raise UsageError(f"{self._home} is in use ({why}): end that first; all is as it was")
+            raise UsageError(f"{self._home} is in use ({why}). Nothing was changed. End that first")
         self._carry_emergency_stop()
         aside = f"{self._home}.before-restore-{time.strftime('%Y%m%d-%H%M%SZ', time.gmtime())}"
-        # The new home waits under the name that the old one gets: neither is ever where what is unfinished is removed.
+        # The restored home first gets the name that the previous one will have, so that neither is ever in the staging
+        # folder, which is deleted after a failure.
         os.rename(self._staging, aside)
         try:
             if _exchange_folders(aside, self._home):
@@ -374,7 +369,7 @@ class _Restore:
         return aside
 
     def _carry_emergency_stop(self) -> None:
-        """An emergency stop is lifted by nothing but `estop --clear`: not by a home that is put in place of another."""
+        """Copies an emergency stop, because only `estop --clear` may lift it."""
         if os.path.lexists(os.path.join(self._home, home_names.ESTOP)):
             with open(os.path.join(self._staging, home_names.ESTOP), "ab"):
                 self._notes.append("the emergency stop is still set: `adderclaw estop --clear` removes it")
@@ -382,7 +377,7 @@ class _Restore:
 
 @contextmanager
 def _signals_blocked() -> Generator[None]:
-    """No signal ends it between two renames."""
+    """Blocks signals, so that none ends the process between two renames."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
         yield
@@ -395,7 +390,7 @@ def _without_staging_path(text: str, staging: str) -> str:
 
 
 def _exchange_folders(first: str, second: str) -> bool:
-    """Swap two folders in one step, where the system can; nobody ever finds none."""
+    """Swaps two folders atomically, so that the home always exists. Returns False if the system cannot."""
     import ctypes
 
     try:
@@ -412,12 +407,12 @@ def _exchange_folders(first: str, second: str) -> bool:
 
 
 def describe(done: Restored, *, dry_run: bool) -> Iterator[str]:
-    """For people."""
+    """The result as lines for people."""
     verb = "could be restored to" if dry_run else "restored"
-    yield f"{verb} {done.home}: {done.files} files of {done.made_at}, made by adderclaw {done.made_by}"
+    yield f"{verb} {done.home}: {done.files} files of {done.made_at}, backed up by adderclaw {done.made_by}"
     seals = "hashes and seals" if done.sealed else "hashes; without the key no seals"
     yield f"{done.receipts.receipts} receipts verify ({seals}); head {done.receipts.head}"
     if done.kept_aside:
-        yield f"the home before is in {done.kept_aside}: remove it when you do not need it"
-    yield f"secrets in it: {', '.join(done.secrets) or 'none: log in and set keys again'}"
+        yield f"the previous home is in {done.kept_aside}; remove it when you no longer need it"
+    yield f"secrets in it: {', '.join(done.secrets) or 'none; log in and set keys again'}"
     yield from (f"note: {note}" for note in done.notes)

@@ -1,4 +1,4 @@
-"""Anchors: signed heads of the chain in a file elsewhere, by which a rollback or a rewrite of everything is found."""
+"""Anchors: signed heads of the chain, stored in a separate file, which reveal a rollback or a complete rewrite."""
 
 import hmac
 import json
@@ -13,7 +13,7 @@ from adderclaw.storage.text import iso
 
 HEAD = r"([0-9]{1,18}):([0-9a-f]{64})"
 _MOST = 4096
-"""Longest line that is looked at."""
+"""Longest line that is parsed."""
 _MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
@@ -30,7 +30,7 @@ class Anchor(NamedTuple):
 class Anchors(NamedTuple):
     anchors: tuple[Anchor, ...]
     wrong: str | None
-    """What is wrong with the file itself; then nothing in it proves anything."""
+    """What is wrong with the file itself. If anything is, its anchors prove nothing."""
     torn: bool
 
 
@@ -42,12 +42,12 @@ def signed_anchor(log_id: str, head: str, key: bytes, *, now: float) -> str:
 
 
 def _mac(body: Json, key: bytes) -> str:
-    # The prefix keeps it apart from the mac of a receipt, which the same key makes.
+    # The prefix distinguishes it from the MAC of a receipt, which uses the same key.
     return hmac.digest(key, b"anchor\n" + canonical(body).encode(), "sha256").hex()
 
 
 def append(path: str, line: str) -> None:
-    """Add a line to the file and see it on disk; the file is made when there is none."""
+    """Appends a line to the file, which is created if necessary, and syncs it to disk."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -59,7 +59,7 @@ def append(path: str, line: str) -> None:
             os.close(fd)
     except OSError as error:
         raise AdderClawError(
-            f"{path} cannot be written: {error.strerror}: name a file that you may append to"
+            f"{path} cannot be written: {error.strerror}. Choose a file that you may append to"
         ) from error
 
 
@@ -74,12 +74,12 @@ def read_anchors(path: str, key: bytes | None) -> Anchors:
     for number, line in enumerate(lines, start=1):
         anchor, wrong = _parse_line(f"{path} line {number}", line, key)
         if wrong == TORN and number < len(lines):
-            continue  # a crash tore it, and the next anchor began a line of its own
+            continue  # torn by a crash; the next anchor started a new line
         if anchor is None:
             return Anchors((), f"{path} line {number} {wrong}", torn=bool(last))
         anchors.append(anchor)
     if not anchors:
-        return Anchors((), f"{path} holds no anchor", torn=bool(last))
+        return Anchors((), f"{path} contains no anchor", torn=bool(last))
     return Anchors(tuple(anchors), None, torn=bool(last))
 
 
@@ -96,9 +96,9 @@ def _parse_line(position: str, line: bytes, key: bytes | None) -> tuple[Anchor |
     match body:
         case {"log_id": str(log_id), "seq": int(seq), "hash": str(digest), "time": str(time), "mac": str(mac), **rest}:
             if rest or isinstance(seq, bool) or not re.fullmatch(HEAD, f"{seq}:{digest}"):
-                return None, "is no anchor"
+                return None, "is not an anchor"
         case _:
-            return None, "is no anchor"
+            return None, "is not an anchor"
     signed = {name: value for name, value in cast(Json, body).items() if name != "mac"}
     if key is not None and not hmac.compare_digest(_mac(signed, key).encode(), mac.encode()):
         return None, "was not signed with this key: the anchor was changed, or the key was replaced"

@@ -1,4 +1,4 @@
-"""The hash chain of receipts as pure functions: how one is sealed, and what makes one broken."""
+"""The hash chain of receipts as pure functions: sealing, and detecting broken receipts."""
 
 import hashlib
 import hmac
@@ -11,15 +11,15 @@ from adderclaw.core.types import Json, Risk
 from adderclaw.storage.text import compact
 
 ZERO = "0" * 64
-"""What the first receipt of a chain has as its `previous_hash`."""
+"""The `previous_hash` of the first receipt of a chain."""
 LINE_LIMIT = 32 * 1024
-"""Longest line in bytes; a decision that does not fit is replaced by its hash."""
+"""Maximum length of a line in bytes; a decision that does not fit is replaced by its hash."""
 
 type Status = Literal["allowed", "denied", "failed"]
 
 
 class ReceiptDraft(NamedTuple):
-    """What the caller knows of a receipt; the chain gives the rest."""
+    """The fields of a receipt that the caller supplies; the chain adds the rest."""
 
     conversation_id: str
     session_id: str
@@ -31,11 +31,11 @@ class ReceiptDraft(NamedTuple):
     risk: Risk
     decision: Json
     run_id: str | None = None
-    """For the mirror only: the log has the fields that it has."""
+    """Stored only in the mirror, because the fields of the log are fixed."""
 
     @property
     def of_call(self) -> tuple[str, str, str]:
-        """What a receipt says of the call that it is for."""
+        """The fields that identify the call that a receipt is for."""
         return self.conversation_id, self.tool[:256], self.args_hash
 
 
@@ -58,7 +58,7 @@ class Receipt(NamedTuple):
 
 
 class BrokenReceipt(Exception):
-    """Says what is wrong with a line."""
+    """What is wrong with a line of the log."""
 
 
 def seal(draft: ReceiptDraft, *, id: str, timestamp: str, seq: int, previous_hash: str, key: bytes) -> Receipt:
@@ -73,7 +73,7 @@ def seal(draft: ReceiptDraft, *, id: str, timestamp: str, seq: int, previous_has
 
 
 def answered_question(status: str, decision: Json) -> str:
-    """The question whose answer a call ran on; empty where nobody was asked, or the call did not run."""
+    """The question whose answer allowed the call; empty if nobody was asked or the call did not run."""
     return str(decision.get("approval_id", "")) if status != "denied" else ""
 
 
@@ -91,7 +91,7 @@ def _body(draft: ReceiptDraft, id: str, timestamp: str, seq: int, previous_hash:
         "seq": seq,
         "previous_hash": previous_hash,
     }
-    # There and back again: what is hashed is then exactly what a reader of the line will parse.
+    # Serialized and parsed, so that exactly what a reader of the line will parse is hashed.
     return json.loads(compact(body))
 
 
@@ -100,7 +100,7 @@ def line_of(receipt: Receipt) -> str:
 
 
 def _mac(text: bytes, key: bytes) -> str:
-    """Over the canonical receipt without `mac` and `receipt_hash`."""
+    """The MAC of the canonical receipt without `mac` and `receipt_hash`."""
     return hmac.digest(key, text, "sha256").hex()
 
 
@@ -109,7 +109,7 @@ def _sha256(body: Json) -> str:
 
 
 def parse_receipt(line: bytes, *, seq: int, previous_hash: str | None, key: bytes | None) -> Receipt:
-    """The receipt of a line (without its newline), or Broken. With no key the mac is not looked at."""
+    """Parses a line without its newline; raises BrokenReceipt. Without a key, the MAC is not checked."""
     body = _parse(line)
     receipt = Receipt(**body)
     del body["receipt_hash"]
@@ -121,14 +121,12 @@ def parse_receipt(line: bytes, *, seq: int, previous_hash: str | None, key: byte
         raise BrokenReceipt(f"it does not continue receipt {seq - 1}: previous_hash differs")
     del body["mac"]
     if key is not None and not hmac.compare_digest(_mac(canonical(body).encode(), key).encode(), receipt.mac.encode()):
-        raise BrokenReceipt(
-            "its mac was not made with this key: it was written by somebody else, or the key was replaced"
-        )
+        raise BrokenReceipt("its mac was not made with this key: another program wrote it, or the key was replaced")
     return receipt
 
 
 def _parse(line: bytes) -> Json:
-    """Only the canonical text counts: a byte that parses to the same value is still a changed byte."""
+    """Requires the canonical text, because a changed byte may still parse to the same value."""
     try:
         body: Json = json.loads(line.decode())
         same = canonical(body).encode() == line
@@ -137,9 +135,9 @@ def _parse(line: bytes) -> Json:
     if not same:
         raise BrokenReceipt("it was changed: the line is not in canonical form")
     if not isinstance(cast(Any, body), dict) or body.keys() != set(Receipt._fields):
-        raise BrokenReceipt("it was changed: it has not the fields of a receipt")
+        raise BrokenReceipt("it was changed: it does not have the fields of a receipt")
     for name in Receipt._fields:
         kind = int if name == "seq" else dict if name == "decision" else str
         if not isinstance(body[name], kind):
-            raise BrokenReceipt(f"it was changed: {name} is no {kind.__name__}")
+            raise BrokenReceipt(f"it was changed: {name} is not of type {kind.__name__}")
     return body

@@ -1,4 +1,4 @@
-"""The imprint of a run: a digest of each row that it left, so that a later change of one is found and named."""
+"""The imprint of a run: a digest of each of its rows, so that later changes can be detected and named."""
 
 import hashlib
 import json
@@ -17,11 +17,11 @@ _OF_RUN = "run_id = :run"
 class _Rows(NamedTuple):
     key: str
     columns: str
-    """Those that nobody changes later; `receipt archive`, say, changes `archive`."""
+    """Columns that never change later; `receipt archive`, for example, changes `archive`."""
     whose: str
-    """Which rows belong to the run."""
+    """An SQL condition for the rows of the run."""
     grows: bool = True
-    """Rows are only ever added. Else they may change as long as the run goes on."""
+    """Rows are only ever added. Otherwise they may change while the run continues."""
 
 
 _TABLES: dict[str, _Rows] = {
@@ -56,7 +56,7 @@ _TABLES: dict[str, _Rows] = {
         "id",
         "session_id, tool_use_id, tool, risk, reason, shown, plan_hash, pid, created_at, expires_at, answer,"
         " answered_by, answered_at, comment, mac",
-        f"{_HERE} AND answer IS NOT NULL AND (used_at IS NOT NULL OR NOT stays)",  # some are answered when it has ended
+        f"{_HERE} AND answer IS NOT NULL AND (used_at IS NOT NULL OR NOT stays)",  # some are answered after the run
         grows=False,
     ),
     "subagents": _Rows(
@@ -103,7 +103,7 @@ _TABLES: dict[str, _Rows] = {
 
 ADDED = "not in the imprint"
 MOVING = frozenset({"conversations", "workflows"})
-"""Tables that say where the workspace is: a fleet brings it from machine to machine."""
+"""Tables with the path of the workspace, which a fleet moves from machine to machine."""
 
 type Imprint = dict[str, dict[str, str]]
 """Table → key of a row → its digest."""
@@ -117,14 +117,14 @@ _SESSIONS = """
 
 
 def store_imprint(cursor: sqlite3.Cursor, run_id: str, since: Mapping[str, int]) -> None:
-    """Keep the imprint of what a run has left since the tables went so far; what an earlier one says still counts."""
+    """Stores the imprint of the rows that a run has added since these positions, and keeps that of its earlier part."""
     sessions = compact([row[0] for row in cursor.execute(_SESSIONS, {"run": run_id})])
     before = cursor.execute("SELECT rows_json FROM imprints WHERE run_id = ?", (run_id,)).fetchone()
     known = (_parse_imprint(before[0]) if before is not None else None) or {}
     imprint: Imprint = {}
     for name, rows in _TABLES.items():
         after = " AND rowid > :after" if rows.grows else ""
-        sql = f"SELECT {rows.key}, {rows.columns} FROM {name} WHERE {rows.whose}{after}"  # noqa: S608 - names from above
+        sql = f"SELECT {rows.key}, {rows.columns} FROM {name} WHERE {rows.whose}{after}"  # noqa: S608 - constant names
         table_rows = cursor.execute(sql, {"run": run_id, "sessions": sessions, "after": since.get(name, 0)})
         digests = {str(row[0]): _digest(row) for row in table_rows} | (known.get(name, {}) if rows.grows else {})
         if digests:
@@ -140,10 +140,10 @@ def changed_rows(
     since: Mapping[str, int] | None = None,
     moved: tuple[str, str] | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Each row that is no longer what the run left, and what became of it.
+    """Yields each row that differs from the run's imprint, and how.
 
-    `ended`: the run is over, and left an imprint; `since`: how far the tables went when it began; `moved`: where the
-    workspace is now, and where it was then.
+    `ended`: the run has ended and so must have an imprint; `since`: the last row of each table when it began; `moved`:
+    the current and the former path of the workspace.
     """
     rows = store.read("SELECT rows_json FROM imprints WHERE run_id = ?", (run_id,))
     if not rows:
@@ -155,22 +155,22 @@ def changed_rows(
         yield "imprint of the run", "changed"
         return
     for name, digests in imprint.items():
-        if ended or _TABLES[name].grows:  # whoever goes on with a run may change the others
+        if ended or _TABLES[name].grows:  # a run that continues may change the others
             yield from _compare_rows(store, name, digests, moved if name in MOVING else None)
     if ended:
         yield from _added_rows(store, run_id, imprint, since or {})
 
 
 def _added_rows(store: Store, run_id: str, imprint: Imprint, since: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Rows of the run that no imprint has: they were put there later, or taken out of the imprint."""
+    """Rows of the run that are in no imprint: they were added later, or removed from the imprint."""
     sessions = compact([row[0] for row in store.read(_SESSIONS, {"run": run_id})])
     theirs = _imprint_of_others(store, run_id, sessions)
     for name, rows in _TABLES.items():
-        if not rows.grows and rows.whose != _OF_RUN:  # what was left open may be settled by whoever comes later
+        if not rows.grows and rows.whose != _OF_RUN:  # later runs may settle what was left open
             continue
         own = imprint.get(name, {})
         after = " AND rowid > :after" if rows.grows else ""
-        sql = f"SELECT {rows.key} FROM {name} WHERE {rows.whose}{after}"  # noqa: S608 - names from above
+        sql = f"SELECT {rows.key} FROM {name} WHERE {rows.whose}{after}"  # noqa: S608 - constant names
         row_keys = store.read(sql, {"run": run_id, "sessions": sessions, "after": since.get(name, 0)})
         last = max(map(int, own), default=0) if rows.grows and theirs is None else None
         for key in (str(row[0]) for row in row_keys):
@@ -179,7 +179,7 @@ def _added_rows(store: Store, run_id: str, imprint: Imprint, since: Mapping[str,
 
 
 def _imprint_of_others(store: Store, run_id: str, sessions: str) -> Imprint | None:
-    """What other runs of the same sessions left; None where one has no imprint, so that nobody knows."""
+    """The imprints of other runs of the same sessions; None if one of them has no imprint."""
     other_runs = store.read(
         "SELECT rows_json FROM runs LEFT JOIN imprints USING (run_id)"
         " WHERE run_id != :run AND session_id IN (SELECT value FROM json_each(:sessions))",
@@ -213,14 +213,14 @@ def _compare_rows(
     now: dict[str, set[str]] = {}
     for row in store.read(sql, (compact(list(digests)),)):
         row = row if moved is None else [path_before_move(value, *moved) for value in row]
-        now.setdefault(str(row[0]), set()).add(_digest(row))  # an archived log and the one in use count from 1
+        now.setdefault(str(row[0]), set()).add(_digest(row))  # an archived log and the current one both start at 1
     for key, digest in digests.items():
         if digest not in now.get(key, ()):
             yield f"{name} row {key}", "changed" if key in now else "missing"
 
 
 def path_before_move[T](value: T, now: str, then: str) -> T | str:
-    """A path of the workspace as it was before that moved."""
+    """The former value of a path in a workspace that was moved."""
     if isinstance(value, str) and (value == now or value.startswith(f"{now}/")):
         return then + value[len(now) :]
     return value

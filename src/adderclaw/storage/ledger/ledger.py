@@ -36,7 +36,7 @@ from adderclaw.storage.text import compact, iso
 __all__ = ["Ledger", "Receipt", "ReceiptDraft", "archive"]
 
 _STORE_SPACE = 1024 * 1024
-_ADVICE = "run `adderclaw receipt verify`; `adderclaw receipt archive` puts this chain away and begins a new one"
+_ADVICE = "run `adderclaw receipt verify`; `adderclaw receipt archive` archives this chain and starts a new one"
 
 
 class _Head(NamedTuple):
@@ -58,7 +58,7 @@ class _Mirrored(NamedTuple):
 
 
 class Ledger:
-    """Open it with `Ledger.open`. `repairs` says what a crash had left behind and what was done about it."""
+    """The receipt log, opened with `Ledger.open`. `repairs` describes what a crash had left and how it was repaired."""
 
     def __init__(self, path: str, fd: int, lock: Lock, store: Store, key: bytes, clock: Clock, ids: Ids) -> None:
         self.path = path
@@ -72,12 +72,12 @@ class Ledger:
 
     @staticmethod
     def open(log_path: str, store: Store, key_path: str, *, clock: Clock, ids: Ids) -> "Ledger":
-        """The log and its key are made when neither they nor mirror rows are there; what a crash left is repaired."""
+        """Opens the log and repairs what a crash left. Creates log and key if there are no receipts yet."""
         log_path = os.path.abspath(log_path)
         try:
             os.makedirs(os.path.dirname(log_path), mode=0o700, exist_ok=True)
         except OSError as error:
-            raise LedgerError(f"{log_path} cannot be created: {error.strerror}: make its folder writable") from error
+            raise LedgerError(f"{log_path} cannot be created: {error.strerror}. Make its folder writable") from error
         lock = Lock(log_path, alone=store.image is not None)
         try:
             with lock:
@@ -94,7 +94,7 @@ class Ledger:
         return ledger
 
     def require_ready(self, receipts: int = 1) -> None:
-        """LedgerError when that many receipts could not be written now: then no tool may run."""
+        """Raises LedgerError if that many receipts could not be written now, because then no tool may run."""
         if self._size() != self._head.size or self._unmirrored:
             with self._lock:
                 self._catch_up()
@@ -107,7 +107,7 @@ class Ledger:
         require_space(self._store.path, _STORE_SPACE)
 
     def append(self, receipt: ReceiptDraft, rows: Callable[[sqlite3.Cursor], None]) -> Receipt:
-        """The line is on disk before the transaction that holds its mirror row and `rows` begins."""
+        """Appends a receipt. Its line is on disk before the transaction with its mirror row and `rows` begins."""
         with self._lock:
             self._catch_up()
             sealed = seal(
@@ -123,7 +123,7 @@ class Ledger:
         return sealed
 
     def adopt_receipt(self, draft: ReceiptDraft, rows: Callable[[sqlite3.Cursor], None]) -> Receipt | None:
-        """The receipt of this call, if a crash came between its line and its mirror row; then no second is due."""
+        """The receipt of this call if a crash came between its line and its mirror row, so that none is added."""
         with self._lock:
             self._catch_up()
             self._mirror()
@@ -146,7 +146,7 @@ class Ledger:
     def names_approval(self, approval_id: str) -> bool:
         """Whether the log has a receipt of a call that ran on the answer to this question.
 
-        The log is read, and not its mirror: who can only write the database cannot take a line from it.
+        Reads the log and not its mirror: a process that can only write the database cannot remove its lines.
         """
         name = f'"approval_id":{json.dumps(approval_id, ensure_ascii=False)}'.encode("utf-8", "surrogatepass")
         with self._lock:
@@ -175,28 +175,28 @@ class Ledger:
         self._mirror()
 
     def _continue_from(self, row: _Mirrored, size: int) -> None:
-        """On from the last mirrored receipt, so that it costs the same however many others wrote before it."""
+        """Continues from the last mirrored receipt, so that the cost does not depend on the number of receipts."""
         line = row.line.encode()
         if size < row.end_offset:
             raise self._cut_error(row.seq)
         start = row.end_offset - len(line) - 1
         if start < 0 or os.pread(self._fd, len(line) + 1, start) != line + b"\n":
-            raise LedgerError(f"{self.path}: receipt {row.seq} is not what the store's mirror says: {_ADVICE}")
+            raise LedgerError(f"{self.path}: receipt {row.seq} differs from the store's mirror: {_ADVICE}")
         self._parse_line(line, row.seq, None)
         self._head = _Head(row.seq, row.receipt_hash, row.end_offset)
 
     def _size(self) -> int:
-        """The size of the log, if it is still the file that its path names."""
+        """The size of the log. Raises LedgerError if its path now names another file."""
         try:
             named = os.lstat(self.path)
         except OSError as error:
-            raise LedgerError(f"{self.path} is gone ({error.strerror}): {_ADVICE}") from error
+            raise LedgerError(f"{self.path} is missing ({error.strerror}): {_ADVICE}") from error
         if _identity(named) != self._identity:
             raise LedgerError(f"{self.path} was replaced while it was in use: {_ADVICE}")
         return named.st_size
 
     def _catch_up(self) -> None:
-        """Reads only what others have added and not mirrored, and believes none of it that does not verify."""
+        """Reads and verifies only the lines that other processes have added and not mirrored."""
         size = self._size()
         if size == self._head.size:
             return
@@ -211,7 +211,7 @@ class Ledger:
             self._advance_head(line, self._parse_line(line, self._head.seq + 1, self._head.hash))
         if torn:
             self._repair_torn_line(torn)
-        if mirrored is not None:  # what we wrote ourselves stays: we know whose call it was
+        if mirrored is not None:  # lines written by this process stay, because their calls are known
             self._unmirrored = [row for row in self._unmirrored if row.session_id or row.seq > mirrored.seq]
         if missing := [row for row in self._unmirrored if row.session_id is None]:
             self.repairs.append(f"{self.path}: {_describe_unmirrored(missing, self._store)}")
@@ -222,7 +222,7 @@ class Ledger:
         self._unmirrored.append(_Mirrored(receipt.seq, receipt.receipt_hash, line.decode(), end))
 
     def _repair_torn_line(self, torn: bytes) -> None:
-        """A last line without its end was never acknowledged to anybody: finish it if it is whole, else drop it."""
+        """Completes or removes a last line without a newline, which was never acknowledged."""
         try:
             receipt = parse_receipt(torn, seq=self._head.seq + 1, previous_hash=self._head.hash, key=self._key)
         except BrokenReceipt:
@@ -231,7 +231,7 @@ class Ledger:
         else:
             self._write(b"\n")
             self._advance_head(torn, receipt)
-            self.repairs.append(f"{self.path}: a crash left receipt {receipt.seq} without its line end; it was added")
+            self.repairs.append(f"{self.path}: a crash left receipt {receipt.seq} without its newline; it was added")
 
     def _parse_line(self, line: bytes, seq: int, previous_hash: str | None) -> Receipt:
         try:
@@ -253,22 +253,26 @@ class Ledger:
             written = os.write(self._fd, data)
             if written != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            getattr(os, "fdatasync", os.fsync)(self._fd)  # macOS has the second alone
+            getattr(os, "fdatasync", os.fsync)(self._fd)  # macOS has only fsync
         except OSError as error:
             self._truncate(before)
-            raise LedgerError(f"{self.path}: the receipt could not be written: {error.strerror}: free space") from error
+            raise LedgerError(
+                f"{self.path}: the receipt could not be written: {error.strerror}. Free some space"
+            ) from error
 
     def _truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
         self._reserved = 0  # truncating gives the reserved blocks back
 
     def _cut_error(self, seq: int) -> LedgerError:
-        return LedgerError(f"{self.path} was cut: the store knows {seq} receipts, the log ends earlier: {_ADVICE}")
+        return LedgerError(
+            f"{self.path} was truncated: the store has {seq} receipts, but the log ends earlier: {_ADVICE}"
+        )
 
     # -------------------------------------------------------------- the mirror
 
     def _mirror(self, rows: Callable[[sqlite3.Cursor], None] | None = None) -> None:
-        """Every receipt that has no mirror row gets one, in the transaction of `rows`."""
+        """Inserts the missing mirror rows in the transaction of `rows`."""
         if not self._unmirrored and rows is None:
             return
         with self._store.write() as cursor:
@@ -288,7 +292,7 @@ class Ledger:
 
 
 def archive(log_path: str, store: Store, *, now: float) -> str:
-    """Puts the log away under a dated name, its mirror rows with it, and returns that name. The key stays."""
+    """Archives the log and its mirror rows under a dated name, which is returned. The key stays."""
     log_path = os.path.abspath(log_path)
     lock = Lock(log_path, alone=store.image is not None)
     try:
@@ -298,7 +302,7 @@ def archive(log_path: str, store: Store, *, now: float) -> str:
             last = _last_mirrored(store)
             if not log_exists and last is None:
                 raise LedgerError(f"{log_path}: there is no receipt to archive")
-            # The name first: should we die here, the mirror rows still ask where their log has gone.
+            # The file is renamed first: after a crash here, the mirror rows still reveal that the log is missing.
             if log_exists:
                 os.rename(log_path, os.path.join(os.path.dirname(log_path), name))
             detail = {"archive": name, "log": log_exists, "mirrored": last.seq if last else 0}
@@ -321,19 +325,19 @@ def _free_name(log_path: str, stamp: str) -> str:
 
 
 def _open_files(log_path: str, store: Store, key_path: str) -> tuple[int, bytes]:
-    """The log's descriptor and the key; only a ledger that never had a receipt gets new ones."""
+    """The log's descriptor and the key. They are created only for a ledger that never had a receipt."""
     mirrored = _last_mirrored(store) is not None
     key = read_key(key_path)
     try:
         fd = open_log(log_path, os.O_RDWR | os.O_APPEND)
     except FileNotFoundError as error:
         if mirrored:
-            raise LedgerError(f"{log_path} was deleted, and the store knows its receipts: {_ADVICE}") from error
+            raise LedgerError(f"{log_path} was deleted, but the store has its receipts: {_ADVICE}") from error
         fd = create(log_path)
     if key is None:
         if mirrored or os.fstat(fd).st_size:
             os.close(fd)
-            raise LedgerError(f"{key_path}, the key of {log_path}, is gone: restore it; {_ADVICE}")
+            raise LedgerError(f"{key_path}, the key of {log_path}, is missing; restore it, or {_ADVICE}")
         key = create_key(key_path)
     return fd, key
 
@@ -345,8 +349,8 @@ def _describe_unmirrored(missing: list[_Mirrored], store: Store) -> str:
     if damage.is_explained_by_crash(store, len(missing), json.loads(missing[-1].line)["conversation_id"]):
         return f"a crash left receipt {last} without its mirror row"
     return (
-        f"the database lacks the mirror of receipts {first} to {last}, more than a crash leaves: it was "
-        "put back to an older state, its -wal file was lost, or another one was in use. Run `adderclaw doctor`; "
+        f"the database lacks the mirror of receipts {first} to {last}, more than a crash can cause: it was "
+        "restored to an older state, its -wal file was lost, or another database was in use. Run `adderclaw doctor`; "
         f"{damage.last_backup(store.path)}"
     )
 

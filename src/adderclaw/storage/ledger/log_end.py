@@ -1,4 +1,4 @@
-"""The end of the receipt log, at a cost that does not grow with it: the last receipts, and the head of the chain."""
+"""Reads the end of the receipt log, at a cost independent of its length: the last receipts and the chain's head."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ BLOCK = 65_536
 
 
 def last_receipts(log_path: str, limit: int) -> list[Json]:
-    """What the last lines of the log say, unverified, oldest first; a line that is no receipt says why."""
+    """The last receipts of the log, unverified, oldest first. An entry for an invalid line says why it is invalid."""
     try:
         fd = open_log(os.path.abspath(log_path), os.O_RDONLY)
     except FileNotFoundError:
@@ -27,7 +27,7 @@ def last_receipts(log_path: str, limit: int) -> list[Json]:
 
 
 def _tail(fd: int, limit: int) -> tuple[list[bytes], bool]:
-    """At most so many lines from the end, and whether these are all that there are."""
+    """At most `limit` lines from the end, and whether these are all lines of the log."""
     start = os.fstat(fd).st_size
     data = b""
     most = limit * 2 * LINE_LIMIT
@@ -40,7 +40,7 @@ def _tail(fd: int, limit: int) -> tuple[list[bytes], bool]:
 
 
 def _first_number(lines: list[bytes]) -> int:
-    """Which receipt the first of the lines is, by the first of them that says so and is as it was written."""
+    """The number of the first of these lines, computed from the first intact receipt among them."""
     import json
 
     for index, line in enumerate(lines):
@@ -61,10 +61,10 @@ def _receipt_or_reason(line: bytes, seq: int) -> Json:
 
 
 def head(log_path: str, store: Store | None, key_path: str) -> str | None:
-    """ "seq:receipt_hash" of the last receipt that the mirror has and those behind it in the log, each with its mac.
+    """ "seq:receipt_hash" of the last receipt. Checks the mirror's last receipt and those after it in the log.
 
-    None where no mirror says where the log ends. What lies before is `receipt verify`'s to look at: the head stands for
-    the chain as it was written, whatever somebody has changed in the middle of the file since.
+    None without a mirror, a key or a log. Earlier receipts are not checked (`receipt verify` does that): the head
+    identifies the chain as it was written, even if the middle of the file was changed later.
     """
     rows = (
         store.read(
@@ -85,12 +85,14 @@ def head(log_path: str, store: Store | None, key_path: str) -> str | None:
         return None
     try:
         if end < len(line) or os.pread(fd, len(line), end - len(line)) != line:
-            raise BrokenReceipt("the log's end is not what the store's mirror says: log or mirror was rewritten")
+            raise BrokenReceipt(
+                "the end of the log differs from the store's mirror: the log or the mirror was rewritten"
+            )
         if parse_receipt(line[:-1], seq=seq, previous_hash=None, key=key).receipt_hash != hash_:
             raise BrokenReceipt("the store's mirror was changed")
         for more in _lines_after(fd, end):
             if not more.endswith(b"\n"):
-                break  # torn by a crash: the next run repairs it
+                break  # torn by a crash; the next run repairs it
             receipt = parse_receipt(more[:-1], seq=seq + 1, previous_hash=hash_, key=key)
             seq, hash_ = receipt.seq, receipt.receipt_hash
     except BrokenReceipt as broken:

@@ -1,4 +1,4 @@
-"""The files of the ledger: the log, its lock and its key, opened so that nobody can swap them for others."""
+"""The files of the ledger (the log, its lock and its key), opened so that they cannot be swapped for others."""
 
 import errno
 import fcntl
@@ -14,26 +14,26 @@ from adderclaw.storage.locks import NO_LOCKS, no_locks_message
 LOCK_SECONDS = 30.0
 KEY_BYTES = 32
 RESERVE = 256 * 1024
-"""Bytes of disk that are set aside behind the log, so that the next receipts cannot fail for want of space."""
+"""Disk space in bytes that is reserved after the log, so that the next receipts cannot fail for lack of space."""
 _KEEP_SIZE = 1
 
 
 def open_log(path: str, flags: int) -> int:
-    """A descriptor of the regular file itself; FileNotFoundError when there is none."""
+    """Opens a regular file without following links. Raises FileNotFoundError if there is none."""
     try:
         fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
         raise
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise LedgerError(f"{path} is a symbolic link: a ledger is never followed elsewhere; remove it") from error
+            raise LedgerError(f"{path} is a symbolic link, which is not allowed for a ledger; remove it") from error
         raise LedgerError(
-            f"{path} cannot be opened: {error.strerror}: make it readable and writable for you"
+            f"{path} cannot be opened: {error.strerror}. Make it readable and writable for this user"
         ) from error
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         os.close(fd)
-        raise LedgerError(f"{path} is not a regular file: move it away")
+        raise LedgerError(f"{path} is not a regular file; move it away")
     if status.st_mode & 0o077:
         with suppress(OSError):
             os.fchmod(fd, 0o600)
@@ -41,7 +41,7 @@ def open_log(path: str, flags: int) -> int:
 
 
 def create(path: str, content: bytes = b"") -> int:
-    """A new file, mode 0600, that survives a power cut."""
+    """Creates a file with mode 0600 and syncs it and its folder to disk."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         if content:
@@ -51,12 +51,14 @@ def create(path: str, content: bytes = b"") -> int:
         os.fsync(folder)
         os.close(folder)
     except OSError as error:
-        raise LedgerError(f"{path} cannot be created: {error.strerror}: make its folder writable for you") from error
+        raise LedgerError(
+            f"{path} cannot be created: {error.strerror}. Make its folder writable for this user"
+        ) from error
     return fd
 
 
 def read_key(path: str) -> bytes | None:
-    """The key, or None when there is none (or only the empty file of a crash)."""
+    """The key; None if the file is missing, or empty after a crash."""
     try:
         fd = open_log(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -66,12 +68,12 @@ def read_key(path: str) -> bytes | None:
     finally:
         os.close(fd)
     if key and len(key) != KEY_BYTES:
-        raise LedgerError(f"{path} is not the key of a ledger: {KEY_BYTES} bytes were expected; restore it")
+        raise LedgerError(f"{path} is not the key of a ledger, which has {KEY_BYTES} bytes; restore the key")
     return key or None
 
 
 def read_or_create_key(path: str) -> bytes:
-    """The key that is at home, made if there is none: nothing in the sandbox can read it."""
+    """The key in the home, created if there is none. Nothing in the sandbox can read it."""
     return read_key(path) or create_key(path)
 
 
@@ -85,7 +87,7 @@ def create_key(path: str) -> bytes:
 
 
 class Lock:
-    """One writer of a log at a time, across processes and threads; a dead holder holds nothing."""
+    """Allows one writer of a log at a time, across processes and threads. The lock of a dead process is released."""
 
     def __init__(self, log_path: str, *, shared: bool = False, alone: bool = False) -> None:
         """`alone`: no other process can use the store, so locks are not needed."""
@@ -117,14 +119,14 @@ class Lock:
                 fcntl.flock(self._fd, self._mode | fcntl.LOCK_NB)
                 if os.fstat(self._fd).st_nlink:
                     return
-                # Somebody removed the file, and others will lock a new one: so must we.
+                # The file was removed, so other processes will lock a new one.
                 self.close()
                 self._fd = open_log(self._path, self._flags)
                 continue
             except BlockingIOError as error:
                 if time.monotonic() > deadline:
                     raise LedgerError(
-                        f"{self._path} has been held by another process for {LOCK_SECONDS:.0f} s: end that process"
+                        f"{self._path} has been locked by another process for {LOCK_SECONDS:.0f} s; end that process"
                     ) from error
             except OSError as error:
                 if error.errno not in NO_LOCKS:
@@ -141,7 +143,7 @@ class Lock:
         line = os.fsencode(database) + b"\n"
         if line in known.splitlines(keepends=True):
             return True
-        with suppress(OSError):  # a full disk must not end the run here: the log itself is checked for space
+        with suppress(OSError):  # a full disk must not end the run here; the space for the log is checked separately
             os.pwrite(self._fd, line, len(known))
         return False
 
@@ -152,7 +154,7 @@ class Lock:
 
 
 def reserve(fd: int, offset: int, path: str) -> None:
-    """Sets disk aside behind the end of a file without growing it; LedgerError when there is none left."""
+    """Reserves disk space after the end of a file without growing it. Raises LedgerError if the disk is full."""
     try:
         _fallocate(fd, offset)
     except OSError as error:
@@ -164,13 +166,13 @@ def reserve(fd: int, offset: int, path: str) -> None:
 def require_space(path: str, size: int) -> None:
     status = os.statvfs(os.path.dirname(path))
     if status.f_flag & os.ST_RDONLY:
-        raise LedgerError(f"{path} is on a file system that is read-only: no tool runs before it is writable")
+        raise LedgerError(f"{path} is on a read-only file system; no tool runs until it is writable")
     if status.f_bavail * status.f_frsize < size:
         raise _no_space(path, "No space left on device")
 
 
 def _no_space(path: str, why: str) -> LedgerError:
-    return LedgerError(f"{path} cannot grow: {why}: no tool runs before there is space for its receipt")
+    return LedgerError(f"{path} cannot grow: {why}. No tool runs until there is space for its receipt")
 
 
 def _fallocate(fd: int, offset: int) -> None:

@@ -1,4 +1,4 @@
-"""The mirror of the receipts of the chain in use: by what they are about, the newest first."""
+"""Queries on the mirror of the current chain's receipts, newest first."""
 
 import json
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from adderclaw.storage.text import plain
 
 
 class ReceiptFilter(NamedTuple):
-    """What receipts are looked for by; None: any."""
+    """Conditions on receipts; None allows every value."""
 
     tool: str | None = None
     status: str | None = None
@@ -22,7 +22,7 @@ class ReceiptFilter(NamedTuple):
     run: str | None = None
     answered_by: str | None = None
     before: int | None = None
-    """Only with a lower number."""
+    """Only receipts with a lower number."""
 
 
 class Mirrored(NamedTuple):
@@ -43,11 +43,11 @@ _IN_LINE = {
 
 
 def listing(store: Store, receipt_filter: ReceiptFilter, limit: int, workspaces: Sequence[str] = ()) -> list[Mirrored]:
-    """`places`: of calls in these workspaces alone, if any are given."""
+    """The matching receipts; only of calls in these workspaces, if any are given."""
     where, values = _in_workspaces(workspaces)
     for name, field in _IN_LINE.items():
         if (value := getattr(receipt_filter, name)) is not None:
-            # A row that somebody changed may be no JSON: it is then none that was looked for, and no error.
+            # A row that was changed may be invalid JSON; it then does not match, without an error.
             where.append(f"CASE WHEN json_valid(line) THEN json_extract(line, '$.{field}') END = ?")
             values.append(plain(value))
     if receipt_filter.session is not None:
@@ -63,7 +63,7 @@ def listing(store: Store, receipt_filter: ReceiptFilter, limit: int, workspaces:
 
 
 def neighbors(store: Store, seq: int, workspaces: Sequence[str] = ()) -> list[Mirrored]:
-    """A receipt with the one before and the one after it."""
+    """A receipt with its predecessor and its successor."""
     where, values = _in_workspaces(workspaces)
     return _select(store, f"{' AND '.join(where)} AND seq BETWEEN ? AND ? ORDER BY seq", (*values, seq - 1, seq + 1))
 
@@ -76,15 +76,15 @@ def _in_workspaces(workspaces: Sequence[str]) -> tuple[list[str], list[object]]:
 
 
 def _select(store: Store, condition: str, values: Sequence[object]) -> list[Mirrored]:
-    sql = f"SELECT seq, line, session_id, tool_use_id, run_id FROM receipts WHERE {condition}"  # noqa: S608 - our own words
+    sql = f"SELECT seq, line, session_id, tool_use_id, run_id FROM receipts WHERE {condition}"  # noqa: S608 - constant text
     return [Mirrored(*row) for row in store.read(sql, values)]
 
 
 def parse_row(row: Mirrored, key: bytes | None) -> tuple[Json, str]:
-    """What a receipt says, and what is wrong with it, or nothing."""
+    """The fields of a receipt, and what is wrong with it; empty if nothing is."""
     try:
         if key is None:
-            raise BrokenReceipt("the key is gone, so that no receipt can be told from a forged one")
+            raise BrokenReceipt("the key is missing, so a forged receipt cannot be recognized")
         return parse_receipt(
             row.line.encode("utf-8", "replace"), seq=row.seq, previous_hash=None, key=key
         )._asdict(), ""

@@ -1,4 +1,4 @@
-"""Whether the transcript still has the calls and the results that the receipts were written for."""
+"""Checks that the transcript still has the calls and results that the receipts were written for."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from adderclaw.core.types import Json
 from adderclaw.storage import Store
 
 PAGE = 32
-"""Rows that are in memory at a time: a result may have a megabyte, and images beside it."""
+"""Rows in memory at a time: a result may have a megabyte, plus images."""
 
 
 class ChangedResult(NamedTuple):
@@ -20,15 +20,15 @@ class ChangedResult(NamedTuple):
 
 
 class _StoredResult(NamedTuple):
-    """One result of the transcript."""
+    """A result in the transcript."""
 
     hash: str
     resumed: bool
-    """It was written by a session that went on after a crash, in place of one that may have been lost."""
+    """A session that was resumed after a crash wrote it in place of a result that may have been lost."""
 
 
 class _Session:
-    """The results of one session, read on as its receipts ask for them: both were written in the same order."""
+    """The results of one session, read as its receipts need them, since both were written in the same order."""
 
     def __init__(self, store: Store, session_id: str) -> None:
         self._store, self._id = store, session_id
@@ -37,7 +37,7 @@ class _Session:
         self._calls: dict[str, list[Json]] = {}
 
     def find_result(self, use: str, result_hash: str) -> _StoredResult | None:
-        """The call's result with this hash, else any other of the call: providers may use an id again."""
+        """The call's result with this hash, or else another result of the call, because providers may reuse an id."""
         while True:
             results = self._ahead.get(use, [])
             if (same := next((result for result in results if result.hash == result_hash), None)) is not None:
@@ -55,7 +55,7 @@ class _Session:
                 self._ahead.setdefault(use_id, []).append(_stored_result(payload, blocks))
 
     def has_same_call(self, use: str, tool: str, args_hash: str) -> bool:
-        """Whether the transcript has the call as it was; asked when its result was found, which stands behind it."""
+        """Whether the transcript has the unchanged call. Requires that its result, which follows it, was read."""
         calls = self._calls.get(use, [])
         same = next((call for call in calls if _is_call(call, tool, args_hash)), None)
         if same is not None:
@@ -63,19 +63,19 @@ class _Session:
         return same is not None
 
     def has_call(self, use: str) -> bool:
-        """Whether the transcript has the call itself; one that was cleared has neither."""
+        """Whether the transcript has the call at all; a cleared transcript has neither the call nor its result."""
         sql = "SELECT 1 FROM transcript_entries WHERE session_id = ? AND tool_use_id = ? LIMIT 1"
         return bool(self._store.read(sql, (self._id, use)))
 
 
 class ResultComparison:
-    """What a chain's receipts say of results, and what the transcript says."""
+    """Compares the results in the transcript with the receipts of a chain."""
 
     def __init__(self, store: Store, archive: str, until: int) -> None:
-        """`until` is the last receipt that is known to be intact."""
+        """`until`: the number of the last intact receipt."""
         self.changed: list[ChangedResult] = []
         self.lost: list[str] = []
-        """Notes on results that went with a process, so that a resumed session wrote another."""
+        """Notes on results that were lost with a process, so that a resumed session wrote others."""
         sessions: dict[str, _Session] = {}
         for seq, session_id, use, line in _receipts(store, archive, until):
             if session_id not in sessions:
@@ -86,18 +86,18 @@ class ResultComparison:
             if result is None:
                 if session.has_call(use):
                     self.changed.append(
-                        ChangedResult(seq, f"{call} is gone from the transcript: the transcript was changed")
+                        ChangedResult(seq, f"{call} is missing from the transcript: the transcript was changed")
                     )
             elif result.hash != receipt["result_hash"] and result.resumed:
-                self.lost.append(f"receipt {seq}: {call} was lost in a crash; the transcript says that it was")
+                self.lost.append(f"receipt {seq}: {call} was lost in a crash, as the transcript notes")
             elif result.hash != receipt["result_hash"]:
                 self.changed.append(
-                    ChangedResult(seq, f"{call} is not what the transcript says: the transcript was changed")
+                    ChangedResult(seq, f"{call} differs from the transcript: the transcript was changed")
                 )
             elif not result.resumed and not session.has_same_call(use, receipt["tool"], receipt["args_hash"]):
-                asked = f"what its call {use} ({receipt['tool']}, session {session_id}) asked for"
+                arguments = f"the arguments of its call {use} ({receipt['tool']}, session {session_id})"
                 self.changed.append(
-                    ChangedResult(seq, f"{asked} is not what the transcript says: the transcript was changed")
+                    ChangedResult(seq, f"{arguments} differ from the transcript: the transcript was changed")
                 )
 
 
@@ -110,7 +110,11 @@ def _body(payload: str) -> Json:
 
 
 def _is_call(body: Json, tool: str, args_hash: str) -> bool:
-    """Of broken JSON the receipt has the text; what UTF-8 cannot hold stands in the transcript as U+FFFD."""
+    """Whether a stored call is the one of a receipt.
+
+    The receipt of a call with broken JSON has the hash of its text. Text that UTF-8 cannot encode is U+FFFD in the
+    transcript, so its hash cannot be compared.
+    """
     arguments = cast(object, body.get("input"))
     raw: object = cast(Json, body["input"]).get("_raw") if isinstance(body.get("input"), dict) else None
     lossy = "\ufffd" in json.dumps(body, ensure_ascii=False)
@@ -118,7 +122,7 @@ def _is_call(body: Json, tool: str, args_hash: str) -> bool:
 
 
 def _stored_result(payload: str, blocks: str | None) -> _StoredResult:
-    """What cannot be read was not written by us, and has no hash."""
+    """An unreadable row gets no hash, because it was changed."""
     try:
         body: Any = json.loads(payload)
         media: Any = json.loads(blocks) if blocks else []
@@ -132,7 +136,7 @@ def _stored_result(payload: str, blocks: str | None) -> _StoredResult:
 
 
 def _results(store: Store, session_id: str) -> Iterator[tuple[str, str, str, str | None]]:
-    """Calls and their results, in the order in which they were written."""
+    """Calls and their results, in the order of writing."""
     sequence = -1
     while rows := store.read(
         "SELECT e.sequence, e.tool_use_id, e.entry_type, e.payload_json, o.blocks_json"
@@ -148,7 +152,7 @@ def _results(store: Store, session_id: str) -> Iterator[tuple[str, str, str, str
 
 
 def _receipts(store: Store, archive: str, until: int) -> Iterator[tuple[int, str, str, str]]:
-    """Those of the mirror that say which call they are of; that it has the log's own lines was checked before."""
+    """Receipts of the mirror that name their call. That the mirror matches the log has been checked before."""
     seq = 0
     while rows := store.read(
         "SELECT seq, session_id, tool_use_id, line FROM receipts WHERE archive = ? AND seq > ? AND seq <= ?"

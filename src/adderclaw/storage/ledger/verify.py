@@ -1,10 +1,10 @@
-"""Checks a receipt log without changing anything: integrity (is what is there true) and completeness (is all there)."""
+"""Checks a receipt log without changing it: its integrity (nothing altered) and completeness (nothing missing)."""
 
 import os
 import re
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from adderclaw.core.errors import LedgerError, UsageError
 from adderclaw.core.types import Json
@@ -13,33 +13,27 @@ from adderclaw.storage.ledger.anchors import HEAD, Anchor, read_anchors
 from adderclaw.storage.ledger.chain import LINE_LIMIT, ZERO, BrokenReceipt, Receipt, answered_question, parse_receipt
 from adderclaw.storage.ledger.log_files import Lock, open_log, read_key
 
-if TYPE_CHECKING:
-    from adderclaw.storage.ledger.results import ChangedResult
-
 
 class Verification(NamedTuple):
     valid: bool
     receipts: int
-    """How many are intact, counted from the first."""
+    """The number of intact receipts before the first broken one."""
     first_broken: int | None
     reason: str
     notes: tuple[str, ...]
-    """What a crash left behind: no fault, and the next run repairs it."""
+    """Traces of a crash, which are not faults; the next run repairs them."""
     completeness: Json
     head: str
-    """"seq:receipt_hash" of the last intact receipt: kept elsewhere, it finds a rollback."""
-
-    def as_json(self) -> Json:
-        return {**self._asdict(), "notes": list(self.notes)}
+    """"seq:receipt_hash" of the last intact receipt: stored elsewhere, it reveals a rollback."""
 
 
 class Expected(NamedTuple):
-    """What was kept elsewhere of a chain."""
+    """What was recorded elsewhere about a chain."""
 
     heads: Mapping[int, str]
     """Number of a receipt → its hash."""
     logs: Mapping[str, Anchor]
-    """Which logs the anchors are of, each with one of its anchors."""
+    """The id of each anchored log, with one of its anchors."""
 
 
 class _InvalidChain(Exception):
@@ -57,10 +51,10 @@ def verify(
     archive: str = "",
     results: bool = False,
 ) -> Verification:
-    """Of the chain in use, or of an archived one by its name; with `results` the transcript is compared, too.
+    """Verifies the current chain, or an archived one by its name; with `results`, also compares the transcript.
 
-    `against` is what was kept elsewhere: a head, or a file that `receipt anchor` has appended signed heads to. Without
-    a `key_path` the hashes are checked, and not the seals.
+    `against`: a head that was recorded elsewhere, or a file with the signed heads of `receipt anchor`. Without a
+    `key_path`, the hashes are checked but not the seals.
     """
     log_path = os.path.abspath(log_path)
     with _appends_blocked(log_path):
@@ -84,13 +78,13 @@ def verify(
 
 
 def _check_approvals(store: Store | None, used: Mapping[str, int]) -> None:
-    """A question whose answer a receipt names was answered yes, and used; unless it was cleared with its session."""
+    """Requires that every question named by a receipt was answered yes and used. A cleared session has no questions."""
     if store is None or not used:
         return
     sql = "SELECT id FROM approvals WHERE answer IS NOT 'yes' OR used_at IS NULL"
     for (question,) in store.read(sql):
         if question in used:
-            wrong = f"its call ran on the answer to {question}, and the database says that nobody used it"
+            wrong = f"its call ran on the answer to {question}, which is not approved and used in the database"
             raise _InvalidChain(used[question], f"{wrong}: the row was changed")
 
 
@@ -101,12 +95,9 @@ def _check_results(store: Store, archive: str, replay: "_Replay") -> None:
     replay.notes += compared.lost
     if compared.changed:
         first, *more = compared.changed
-        others = f"; so are {len(more)} more (receipts {_first_numbers(more)})" if more else ""
+        numbers = ", ".join(str(change.seq) for change in more[:10]) + (", …" if len(more) > 10 else "")
+        others = f"; so are {len(more)} more (receipts {numbers})" if more else ""
         raise _InvalidChain(first.seq, first.reason + others)
-
-
-def _first_numbers(changed: "list[ChangedResult]") -> str:
-    return ", ".join(str(change.seq) for change in changed[:10]) + (", …" if len(changed) > 10 else "")
 
 
 def head(log_path: str, store: Store | None, key_path: str) -> str:
@@ -120,14 +111,14 @@ def head(log_path: str, store: Store | None, key_path: str) -> str:
 
 
 def log_id(log_path: str) -> str:
-    """What a log is known by: the hash of its first receipt."""
+    """The id of a log: the hash of its first receipt."""
     for first in receipts(log_path):
         return first.get("receipt_hash", ZERO)
     return ZERO
 
 
 def receipts(log_path: str) -> Iterator[Json]:
-    """What the log says, line by line, unverified; lines that are no receipts are left out."""
+    """The receipts of the log, unverified. An entry for an invalid line says why it is invalid."""
     try:
         fd = open_log(os.path.abspath(log_path), os.O_RDONLY)
     except FileNotFoundError:
@@ -140,7 +131,7 @@ def receipts(log_path: str) -> Iterator[Json]:
 
 
 class _Replay:
-    """Walks the log and its mirror side by side."""
+    """Reads the log and its mirror in parallel."""
 
     def __init__(self, path: str, store: Store | None, archive: str) -> None:
         self._path = path
@@ -160,13 +151,13 @@ class _Replay:
             fd = open_log(self._path, os.O_RDONLY)
         except FileNotFoundError:
             if next(self._mirror, None) is not None:
-                raise _InvalidChain(1, f"{self._path} was deleted: the store's mirror knows its receipts") from None
+                raise _InvalidChain(1, f"{self._path} was deleted: the store's mirror has its receipts") from None
             self._check_last_head()
             return
         if key is None and key_path and os.fstat(fd).st_size:
             os.close(fd)
             raise _InvalidChain(
-                1, f"the key {key_path} is gone, so no receipt can be told from a forged one: restore it"
+                1, f"the key {key_path} is missing, so a forged receipt cannot be recognized; restore it"
             )
         for line in _lines(fd):
             if not self._step(line, key):
@@ -174,7 +165,7 @@ class _Replay:
         self._check_end()
 
     def _step(self, line: bytes, key: bytes | None) -> bool:
-        """False at a last line that a crash has torn."""
+        """Checks one line. Returns False for a last line that a crash has torn."""
         seq = self.seq + 1
         mirrored = next(self._mirror, None)
         if not line.endswith(b"\n") and mirrored is None and self._is_torn(line, seq):
@@ -186,13 +177,13 @@ class _Replay:
         if seq == 1:
             self._check_log_id(receipt.receipt_hash)
         if self.expected.heads.get(seq, receipt.receipt_hash) != receipt.receipt_hash:
-            raise _InvalidChain(seq, "its hash is not the one of the head that was kept: the log was rewritten")
+            raise _InvalidChain(seq, "its hash differs from the recorded head: the log was rewritten")
         self._check_approval_used_once(seq, receipt)
         self.seq, self.hash, self.conversation = seq, receipt.receipt_hash, receipt.conversation_id
         return True
 
     def _check_approval_used_once(self, seq: int, receipt: Receipt) -> None:
-        """The answer to a question is for one call."""
+        """An answer may allow only one call."""
         question = answered_question(receipt.status, receipt.decision)
         if question and self.used.setdefault(question, seq) != seq:
             raise _InvalidChain(
@@ -200,28 +191,31 @@ class _Replay:
             )
 
     def _is_torn(self, line: bytes, seq: int) -> bool:
-        # A torn line is the beginning of a receipt. A whole one with something behind it is no crash.
+        # A torn line is the beginning of a receipt. A complete one with text after it is not the result of a crash.
         if len(line) > LINE_LIMIT or _begins_with_json(line):
             return False
-        self.notes.append(f"the line of receipt {seq} is torn, as a crash leaves it; the next run repairs it")
+        self.notes.append(f"a crash tore the line of receipt {seq}; the next run repairs it")
         return True
 
     def _check_mirror(self, seq: int, mirrored: tuple[int, str], line: bytes) -> None:
         number, text = mirrored
         if number != seq:
-            raise _InvalidChain(seq, f"the store's mirror lacks it and goes on with {number}: mirror rows were removed")
+            raise _InvalidChain(
+                seq, f"the store's mirror lacks it and continues with {number}: mirror rows were removed"
+            )
         if text.encode() + b"\n" != line:
-            raise _InvalidChain(seq, "it is not what the store's mirror says: log or mirror was rewritten")
+            raise _InvalidChain(seq, "it differs from the store's mirror: the log or the mirror was rewritten")
 
     def _check_end(self) -> None:
         if next(self._mirror, None) is not None:
             raise _InvalidChain(
-                self.seq + 1, f"the log ends at receipt {self.seq}, the store's mirror goes on: the log was cut"
+                self.seq + 1,
+                f"the log ends at receipt {self.seq}, but the store's mirror continues: the log was truncated",
             )
         self._check_last_head()
 
     def _check_log_id(self, log_id: str) -> None:
-        """A log is known by its first receipt. Anchors of another one say that this is not the log that was kept."""
+        """The first receipt identifies a log. Anchors of another log show that this one is not the anchored one."""
         others = [anchor for known, anchor in self.expected.logs.items() if known != log_id]
         if others:
             anchor_text = f"{others[0].place}: the anchor of receipt {others[0].seq}"
@@ -231,7 +225,7 @@ class _Replay:
         last_head = max(self.expected.heads, default=0)
         if last_head > self.seq:
             raise _InvalidChain(
-                self.seq + 1, f"the head that was kept is receipt {last_head}, the log ends earlier: rolled back"
+                self.seq + 1, f"the recorded head is receipt {last_head}, but the log ends earlier: it was rolled back"
             )
 
 
@@ -245,7 +239,7 @@ def _parse_whole_line(line: bytes, seq: int, previous_hash: str, key: bytes | No
 
 
 def _begins_with_json(line: bytes) -> bool:
-    """Whether a complete JSON object stands at the beginning of a line, with more behind it."""
+    """Whether a line begins with a complete JSON value that is followed by more text."""
     import json
 
     text = line.decode("utf-8", "replace")
@@ -263,7 +257,7 @@ def _lines(fd: int) -> Iterator[bytes]:
 
 
 def _mirror(store: Store | None, archive: str) -> Iterator[tuple[int, str]]:
-    """In pages: a long chain need not fit in memory."""
+    """The mirror rows, read in pages because a long chain may not fit in memory."""
     seq = -1
     while store is not None:
         rows = store.read(
@@ -278,7 +272,7 @@ def _mirror(store: Store | None, archive: str) -> Iterator[tuple[int, str]]:
 
 @contextmanager
 def _appends_blocked(log_path: str) -> Generator[None]:
-    """Nobody appends while we look; where no lock can be had (a copy, a read-only disk) nobody appends either."""
+    """Blocks appends. Where the log cannot be locked (a copy, a read-only disk), no process appends to it."""
     try:
         lock = Lock(log_path, shared=True)
     except (FileNotFoundError, LedgerError):
@@ -294,18 +288,18 @@ def _appends_blocked(log_path: str) -> Generator[None]:
 def _expected_heads(
     against: str | None, key: bytes | None, store: Store | None, archive: str, replay: "_Replay"
 ) -> Expected:
-    """The heads that the chain must hold."""
+    """The heads that the chain must contain."""
     if against is None:
         return Expected({}, {})
     head = re.fullmatch(HEAD, against.strip())
     if head:
         return Expected({int(head[1]): head[2]}, {})
     if not os.path.lexists(against):
-        fix = "give what `adderclaw receipt head` printed, as seq:hash, or the file that `receipt anchor` wrote"
-        raise UsageError(f"{against!r} is no head, and there is no such file: {fix}")
+        fix = "give the output of `adderclaw receipt head` (seq:hash), or the file that `receipt anchor` wrote"
+        raise UsageError(f"{against!r} is neither a head nor an existing file; {fix}")
     anchor_file = read_anchors(against, key)
     if anchor_file.torn:
-        replay.notes.append(f"{against}: the last line is torn, as a crash leaves it")
+        replay.notes.append(f"{against}: a crash tore the last line")
     if anchor_file.wrong is not None:
         raise _InvalidChain(1, anchor_file.wrong)
     heads: dict[int, str] = {}
@@ -313,18 +307,18 @@ def _expected_heads(
     for anchor in anchor_file.anchors:
         elsewhere = _archive_of(store, anchor, archive, key)
         if elsewhere is not None:
-            replay.notes.append(f"{anchor.place}: of {elsewhere or 'the chain in use'}, not of this one")
+            replay.notes.append(f"{anchor.place}: belongs to {elsewhere or 'the current chain'}, not to this one")
             continue
         if heads.setdefault(anchor.seq, anchor.hash) != anchor.hash:
             raise _InvalidChain(
-                anchor.seq, f"{anchor.place}: two anchors of this receipt have two hashes: one log was replaced"
+                anchor.seq, f"{anchor.place}: two anchors of this receipt have different hashes: a log was replaced"
             )
         logs.setdefault(anchor.log_id, anchor)
     return Expected(heads, logs)
 
 
 def _archive_of(store: Store | None, anchor: Anchor, archive: str, key: bytes | None) -> str | None:
-    """The name of the other chain that an anchor is of ('' is the one in use), if the store has the very receipt."""
+    """The name of the other chain that an anchor belongs to, if the store has its receipt; '' is the current chain."""
     if store is None:
         return None
     sql = (
@@ -367,7 +361,7 @@ _ALONE = """
 
 
 def _receipts_were_off(store: Store, session_id: str) -> bool:
-    """Whether the session's own record says, of every run that it was part of, that receipts were switched off."""
+    """Whether receipts were switched off in every run of the session, according to its tape."""
     from adderclaw.storage import tape
 
     heads = tape.heads(store, session_id)
@@ -383,7 +377,7 @@ def _completeness(store: Store, replay: _Replay) -> Json:
         else:
             without_receipt += missing
     alone, nobodys = store.read(_ALONE)[0]
-    # A receipt whose transaction was lost in a crash belongs to one of these calls; which one, nobody wrote down.
+    # A receipt whose transaction was lost in a crash belongs to one of these calls; which one is unknown.
     without_receipt = max(0, without_receipt - nobodys)
     archives = store.read("SELECT DISTINCT archive FROM receipts WHERE archive <> ''")
     unmirrored = replay.seq - replay.mirrored

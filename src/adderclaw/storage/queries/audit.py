@@ -1,4 +1,4 @@
-"""The rows of an audit: who did what and who allowed it, without any message of a conversation."""
+"""The rows for an audit: who did what and who allowed it, without messages of conversations."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ _RECORDS = {
 
 
 def records(store: Store) -> Iterator[tuple[str, Json]]:
-    """Each record with its kind, all from one state of the database."""
+    """Yields each record with its kind, all from one snapshot of the database."""
     with store.snapshot() as cursor:
         for kind, sql in _RECORDS.items():
             cursor.execute(sql)

@@ -1,4 +1,4 @@
-"""What a database file holds, read through a plain connection: for backups and for the removal of a home."""
+"""Queries on a database file through a plain connection, for backups and for removing a home."""
 
 import os
 import sqlite3
@@ -12,13 +12,13 @@ def tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def begin_snapshot(connection: sqlite3.Connection) -> None:
-    """Begin a transaction that sees the database as it is now: only a read fixes the state that it sees."""
+    """Begins a transaction that sees the database as it is now. SQLite takes the snapshot at the first read."""
     connection.execute("BEGIN")
     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
 def run_folders(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Each run with the folder of its trace."""
+    """Each run id with the folder of its trace."""
     if "traces" not in tables(connection):
         return []
     rows = connection.execute("SELECT DISTINCT run_id, root, way FROM traces ORDER BY run_id")

@@ -7,7 +7,6 @@ from adderclaw.storage import Store
 
 def of_call(store: Store, session_id: str, tool_use_id: str) -> list[sqlite3.Row]:
     """The last two entries of a call: sequence, type, payload, time."""
-    # from the end of the session on: what is drawn has just happened
     return store.read(
         "SELECT sequence, entry_type, payload_json, created_at FROM transcript_entries"
         " WHERE session_id = ? AND tool_use_id = ? ORDER BY sequence DESC LIMIT 2",

@@ -1,4 +1,4 @@
-"""Counts of rows since the last look, for Prometheus."""
+"""Counts of new rows since the last scrape, for Prometheus."""
 
 from adderclaw.storage import Store
 
@@ -15,6 +15,6 @@ COUNTED = tuple(_COUNTED)
 
 
 def count_after(store: Store, name: str, last: int) -> tuple[int | None, list[float | None]]:
-    """The last row after `last` and the sums over the rows up to it, so that a look costs only what is new."""
+    """The last row after `last` and the sums over the new rows, so that a scrape reads only those."""
     newest, *sums = store.read(_COUNTED[name], (last,))[0]
     return newest, sums

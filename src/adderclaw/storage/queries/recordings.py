@@ -21,11 +21,6 @@ def next_taped_run(store: Store, run_id: str, session_id: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-def tape_rows(store: Store, run_id: str, session_id: str) -> list[sqlite3.Row]:
-    sql = "SELECT seq, items_json FROM tape WHERE run_id = ? AND session_id = ? ORDER BY seq"
-    return store.read(sql, (run_id, session_id))
-
-
 def end_of_subagent(store: Store, session_id: str) -> sqlite3.Row | None:
     """Outcome and reason, if the session is a subagent."""
     rows = store.read("SELECT outcome, reason FROM subagents WHERE session_id = ?", (session_id,))
@@ -96,7 +91,7 @@ def receipts(store: Store, session_id: str, after: int, until: int | None) -> li
 
 
 def archives(store: Store, sessions: Sequence[str]) -> list[str]:
-    """The logs that hold the receipts of these sessions; '' is the one in use."""
+    """The logs that contain the receipts of these sessions; '' is the current one."""
     marks = ", ".join("?" * len(sessions))
     rows = store.read(f"SELECT DISTINCT archive FROM receipts WHERE session_id IN ({marks})", sessions)  # noqa: S608
     return [row[0] for row in rows]

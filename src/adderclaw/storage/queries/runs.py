@@ -18,7 +18,7 @@ def first_message(store: Store, session_id: str) -> str | None:
 
 
 def sessions_below(store: Store, session_id: str, limit: int) -> list[str]:
-    """A session and those of its children, theirs too."""
+    """A session and all its descendants."""
     rows = store.read(
         "WITH RECURSIVE below(id) AS (SELECT ? UNION SELECT s.session_id FROM subagents s"
         " JOIN below ON s.parent_id = below.id)"
@@ -52,7 +52,7 @@ def tool_use(store: Store, run_id: str) -> list[sqlite3.Row]:
 
 
 def kinds(store: Store) -> list[str]:
-    """The kinds of runs that there are."""
+    """The kinds of the stored runs."""
     return [row[0] for row in store.read("SELECT DISTINCT kind FROM runs ORDER BY 1 LIMIT 50")]
 
 

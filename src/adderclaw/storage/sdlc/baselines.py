@@ -1,4 +1,4 @@
-"""The workspace as it was when a plan was approved: a plan's tests have to fail on it."""
+"""The workspace at the approval of a plan. The plan's tests must fail on it."""
 
 import hashlib
 import json
@@ -19,14 +19,14 @@ FIX = (
 
 
 class TreeSnapshot(NamedTuple):
-    """A whole tree, with the new contents that are kept of it. `digest` is empty where it could not be looked at."""
+    """A complete tree with its newly stored contents. `digest` is empty if the tree could not be read."""
 
     root: str
     entries: Mapping[str, State]
     digest: str
     blobs: tuple[Blob, ...] = ()
     left_out: tuple[str, ...] = ()
-    """Paths whose content is not kept."""
+    """Paths whose content is not stored."""
     reason: str = ""
     """Why there is no digest."""
 
@@ -40,17 +40,17 @@ class Baseline(NamedTuple):
 
 
 def digest_of(entries: Mapping[str, State]) -> str:
-    """Of everything that a tree has in it: the same tree, the same digest."""
+    """The digest of a tree with all entries."""
     return hashlib.sha256(_serialize(entries)).hexdigest()
 
 
 def _serialize(entries: Mapping[str, State]) -> bytes:
-    """JSON escapes what is no Unicode, so that every name has its place."""
+    """As JSON, which escapes names that are not valid Unicode."""
     return json.dumps(dict(sorted(entries.items())), separators=(",", ":")).encode()
 
 
 def put(cursor: sqlite3.Cursor, plan_id: int, taken: TreeSnapshot) -> None:
-    """In the transaction that approves the plan."""
+    """Stores the baseline, in the transaction that approves the plan."""
     add_blobs(cursor, taken.blobs)
     cursor.execute(
         "INSERT INTO plan_baselines(plan_id, root, digest, tree, left_out) VALUES (?, ?, ?, ?, ?)",
@@ -65,7 +65,7 @@ def put(cursor: sqlite3.Cursor, plan_id: int, taken: TreeSnapshot) -> None:
 
 
 def earlier_baseline(store: Store, conversation_id: str, number: int) -> int | None:
-    """The last plan before this one that was approved and neither completed nor followed by one that was."""
+    """The last approved plan before this one, unless it or a later plan was completed."""
     rows = store.read(
         "SELECT b.plan_id FROM plan_baselines b JOIN plans p ON p.id = b.plan_id"
         " WHERE p.conversation_id = ? AND p.id < ? AND p.status = 'superseded' AND b.digest <> ''"
@@ -77,7 +77,7 @@ def earlier_baseline(store: Store, conversation_id: str, number: int) -> int | N
 
 
 def copy(cursor: sqlite3.Cursor, earlier: int, plan_id: int) -> None:
-    """The baseline of an earlier version of a plan is this one's, too."""
+    """Gives a plan the baseline of an earlier version."""
     cursor.execute(
         "INSERT INTO plan_baselines(plan_id, root, digest, tree, left_out)"
         " SELECT ?, root, digest, tree, left_out FROM plan_baselines WHERE plan_id = ?",
@@ -98,24 +98,22 @@ def get(cursor: sqlite3.Cursor, plan_id: int) -> Baseline | None:
 
 
 def entries(store: Store, plan_id: int) -> dict[str, State]:
-    """Raises StoreError where there is no baseline, or it is not what was stored at the approval."""
+    """The baseline's entries. Raises StoreError if there is no baseline, or if it was changed since the approval."""
     rows = store.read("SELECT tree, digest FROM plan_baselines WHERE plan_id = ?", (plan_id,))
-    again = FIX
     if not rows or not rows[0][1]:
-        raise StoreError(f"the workspace before plan {plan_id} is not kept: {again}")
+        raise StoreError(f"the workspace before plan {plan_id} is not stored: {FIX}")
     try:
         written = zlib.decompress(rows[0][0])
         states = {path: State(*state) for path, state in json.loads(written).items()}
     except (zlib.error, ValueError, TypeError) as error:
-        raise StoreError(f"the workspace before plan {plan_id} cannot be read ({error}): {again}") from error
+        raise StoreError(f"the workspace before plan {plan_id} cannot be read ({error}): {FIX}") from error
     if hashlib.sha256(written).hexdigest() != rows[0][1]:
-        raise StoreError(f"the workspace before plan {plan_id} was changed since it was kept: {again}")
+        raise StoreError(f"the workspace before plan {plan_id} was changed since it was stored: {FIX}")
     return states
 
 
 def needed_digests(store: Store) -> set[str]:
-    """Every content that the baseline of a plan needs that counts, or that is being planned anew: nothing removes
-    these."""
+    """The contents that the baselines of approved or revised plans need. They must not be removed."""
     digests: set[str] = set()
     for row in store.read(
         "SELECT b.plan_id FROM plan_baselines b JOIN plans p ON p.id = b.plan_id"
@@ -124,7 +122,7 @@ def needed_digests(store: Store) -> set[str]:
     ):
         try:
             states = entries(store, row[0])
-        except StoreError:  # it can no longer be laid out, whatever is kept of it
+        except StoreError:  # it can no longer be restored
             continue
         digests |= {state.digest for state in states.values() if state.kind == "file" and state.digest}
     return digests

@@ -1,4 +1,4 @@
-"""Claims that a scenario passes, and what a session apart found of each."""
+"""Claims that a scenario passes, and the verdict of a separate session on each."""
 
 import json
 import sqlite3
@@ -10,7 +10,7 @@ from adderclaw.storage import Store
 from adderclaw.storage.text import parse_row, plain
 
 type Verdict = Literal["", "passed", "failed", "unproven", "withdrawn"]
-"""Empty: still to be checked. unproven: whoever checked it came to no verdict that counts."""
+"""Empty: not checked yet. unproven: the check reached no valid verdict."""
 
 
 class Check(NamedTuple):
@@ -20,7 +20,7 @@ class Check(NamedTuple):
     run_id: str
     """The run in which it was claimed."""
     claimed_by: str
-    """The session that said so."""
+    """The session that claimed it."""
     claimed_at: str
     checked_in: str
     """The run in which it was checked."""
@@ -34,9 +34,6 @@ class Check(NamedTuple):
     seconds: float
     checked_at: str | None
 
-    def as_json(self) -> Json:
-        return self._asdict()
-
 
 _SELECT = (
     "SELECT id, scenario_id, name, run_id, claimed_by, claimed_at, checked_in, checked_by, verdict, reason,"
@@ -45,7 +42,7 @@ _SELECT = (
 
 
 def claim(cursor: sqlite3.Cursor, *, project: str, scenario_id: str, name: str, run_id: str, session_id: str) -> None:
-    """A session says that a scenario passes; once is enough."""
+    """Records the claim of a session that a scenario passes, unless one is already pending."""
     cursor.execute(
         "INSERT INTO scenario_checks(project, scenario_id, name, run_id, claimed_by) SELECT ?, ?, ?, ?, ?"
         " WHERE NOT EXISTS (SELECT 1 FROM scenario_checks WHERE project = ? AND scenario_id = ? AND verdict = '')",
@@ -54,7 +51,7 @@ def claim(cursor: sqlite3.Cursor, *, project: str, scenario_id: str, name: str, 
 
 
 def withdraw(cursor: sqlite3.Cursor, project: str, scenario_id: str) -> None:
-    """It does not pass after all, by the word of a session."""
+    """Withdraws the pending claim: a session reported that the scenario does not pass after all."""
     cursor.execute(
         "UPDATE scenario_checks SET verdict = 'withdrawn' WHERE project = ? AND scenario_id = ? AND verdict = ''",
         (project, plain(scenario_id)),
@@ -85,27 +82,21 @@ def settle(
 
 
 def pending(store: Store, project: str) -> list[Check]:
-    """What is still to be checked, the oldest first."""
+    """The claims that are not checked yet, oldest first."""
     return _checks(store.read(f"{_SELECT} WHERE project = ? AND verdict = '' ORDER BY id", (project,)))
 
 
 def last(store: Store, project: str) -> dict[str, Check]:
-    """Scenario → what was last found of it."""
+    """Scenario → its latest check."""
     rows = store.read(f"{_SELECT} WHERE project = ? AND verdict NOT IN ('', 'withdrawn') ORDER BY id", (project,))
     return {check.scenario_id: check for check in _checks(rows)}
 
 
 def of_run(store: Store, run_id: str) -> list[Check]:
-    """What was checked in a run, or claimed in it and not checked yet."""
+    """The claims that were checked in a run, or made in it and not checked yet."""
     rows = store.read(f"{_SELECT} WHERE checked_in = ? OR (run_id = ? AND verdict = '') ORDER BY id", (run_id, run_id))
     return _checks(rows)
 
 
 def _checks(rows: list[sqlite3.Row]) -> list[Check]:
-    return [
-        Check(*row[:10], evidence=parse_row(row[10], f"scenario_checks row {row[0]}"), **_measured(row)) for row in rows
-    ]
-
-
-def _measured(row: sqlite3.Row) -> Json:
-    return dict(zip(("tokens", "cost", "seconds", "checked_at"), row[11:], strict=True))
+    return [Check._make((*row[:10], parse_row(row[10], f"scenario_checks row {row[0]}"), *row[11:])) for row in rows]

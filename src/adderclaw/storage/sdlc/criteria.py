@@ -1,4 +1,4 @@
-"""The success criteria of a plan: read from their section of its Markdown, and kept as rows beside it."""
+"""The success criteria of a plan: parsed from a section of its Markdown and stored as rows."""
 
 import hashlib
 import re
@@ -27,7 +27,7 @@ _FAULT = re.compile(r"(?:(?:[-*+]|\d{1,9}[.)])\s+)?[*_]{0,2}fault:?[*_]{0,2}:?(?
 
 
 class Criterion(NamedTuple):
-    """`keeps`: it holds before the change, too; then `fault` names what has to break it."""
+    """`keeps`: it already holds before the change; then `fault` is a change that must break it."""
 
     id: str
     text: str
@@ -37,7 +37,7 @@ class Criterion(NamedTuple):
 
 
 class BadPlan(UsageError):
-    """The criteria of a plan cannot be used; every problem with its line."""
+    """The criteria of a plan are invalid. Lists every problem with its line."""
 
     def __init__(self, problems: list[tuple[int, str]]) -> None:
         self.problems = problems
@@ -51,12 +51,12 @@ class _Line(NamedTuple):
     number: int
     text: str
     level: int
-    """Of a heading 1 to 6; 0 for all else."""
+    """1 to 6 for a heading; 0 for any other line."""
     fenced: bool
 
 
 def parse(plan: str) -> tuple[Criterion, ...]:
-    """The criteria in their order; none where the plan has no such section. Raises BadPlan."""
+    """The criteria in order; empty if the plan has no such section. Raises BadPlan."""
     lines = list(_lines(plan))
     titles = [at for at, line in enumerate(lines) if _is_title(line)]
     if not titles:
@@ -66,10 +66,10 @@ def parse(plan: str) -> tuple[Criterion, ...]:
     items = list(_items(title, lines[titles[0] + 1 :]))
     if not items:
         fix = "give them as list items, `- [C1] what can be seen from outside`, or leave the section out"
-        problems.append((title.number, f"no success criterion stands in this section: {fix}"))
+        problems.append((title.number, f"this section has no success criterion; {fix}"))
     if len(items) > MAX_CRITERIA:
         problems.append(
-            (items[MAX_CRITERIA].line, f"{len(items)} criteria; a plan has at most {MAX_CRITERIA}: split it")
+            (items[MAX_CRITERIA].line, f"{len(items)} criteria, but a plan has at most {MAX_CRITERIA}; split it")
         )
     criteria = [_criterion(item, problems) for item in items[:MAX_CRITERIA]]
     seen: dict[str, int] = {}
@@ -77,7 +77,7 @@ def parse(plan: str) -> tuple[Criterion, ...]:
         first = seen.setdefault(criterion.id.casefold(), criterion.line)
         if criterion.text and first != criterion.line:
             problems.append(
-                (criterion.line, f"the id {criterion.id} stands in line {first} already: give each criterion its own")
+                (criterion.line, f"the id {criterion.id} is already used in line {first}; give each criterion its own")
             )
     if problems:
         raise BadPlan(sorted(problems))
@@ -85,8 +85,8 @@ def parse(plan: str) -> tuple[Criterion, ...]:
 
 
 def _lines(plan: str) -> Iterator[_Line]:
-    """What is a heading and what stands in a block of code is known by the lines before and after."""
-    texts = [text.removesuffix("\r") for text in plan.split("\n")]  # what an editor calls a line, and nothing else
+    """The lines with their headings and code blocks, which depend on the lines before and after."""
+    texts = [text.removesuffix("\r") for text in plan.split("\n")]  # lines as editors count them, unlike splitlines
     fence = ""
     for number, text in enumerate(texts, 1):
         mark = _FENCE.match(text)
@@ -113,7 +113,7 @@ def _is_title(line: _Line) -> bool:
     if line.fenced:
         return False
     text = line.text.strip()
-    # without a heading's mark it is one where it stands alone and is marked in another way
+    # without a heading mark, a line on its own counts if it is emphasized or ends with a colon
     marked = line.level or text.endswith(":") or text.startswith(("*", "_"))
     return bool(marked) and _TITLE.fullmatch(text) is not None
 
@@ -125,7 +125,7 @@ class _Item(NamedTuple):
 
 
 def _items(title: _Line, lines: list[_Line]) -> Iterator[_Item]:
-    """The list items of the section that begins with this title, each with the lines that belong to it."""
+    """The list items of the section with this title, each with its continuation lines."""
     item: _Item | None = None
     top, blank = -1, False
     for line in lines:
@@ -138,7 +138,7 @@ def _items(title: _Line, lines: list[_Line]) -> Iterator[_Item]:
             top = len(match[1].expandtabs(4)) if item is None else top
             item = _Item(line.number, (match[2] or "").strip(), [])
         elif item is not None and (line.fenced or (not line.level and line.text.strip())):
-            if blank and not line.text[:1].isspace():  # a paragraph of its own
+            if blank and not line.text[:1].isspace():  # a separate paragraph
                 yield item
                 item = None
                 if not title.level:
@@ -164,12 +164,14 @@ def _criterion(item: _Item, problems: list[tuple[int, str]]) -> Criterion:
     more, fault = _fault(item.more)
     text = plain("\n".join((rest.strip(), *more)).strip())
     if not text:
-        problems.append((item.line, f"the criterion {own or 'here'} has no text: say what can be seen from outside"))
+        problems.append(
+            (item.line, f"the criterion {own or 'here'} has no text; describe what can be observed from outside")
+        )
     elif len(text) > MAX_CHARACTERS:
         problems.append((item.line, f"the criterion has {len(text)} characters; at most {MAX_CHARACTERS}"))
     if keeps and not (fault or "").strip():
-        fix = "add a line beneath it, `fault: …`, with the change that its test has to notice"
-        problems.append((item.line, f"the criterion {own or 'here'} is marked keeps and names no fault: {fix}"))
+        fix = "add a line `fault: …` below it with a change that its test must detect"
+        problems.append((item.line, f"the criterion {own or 'here'} is marked keeps but names no fault; {fix}"))
     elif keeps:
         try:
             faults.parse(fault or "")
@@ -180,7 +182,7 @@ def _criterion(item: _Item, problems: list[tuple[int, str]]) -> Criterion:
 
 
 def _fault(lines: list[_Line]) -> tuple[list[str], str | None]:
-    """What of an item is its text, and what the fault that it names: all that stands behind `fault:`."""
+    """Splits an item into its text and its fault, which is everything after `fault:`."""
     text: list[str] = []
     fault: list[str] | None = None
     for line in lines:

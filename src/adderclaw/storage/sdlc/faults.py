@@ -16,15 +16,15 @@ GRAMMAR = "in `FILE` replace `TEXT` with `OTHER TEXT` (or: with nothing), or del
 class Fault(NamedTuple):
     path: str
     old: str = ""
-    """Empty: the file goes."""
+    """Empty: the file is deleted."""
     new: str = ""
 
 
 def parse(text: str) -> tuple[Fault, ...]:
-    """What is to be changed, in its order. Raises UsageError with what is not understood."""
+    """The changes in order. Raises UsageError with the part that is not understood."""
     parsed = [_parse_line(line.strip()) for line in text.splitlines() if line.strip()]
     if not parsed:
-        raise UsageError(f"the fault is empty: write {GRAMMAR}")
+        raise UsageError(f"the fault is empty; write {GRAMMAR}")
     return tuple(parsed)
 
 
@@ -37,8 +37,8 @@ def _parse_line(line: str) -> Fault:
     elif deleted := _DELETE.fullmatch(line):
         fault = Fault(deleted[2].strip())
     else:
-        raise UsageError(f"the fault {line!r} is not understood: write {GRAMMAR}")
+        raise UsageError(f"the fault {line!r} is not understood; write {GRAMMAR}")
     parts = fault.path.split("/")
     if fault.path.startswith("/") or ".." in parts or not fault.path.strip("./"):
-        raise UsageError(f"the fault names {fault.path!r}: give a path inside of the workspace, from its root on")
+        raise UsageError(f"the fault names {fault.path!r}; give a path in the workspace, relative to its root")
     return fault

@@ -1,4 +1,4 @@
-"""Generated tests and what came of them: the copy that is kept here is the one that runs, whatever lies on disk."""
+"""Generated tests and their results. The stored copy of a test is the one that runs, not a file on disk."""
 
 import hashlib
 import sqlite3
@@ -9,13 +9,11 @@ from adderclaw.storage import Store
 from adderclaw.storage.text import compact, plain
 
 type Status = Literal["submitted", "accepted", "returned", "withdrawn"]
-"""Handed in; proved by its runs on the tree before the change; turned back; no longer wanted by the operator."""
+"""submitted; accepted after its runs on the earlier trees; returned to the author; withdrawn by the operator."""
 type Tree = Literal["baseline", "fault", "now"]
-
-
 type Variant = Literal["other", "status", "empty"]
-"""What stands in for the programs that a test starts: one that prints something else, the same with another exit
-status, one that prints nothing."""
+"""The replacement of the programs that a test starts: it prints something else, does so with another exit status, or
+prints nothing."""
 _REPLACED = "replaced-"
 
 
@@ -29,14 +27,14 @@ class Test(NamedTuple):
     hash: str
     status: Status
     reason: str
-    """Why it was turned back."""
+    """Why it was returned."""
     session_id: str
     run_id: str
     created_at: str
 
     @property
     def is_whole(self) -> bool:
-        """Whether the row is what was handed in: its text, its plan, and the criterion that it stands for."""
+        """Whether the text, plan and criterion of the row are unchanged since the submission."""
         return self.hash == hash_of(self.plan_hash, self.criterion, self.language, self.content)
 
 
@@ -65,13 +63,13 @@ class Result(NamedTuple):
 
     @property
     def variant(self) -> str:
-        """What stood in for the programs of the project; empty where they ran."""
+        """The replacement of the project's programs; empty if they ran themselves."""
         before, colon, _ = self.tree_digest.partition(":")
         return before.removeprefix(_REPLACED) if colon and self.tree == "fault" else ""
 
     @property
     def own_digest(self) -> str:
-        """Of the tree itself, whatever was replaced in it."""
+        """The digest of the tree itself, without its replacements."""
         return self.tree_digest.rpartition(":")[2]
 
 
@@ -85,7 +83,7 @@ def hash_of(plan_hash: str, criterion: str, language: str, content: str) -> str:
 
 
 def with_lent_digest(digest: str, lent: str) -> str:
-    """The digest of a tree and, apart from it, of what was lent to the tests that ran on it."""
+    """The digest of a tree, followed by that of the installed packages that its tests could use."""
     return f"{digest}+{lent}"
 
 
@@ -94,7 +92,7 @@ def lent_digest(digest: str) -> str:
 
 
 def _seal(values: tuple[object, ...]) -> str:
-    """Of what a result says: one whose row was edited afterwards does not count."""
+    """A hash of a result, which reveals later changes of its row."""
     return hashlib.sha256(compact(list(values)).encode()).hexdigest()
 
 
@@ -123,7 +121,7 @@ def submit(
     run_id: str,
     refused: str = "",
 ) -> int:
-    """A test that was handed in; one that the static check refused is kept, too: it was an attempt."""
+    """Stores a submitted test, including one that the static check refused."""
     content = plain(content)
     (number,) = cursor.execute(
         "INSERT INTO generated_tests(plan_id, plan_hash, criterion, language, content, hash, status, reason,"
@@ -168,12 +166,12 @@ def record(
 
 
 def of_plan(cursor: sqlite3.Cursor, plan_id: int) -> list[Test]:
-    """All of them, oldest first, those that were turned back as well."""
+    """All tests of a plan, oldest first, including returned ones."""
     return [_test(row) for row in cursor.execute(f"{_TEST} WHERE plan_id = ? ORDER BY id", (plan_id,)).fetchall()]
 
 
 def results_of(cursor: sqlite3.Cursor, test_id: int) -> list[Result]:
-    """Oldest first."""
+    """The results of a test, oldest first."""
     return [_result(row) for row in cursor.execute(f"{_RESULT} WHERE test_id = ? ORDER BY id", (test_id,)).fetchall()]
 
 
@@ -182,7 +180,7 @@ def tests(store: Store, plan_id: int) -> list[Test]:
 
 
 def results(store: Store, plan_id: int) -> dict[int, list[Result]]:
-    """Test → what came of it, oldest first."""
+    """Test → its results, oldest first."""
     by_test: dict[int, list[Result]] = {}
     where = "WHERE test_id IN (SELECT id FROM generated_tests WHERE plan_id = ?) ORDER BY id"
     for row in store.read(f"{_RESULT} {where}", (plan_id,)):

@@ -1,4 +1,4 @@
-"""The phases of a conversation: which follows which, on what condition, and the one function that changes it."""
+"""The phases of a conversation: the allowed transitions with their conditions, and the function that performs them."""
 
 import sqlite3
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from adderclaw.storage.sdlc.plans import Plan
 
 
 class TransitionRefused(DeniedError):
-    """A transition that the table, or its condition, refuses."""
+    """A transition that the table or its condition refuses."""
 
 
 class Mover(NamedTuple):
-    """Who moves. A model is never an operator, and no tool of one says that it is."""
+    """Who requests a transition. A model can never act as an operator."""
 
     kind: Literal["model", "operator"]
     name: str = ""
@@ -29,7 +29,8 @@ MODEL = Mover("model", "the model")
 
 
 class Rule(NamedTuple):
-    """`allows` is why it is refused now, for a transition that exists; None for one that does not, and why."""
+    """A row of the table. `allows` returns why the transition is refused now; without it, it never happens, and `text`
+    says why."""
 
     text: str
     allows: "Callable[[TransitionRequest], list[str]] | None" = None
@@ -40,11 +41,11 @@ class Transition(NamedTuple):
     phase: Phase
     plan: Plan | None
     notice: str = ""
-    """What whoever moved should know."""
+    """A hint for the caller."""
 
 
 class TransitionRequest(NamedTuple):
-    """A transition that is being judged, within its transaction."""
+    """A transition whose condition is being checked, in its database transaction."""
 
     cursor: sqlite3.Cursor
     plan: Plan | None
@@ -63,27 +64,27 @@ def _always(_move: TransitionRequest) -> list[str]:
 def _approved(move: TransitionRequest) -> list[str]:
     if move.plan is not None:
         return []
-    return ["no plan of this conversation is approved: `/plan approve` or `adderclaw sdlc approve` does that"]
+    return ["no plan of this conversation is approved; approve one with `/plan approve` or `adderclaw sdlc approve`"]
 
 
 def _unaltered(move: TransitionRequest) -> list[str]:
-    """Also without a plan: then the tests have nothing to prove, and `verify` stays closed."""
+    """Also passes without a plan: then the tests have nothing to prove, and `verify` stays closed."""
     return [] if move.plan is None else plans.alteration_reasons(move.cursor, move.plan)
 
 
 def _proved(move: TransitionRequest) -> list[str]:
     if move.plan is None:
-        return ["no plan of this conversation is approved, so that there is nothing to prove"]
+        return ["no plan of this conversation is approved, so there is nothing to prove"]
     if reasons := plans.alteration_reasons(move.cursor, move.plan):
         return reasons
     if not criteria.of_plan(move.cursor, move.plan.id):
-        return [f"plan {move.plan.id} has no success criteria, so that there is nothing to prove: plan again with them"]
+        return [f"plan {move.plan.id} has no success criteria, so there is nothing to prove; add them to a new plan"]
     return proof.open_reasons(move.cursor, move.plan, move.tree)
 
 
 def _accepted(move: TransitionRequest) -> list[str]:
     if move.by.kind != "operator" or not move.by.name or not move.approves:
-        return ["the operator has to approve the report: `adderclaw sdlc approve`, at a terminal"]
+        return ["the operator must approve the report with `adderclaw sdlc approve` at a terminal"]
     return _proved(move)
 
 
@@ -145,7 +146,7 @@ TABLE: dict[tuple[Phase, Phase], Rule] = {
 
 
 def phase_named(text: str) -> Phase:
-    """A phase by its name, as somebody gives it."""
+    """The phase with this name. Raises UsageError for an unknown one."""
     if (phase := _known(text)) is None:
         raise UsageError(f"there is no phase {text[:40]!r}{did_you_mean(text, PHASES)}; there are {', '.join(PHASES)}")
     return phase
@@ -157,13 +158,13 @@ def _known(text: str) -> Phase | None:
 
 def unknown_phase_error(conversation_id: str, text: str) -> StoreError:
     return StoreError(
-        f"the conversation {conversation_id} is in the phase {text[:40]!r}, which does not exist (another program wrote"
-        f" it): `adderclaw sdlc transition planning --conversation {conversation_id}` begins a new plan"
+        f"the conversation {conversation_id} is in the unknown phase {text[:40]!r}, which another program wrote; "
+        f"`adderclaw sdlc transition planning --conversation {conversation_id}` starts a new plan"
     )
 
 
 def phase_of(store: Store, conversation_id: str) -> Phase:
-    """`idle` for a conversation that has no row yet. Raises StoreError for a phase that does not exist."""
+    """The phase; `idle` for a conversation without a row. Raises StoreError for an unknown phase."""
     rows = store.read("SELECT phase FROM conversations WHERE id = ?", (conversation_id,))
     if not rows:
         return "idle"
@@ -173,7 +174,7 @@ def phase_of(store: Store, conversation_id: str) -> Phase:
 
 
 def phase_text(store: Store, conversation_id: str) -> str:
-    """The same for a line on a screen, which goes on whatever stands in the row."""
+    """The phase for display, which never fails."""
     rows = store.read("SELECT phase FROM conversations WHERE id = ?", (conversation_id,))
     text = str(rows[0][0]) if rows else "idle"
     return text if _known(text) else f"{visible(text[:40], keep_newlines=False)!r} DOES NOT EXIST"
@@ -189,7 +190,7 @@ class Change(NamedTuple):
 
 
 def history(store: Store, conversation_id: str) -> list[Change]:
-    """Oldest first."""
+    """The changes of a conversation's phase, oldest first."""
     rows = store.read(
         "SELECT id, timestamp, event_type, detail FROM events WHERE conversation_id = ? AND event_type IN"
         " ('phase_changed', 'implementation_complete', 'plan_approved', 'report_approved') ORDER BY id",
@@ -212,16 +213,15 @@ def transition(
     approves: bool = False,
     why: str = "",
 ) -> Transition:
-    """The conversation enters a phase, with all rows that this takes, in the caller's transaction. Raises NotMoved.
+    """Moves a conversation to a phase, in the caller's transaction. Raises TransitionRefused.
 
-    `seen`: the phase that the caller decided on; where another process has moved since, nothing is changed.
-    `tree`: the digest of the workspace as it is now, for the gates that rest on it. `approves`: the operator was shown
-    the report, and approves it.
+    `seen`: the phase that the caller's decision is based on; if it has changed since, nothing happens. `tree`: the
+    digest of the current workspace, for the gates that need it. `approves`: the operator saw and approves the report.
     """
     text = _phase_text(cursor, conversation_id)
     if seen is not None and seen != text:
         raise TransitionRefused(
-            f"{text} → {to} is refused: the conversation was in {seen}, and another process moved it on"
+            f"{text} → {to} is refused: the conversation was in {seen}, but another process has changed that"
         )
     plan = plans.approved_plan(cursor, conversation_id)
     rule = _rule(conversation_id, text, to, by)
@@ -238,7 +238,7 @@ def transition(
 
 
 def refusal_reasons(cursor: sqlite3.Cursor, conversation_id: str, to: Phase, *, by: Mover, tree: str = "") -> list[str]:
-    """Why the transition would be refused now; empty where it would not."""
+    """Why the transition would be refused now; empty if it would not."""
     rule = _rule(conversation_id, _phase_text(cursor, conversation_id), to, by)
     return _reasons(
         rule, TransitionRequest(cursor, plans.approved_plan(cursor, conversation_id), by, tree, approves=False)
@@ -246,7 +246,7 @@ def refusal_reasons(cursor: sqlite3.Cursor, conversation_id: str, to: Phase, *, 
 
 
 def begin_planning(cursor: sqlite3.Cursor, conversation_id: str, number: int, *, by: Mover) -> None:
-    """The phase planning begins with a plan that was drafted in plan mode, outside that phase."""
+    """Starts the phase planning with a plan that was drafted in plan mode."""
     transition(cursor, conversation_id, "planning", by=by, why="a plan was drafted in plan mode")
     plans.restore_draft(cursor, number)
 
@@ -266,23 +266,25 @@ def _rule(conversation_id: str, text: str, to: Phase, by: Mover) -> Rule:
     before = _known(text)
     if before is not None:
         return TABLE[before, to]
-    if to == "planning" and by.kind == "operator":  # the way back: nothing is written there until a plan is approved
+    if (
+        to == "planning" and by.kind == "operator"
+    ):  # the way out of an unknown phase: nothing is written until a plan is approved
         return _CYCLE
     raise unknown_phase_error(conversation_id, text)
 
 
 def _update_plan_rows(cursor: sqlite3.Cursor, conversation_id: str, to: Phase, plan: Plan | None, by: Mover) -> str:
-    """The rows that a transition carries along; returns what the mover should know."""
+    """Updates the rows of plans after a transition; returns a hint for the caller."""
     if to == "planning":
         plans.supersede(cursor, conversation_id)
     elif to == "test":
         detail: dict[str, object] = {"plan": plan.id if plan else None, "by": by.name or by.kind}
         plans.event(cursor, conversation_id, "implementation_complete", detail)
         if plan is None:
-            return "no plan of this conversation is approved: there is nothing to prove, and `verify` stays closed"
+            return "no plan of this conversation is approved, so there is nothing to prove and `verify` stays closed"
     elif to == "done" and plan is not None:
         plans.event(cursor, conversation_id, "report_approved", {"plan": plan.id, "hash": plan.hash, "by": by.name})
         plans.complete(cursor, plan.id)
     if to in ("implement", "test") and plan is not None and not criteria.of_plan(cursor, plan.id):
-        return f"plan {plan.id} has no section of success criteria: nothing can be proved, and `verify` stays closed"
+        return f"plan {plan.id} has no success criteria, so nothing can be proved and `verify` stays closed"
     return ""

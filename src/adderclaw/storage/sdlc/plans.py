@@ -1,4 +1,4 @@
-"""Plans of a conversation, each change of one a version of its own; what counts is the one that was approved."""
+"""Plans of a conversation. Each change is a new version, and only the approved plan counts."""
 
 import hashlib
 import sqlite3
@@ -18,7 +18,7 @@ class Plan(NamedTuple):
     created_at: str
     approved_at: str | None
     version: int
-    """The how manieth plan of its conversation."""
+    """The number of the plan in its conversation, from 1."""
 
 
 _SELECT = (
@@ -34,12 +34,12 @@ def last(store: Store, conversation_id: str, status: str | None = None) -> Plan 
 
 
 def listing(store: Store, conversation_id: str) -> list[Plan]:
-    """Oldest first."""
+    """All plans of a conversation, oldest first."""
     return [Plan(*row) for row in store.read(f"{_SELECT} WHERE conversation_id = ? ORDER BY id", (conversation_id,))]
 
 
 def last_conversation(store: Store, project_dir: str) -> str | None:
-    """The one that was last active, which may have a plan and not a word yet; what tools and tests began is none."""
+    """The last active conversation, without those that tools and tests started. It may have no message yet."""
     rows = store.read(
         "SELECT id FROM conversations c WHERE project_dir = ? AND NOT EXISTS (SELECT 1 FROM runs r"
         " WHERE r.conversation_id = c.id AND r.kind IN ('tool', 'proof'))"
@@ -50,22 +50,22 @@ def last_conversation(store: Store, project_dir: str) -> str | None:
 
 
 def approved_plan(cursor: sqlite3.Cursor, conversation_id: str) -> Plan | None:
-    """The approved plan, which implementation, tests and report rest on."""
+    """The approved plan, which implementation, tests and report are based on."""
     row = cursor.execute(_LAST, (conversation_id, "approved")).fetchone()
     return None if row is None else Plan(*row)
 
 
 def alteration_reasons(cursor: sqlite3.Cursor, plan: Plan) -> list[str]:
-    """Why what stands in the store is not the plan that was approved; empty where it is."""
+    """How the stored plan differs from the approved one; empty if it does not."""
     again = "approve it again: `adderclaw sdlc transition planning`, then `sdlc plan` and `sdlc approve`"
     if hash_of(plan.content) != plan.hash:
-        return [f"plan {plan.id} is not the text that was approved (its hash differs): {again}"]
+        return [f"plan {plan.id} differs from the approved text (by its hash): {again}"]
     try:
         expected = criteria.parse(plan.content)
     except criteria.BadPlan as error:
         return [f"the success criteria of plan {plan.id} cannot be read ({error}): {again}"]
     if criteria.of_plan(cursor, plan.id) != expected:
-        return [f"the criteria kept for plan {plan.id} are not those of its text: {again}"]
+        return [f"the stored criteria of plan {plan.id} differ from those in its text: {again}"]
     return []
 
 
@@ -74,7 +74,7 @@ def hash_of(content: str) -> str:
 
 
 def draft(cursor: sqlite3.Cursor, conversation_id: str, content: str) -> int:
-    """A plan to be approved; an earlier draft is superseded. Raises BadPlan."""
+    """Stores a plan to be approved, which supersedes an earlier draft. Raises BadPlan."""
     content = plain(content)
     parsed = criteria.parse(content)
     cursor.execute(
@@ -89,12 +89,12 @@ def draft(cursor: sqlite3.Cursor, conversation_id: str, content: str) -> int:
 
 
 def restore_draft(cursor: sqlite3.Cursor, number: int) -> None:
-    """A draft that the begin of the phase planning superseded is still the one to be approved."""
+    """Makes a plan a draft again after the start of the phase planning superseded it."""
     cursor.execute("UPDATE plans SET status = 'draft' WHERE id = ? AND status = 'superseded'", (number,))
 
 
 def approve(cursor: sqlite3.Cursor, number: int, by: str) -> bool:
-    """Whether the plan was a draft until now. One plan counts: what was approved before is superseded."""
+    """Approves a draft and supersedes the plan approved before. Returns False if the plan is not a draft."""
     row = cursor.execute(
         "UPDATE plans SET status = 'approved', approved_at = datetime('now') WHERE id = ? AND status = 'draft'"
         " RETURNING conversation_id, hash",
@@ -111,7 +111,7 @@ def approve(cursor: sqlite3.Cursor, number: int, by: str) -> bool:
 
 
 def supersede(cursor: sqlite3.Cursor, conversation_id: str) -> None:
-    """A new cycle begins: what was planned before no longer counts."""
+    """Supersedes all earlier plans at the start of a new cycle."""
     cursor.execute(
         "UPDATE plans SET status = 'superseded' WHERE conversation_id = ? AND status IN ('draft', 'approved')",
         (conversation_id,),

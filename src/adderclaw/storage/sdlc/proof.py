@@ -1,4 +1,4 @@
-"""Whether the criteria of a plan are proved: what the transition from `test` to `verify` rests on, by rows alone."""
+"""Decides from stored rows alone whether the criteria of a plan are proved, as the transition to `verify` requires."""
 
 import json
 import sqlite3
@@ -14,17 +14,17 @@ RUN_TESTS = "run `adderclaw sdlc test`"
 
 
 def open_reasons(cursor: sqlite3.Cursor, plan: Plan, tree: str) -> list[str]:
-    """Why the coverage gate is closed; empty where it is open. `tree` is the digest of the workspace as it is now."""
+    """Why the coverage gate is closed; empty if it is open. `tree`: the digest of the current workspace."""
     if not tree:
-        return ["it is not known what the workspace holds now, so that no result can count for it"]
+        return ["the current content of the workspace is unknown, so no result can count for it"]
     required = criteria.of_plan(cursor, plan.id)
     if not required:
         return [
-            f"plan {plan.id} has no success criteria, so that nothing can be proved: add them, and approve it again"
+            f"plan {plan.id} has no success criteria, so nothing can be proved; add them and approve the plan again"
         ]
     baseline = baselines.get(cursor, plan.id)
     if baseline is None or not baseline.digest:
-        return [f"the workspace before plan {plan.id} is not kept, so that nothing is proved: approve the plan again"]
+        return [f"the workspace before plan {plan.id} is not stored, so nothing can be proved; approve the plan again"]
     tests = generated_tests.of_plan(cursor, plan.id)
     gate = _Gate(cursor, plan, tree, baseline.digest, tests)
     return [reason for criterion in required for reason in gate.reasons(criterion)]
@@ -57,9 +57,9 @@ class _Gate:
         counted = [candidate for candidate in own if candidate.is_whole and candidate.plan_hash == self._plan.hash]
         for test in own:
             if not test.is_whole:
-                yield f"test {test.id} of {criterion.id} is not what was handed in: its row was changed"
+                yield f"test {test.id} of {criterion.id} differs from the submitted one: its row was changed"
             elif test.plan_hash != self._plan.hash:
-                yield f"test {test.id} of {criterion.id} rests on another text of the plan: {RUN_TESTS}"
+                yield f"test {test.id} of {criterion.id} was written for another version of the plan: {RUN_TESTS}"
         if not counted:
             yield f"no test proves {criterion.id} ({_short(criterion.text)}): {RUN_TESTS}"
         for test in counted:
@@ -71,32 +71,32 @@ class _Gate:
             result for result in generated_tests.results_of(self._cursor, test.id) if result.test_hash == test.hash
         ]
         if any(not result.is_whole for result in results):
-            yield f"a result of {name} is not what came of its run: its row was changed"
+            yield f"a result of {name} differs from the recorded one: its row was changed"
             return
         yield from self._mutation_reasons(criterion, name, results)
         now = [result for result in results if result.tree == "now"]
         if not now:
-            yield f"{name} was not run on the workspace as it is: {RUN_TESTS}"
+            yield f"{name} was not run on the current workspace: {RUN_TESTS}"
         elif now[-1].tree_digest != self._tree:
             yield f"the workspace has changed since {name} was run: {RUN_TESTS}"
         elif not now[-1].passed:
             how = "did not end in time" if now[-1].timed_out else f"failed with status {now[-1].exit_code}"
-            yield f"{name} {how}: `adderclaw sdlc report` shows what it printed; mend the change, then {RUN_TESTS}"
+            yield f"{name} {how}: `adderclaw sdlc report` shows its output; fix the change, then {RUN_TESTS}"
         else:
             yield from self._replacement_reasons(name, results)
 
     def _replacement_reasons(self, name: str, results: list[Result]) -> Iterator[str]:
-        """Whether it failed where the programs that it starts print something else."""
+        """Requires that the test failed when the programs that it starts were replaced."""
         last = {result.variant: result for result in results if result.variant and result.own_digest == self._tree}
         if "other" not in last:
             yield f"{name} was not run with the programs that it starts replaced: {RUN_TESTS}"
         elif any(
             result.passed for result in (last.get("status", last["other"]), last.get("empty")) if result is not None
         ):
-            yield f"{name} passes with the programs that it starts replaced, so that it proves nothing"
+            yield f"{name} passes with the programs that it starts replaced, so it proves nothing"
 
     def _mutation_reasons(self, criterion: Criterion, name: str, results: list[Result]) -> Iterator[str]:
-        """The mutation proof, from what the test did on the trees before."""
+        """The mutation proof: the results of the test on the workspace before the change, and on the fault."""
         before = [
             result
             for result in results
@@ -109,11 +109,11 @@ class _Gate:
             what = "what package managers installed in the workspace has changed"
             yield f"{what} since {name} was run on the workspace before the change: {RUN_TESTS}"
         elif not before:
-            yield f"{name} was not run on the workspace before the change, so that it proves nothing: {RUN_TESTS}"
+            yield f"{name} was not run on the workspace before the change, so it proves nothing: {RUN_TESTS}"
         elif before[-1].passed and not criterion.keeps:
-            yield f"{name} passes without the change, so that it proves nothing"
+            yield f"{name} passes without the change, so it proves nothing"
         elif not before[-1].passed and criterion.keeps:
-            yield f"{name} fails before the change, where the criterion holds already"
+            yield f"{name} fails before the change, although the criterion already holds there"
         if criterion.keeps and (not broken or broken[-1].passed):
             yield f"{name} does not fail on the fault that the plan names"
 

@@ -52,34 +52,28 @@ def sink(
         del os.environ[name]
 
     def exporter(say: Callable[[str], None]) -> Exporter:
-        return _exporter(config, session, say, open_file, managed=managed)
+        settings = config.telemetry
+        if settings.protocol == "otlp":
+            from adderclaw.storage.telemetry.otlp import Otlp
+
+            providers = {name: entry.kind for name, entry in config.providers.models.items()}
+            return Otlp(
+                settings.endpoint or "",
+                config.agent_id,
+                providers,
+                say,
+                include_content=settings.include_content,
+                keep_all=managed,
+            )
+        from adderclaw.storage.telemetry.records import File, Http, Records
+
+        records = Records(config.agent_id, session, include_content=settings.include_content)
+        if settings.protocol == "http":
+            return Http(settings.endpoint or "", records)
+        return File(open_file(settings.path or "telemetry.jsonl"), records)
 
     outbox = Outbox(exporter, complain, settings.flush_seconds)
     return outbox.put, outbox.close
-
-
-def _exporter(
-    config: "Config", session: str, say: Callable[[str], None], open_file: OpenFile, *, managed: bool
-) -> Exporter:
-    settings = config.telemetry
-    if settings.protocol == "otlp":
-        from adderclaw.storage.telemetry.otlp import Otlp
-
-        providers = {name: entry.kind for name, entry in config.providers.models.items()}
-        return Otlp(
-            settings.endpoint or "",
-            config.agent_id,
-            providers,
-            say,
-            include_content=settings.include_content,
-            keep_all=managed,
-        )
-    from adderclaw.storage.telemetry.records import File, Http, Records
-
-    records = Records(config.agent_id, session, include_content=settings.include_content)
-    if settings.protocol == "http":
-        return Http(settings.endpoint or "", records)
-    return File(open_file(settings.path or "telemetry.jsonl"), records)
 
 
 class Outbox:

@@ -220,7 +220,11 @@ class Otlp:
             "adderclaw.cost_usd": payload["cost"],
         }
         if self._content:
-            about["gen_ai.output.messages"] = _output_messages(payload)
+            # the form of OpenTelemetry's conventions
+            parts = [{"type": "text", "content": payload["text"]}]
+            about["gen_ai.output.messages"] = json.dumps(
+                [{"role": "assistant", "parts": parts, "finish_reason": payload["stop_reason"]}]
+            )
         self._end(_model_key(event), event, about)
         self._tokens.record(payload["input_tokens"], {**labels, "gen_ai.token.type": "input"})
         self._tokens.record(payload["output_tokens"], {**labels, "gen_ai.token.type": "output"})
@@ -325,12 +329,6 @@ _HANDLERS = {
 def _model_key(event: EventRecord) -> str:
     """A session asks one model at a time."""
     return f"model:{event.session_id}"
-
-
-def _output_messages(payload: Mapping[str, Any]) -> str:
-    """An answer in the conventions' form."""
-    parts = [{"type": "text", "content": payload["text"]}]
-    return json.dumps([{"role": "assistant", "parts": parts, "finish_reason": payload["stop_reason"]}])
 
 
 def _nanoseconds(seconds: float) -> int:

@@ -9,6 +9,7 @@ import typer
 
 from adderclaw.agent.queries import clean
 from adderclaw.config import home
+from adderclaw.core.json_text import to_json
 from adderclaw.terminal.commands.common import ConfigFile, OutputFormat, print_result
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -63,7 +64,7 @@ def backup(
     done = backups.backup(
         home(), target, config=config, secrets=with_secrets, replace=replace, progress=ProgressPrinter("backup")
     )
-    print_result(clean(done.as_json()), clean("\n".join(backups.describe(done))), output_format)
+    print_result(clean(to_json(done)), clean("\n".join(made.describe(done))), output_format)
     raise typer.Exit(0 if done.good else 1)
 
 
@@ -96,8 +97,8 @@ def restore(
         file, to or home(), replace=replace, unverified=unverified, dry_run=dry_run, progress=ProgressPrinter("restore")
     )
     print_result(
-        clean({**done.as_json(), "dry_run": dry_run}),
-        clean("\n".join(restoring.describe(done, dry_run=dry_run))),
+        clean({**to_json(done), "dry_run": dry_run}),
+        clean("\n".join(made.describe(done, dry_run=dry_run))),
         output_format,
     )
 

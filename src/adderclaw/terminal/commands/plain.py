@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from adderclaw.config.schema.settings import LIMIT_NAMES
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 
@@ -40,7 +41,7 @@ PROVIDER_NAME = Option(("--provider",), "A name under providers.models.", "NAME"
 MODEL_NAME = Option(("--model",), "Another model of that provider.", "MODEL")
 EFFORT = Option(("--effort",), "How much the model thinks; default: the vendor's recommendation.")
 STREAM_OUTPUT = Option(("--output-format",), "text for people; json or stream-json for programs.")
-LIMIT = Option(("--limit",), "Limit this run: cost_usd, tokens, tool_calls, seconds or rounds.", "NAME=VALUE")
+LIMIT = Option(("--limit",), f"Limit this run: {', '.join(LIMIT_NAMES)} or rounds.", "NAME=VALUE")
 
 
 def run_command(name: str, module: str, arguments: list[str]) -> None:

@@ -12,6 +12,7 @@ from adderclaw.config import home, load
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
+from adderclaw.core.json_text import to_json
 from adderclaw.core.types import Json
 from adderclaw.storage import Store
 from adderclaw.storage.ledger import anchors, ledger, log_end, log_files, verify
@@ -64,7 +65,7 @@ def verify_log(
     if archive != os.path.basename(archive):
         raise UsageError(f"--archive {archive!r}: give the name of a file in the folder of {log}, without the folder")
     verification = facts.verified(options, against, archive=archive)
-    print_result(clean(verification.as_json()), clean(_verification_text(verification)), output_format)
+    print_result(clean(to_json(verification)), clean(_verification_text(verification)), output_format)
     complete = "unread" not in verification.completeness and verification.completeness.get("complete", True)
     raise typer.Exit(0 if verification.valid and complete else 1)
 
@@ -127,7 +128,7 @@ def export(
     from adderclaw.storage.backup import audit
 
     done = audit.export(load(config_file=config), folder, os.path.join(home(), home_names.RECEIPT_KEY))
-    print_result(clean(done.as_json()), clean("\n".join(audit.describe(done))), output_format)
+    print_result(clean(to_json(done)), clean("\n".join(audit.describe(done))), output_format)
     raise typer.Exit(0 if done.receipts.valid else 1)
 
 

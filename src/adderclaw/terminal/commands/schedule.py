@@ -177,7 +177,7 @@ def _absolute(path: str | None) -> str | None:
 
 
 def _with_limits(what: RunRequest, limit_options: list[str] | None) -> RunRequest:
-    allowed: dict[Any, float] = {**limits(limit_options)}
+    allowed = limits(limit_options)
     rounds = allowed.pop("rounds", None)
     return replace(what, limits=allowed or None, rounds=None if rounds is None else int(rounds))
 
