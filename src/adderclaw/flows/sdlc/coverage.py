@@ -42,7 +42,7 @@ def coverage(desk: Desk, conversation_id: str) -> Coverage:
 
 def drawn(coverage_: Coverage, form: Form) -> str:
     """The report in one of its forms; all have the same blocks."""
-    from adderclaw.agent.view import page, page_text
+    from adderclaw.agent.view import page
 
     title = f"Plan {coverage_.plan.id}: from plan to proof"
     if form == "html":
