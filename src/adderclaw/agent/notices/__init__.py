@@ -11,9 +11,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
-    from sqlite3 import Cursor
-
-    from adderclaw.config.schema.settings import NoticeKind, Notices
+    from adderclaw.config.schema.channels import NoticeKind, Notices
     from adderclaw.storage import Store
 
 type Clean = Callable[[Any], Any]
@@ -57,28 +55,12 @@ def send(
 
     `only`: these targets instead.
     """
-    rows = prepared(settings, notice, now=now, due_in=due_in, only=only)
+    from adderclaw.agent.notices.subscriptions import notice_rows
+
+    rows = notice_rows(settings, notice, now=now, due_in=due_in, only=only)
     if not rows:
         return 0
     with store.write() as cursor:
         for row in rows:
             row(cursor)
     return len(rows)
-
-
-def prepared(
-    settings: "Notices",
-    notice: Notice,
-    *,
-    now: float,
-    clean: Clean | None = None,
-    due_in: float = 0.0,
-    only: Collection[str] | None = None,
-) -> "list[Callable[[Cursor], None]]":
-    """The rows of a notice, to be written in the transaction of what it reports. Existing rows are not replaced.
-
-    `clean` removes the secrets that a session knows; text with the shape of a secret is removed anyway.
-    """
-    from adderclaw.agent.notices.subscriptions import letters
-
-    return letters(settings, notice, now=now, clean=clean, due_in=due_in, only=only)

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from adderclaw.agent.notices import Clean, Notice, prepared
+from adderclaw.agent.notices import Clean, Notice
 from adderclaw.agent.notices.courier import GRACE, Courier, Place, of_process
-from adderclaw.config.schema.settings import Config, Notices
+from adderclaw.agent.notices.subscriptions import notice_rows
+from adderclaw.config.schema.channels import Notices
+from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import StoreError
 from adderclaw.core.events import Bus, EventRecord, Sink
 from adderclaw.core.record import NamedTuple
@@ -181,11 +183,11 @@ class Listener:
             conversation_id=record.conversation_id,
             page="/" if notice.kind == "needs_you" else page,
         )
-        letters = prepared(settings, notice, now=record.timestamp, clean=context.clean, due_in=due_in)
-        if not letters:
+        writes = notice_rows(settings, notice, now=record.timestamp, clean=context.clean, due_in=due_in)
+        if not writes:
             return
-        for row in letters:
-            context.store.write_next(row)
+        for write in writes:
+            context.store.write_next(write)
         if soon and self._loop is not None:
             self._loop.call_later(SOON, self._poke)
         elif not soon:

@@ -25,7 +25,7 @@ FACT = 400
 """Maximum characters of each part that are sent."""
 
 
-def letters(
+def notice_rows(
     settings: Notices,
     notice: Notice,
     *,

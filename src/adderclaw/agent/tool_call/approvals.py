@@ -7,16 +7,16 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
+from adderclaw.core.decode import thaw
 from adderclaw.core.errors import AdderClawError, AnswerPending, DeniedError, Stopped, UsageError
 from adderclaw.core.events import Body
 from adderclaw.core.json_text import canonical, digest
 from adderclaw.core.questions import (
     Answer,
     ApprovalRequest,
-    Kind,
     Operator,
-    Option,
     Question,
     QuestionRequest,
     Replies,
@@ -174,7 +174,7 @@ class PersistentApprovals:
     async def _settle(
         self, row: approvals.Approval, reason: str, ask: Callable[[], Awaitable[Answer]], *, stays: bool = False
     ) -> Answer:
-        """Wait for the answer; raises StaysOpen if the question stays open and nobody has answered it."""
+        """Wait for the answer; raises AnswerPending if the question stays open and nobody has answered it."""
         self._asked[row.id] = row
         self._publish_request(row, reason)
         try:
@@ -209,43 +209,18 @@ class PersistentApprovals:
                 with suppress(asyncio.CancelledError):
                     await asking
 
-    def _write_row(
-        self,
-        id: str,
-        *,
-        tool: str,
-        tool_use_id: str,
-        risk: str,
-        reason: str,
-        shown: str,
-        plan_hash: str,
-        terminal: bool = False,
-        questions: str = "",
-        stays: bool = False,
-        seconds: float | None = None,
-        kind: Kind = "call",
-    ) -> approvals.Approval:
+    def _write_row(self, id: str, **question: Any) -> approvals.Approval:
         """Write the row, or take over the row of the same call that an ended process left."""
         with self._store.write() as cursor:
             return approvals.ask(
                 cursor,
                 id=id,
                 session_id=self._session_id,
-                tool_use_id=tool_use_id,
-                tool=tool,
-                risk=risk,
-                reason=reason,
-                shown=shown,
-                plan_hash=plan_hash,
                 now=self._clock.now(),
-                seconds=seconds,
                 channel=self._channel,
                 agent=self._agent,
                 ours=self._asked,
-                terminal=terminal,
-                questions=questions,
-                stays=stays,
-                kind=kind,
+                **question,
             )
 
     async def _first_answer(self, id: str, asking: "asyncio.Future[Answer]", *, stays: bool) -> Answer:
@@ -441,15 +416,7 @@ def questions_json(questions: Sequence[Question], shown: Callable[[str], str] = 
 def questions_of(asked: approvals.Approval) -> list[Question]:
     """The questions of a row; empty if it asks for a yes or no."""
     rows: list[Json] = json.loads(asked.questions) if asked.questions else []
-    return [
-        Question(
-            row["question"],
-            row["header"],
-            tuple(Option(option["label"], option["description"]) for option in row["options"]),
-            row["multi"],
-        )
-        for row in rows
-    ]
+    return [thaw(Question, row) for row in rows]
 
 
 def questions_text(questions: Sequence[Question]) -> str:
