@@ -244,7 +244,9 @@ def test_d78_d79_d83_nothing_is_changed_until_the_plan_is_approved(world: World)
     assert [(move["from"], move["to"]) for move in moves] == [("idle", "planning"), ("planning", "implement")]
 
 
-@pytest.mark.parametrize(("stdin", "code", "said"), [("n\n", 3, "did not approve"), ("", 5, "The plan was not approved (")])
+@pytest.mark.parametrize(
+    ("stdin", "code", "said"), [("n\n", 3, "did not approve"), ("", 5, "The plan was not approved (")]
+)
 def test_a_plan_that_nobody_approves_stays_a_draft(world: World, stdin: str, code: int, said: str) -> None:
     world.configure(autonomy="full")
     world.script(call("EnterPlanMode"), call("ExitPlanMode", plan=PLAN), text("waiting"))
