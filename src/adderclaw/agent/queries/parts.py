@@ -76,7 +76,7 @@ def _pin(tool: str, pin: Pin) -> PinRowNow:
         "description": pin.shown.description,
     }
     if pin.offered is not None:
-        row["now"] = pin.offered.as_json()
+        row["now"] = pin.offered._asdict()
     return row
 
 
