@@ -33,7 +33,7 @@ from tests.models.providers.making import READ, House, ask, called, request, res
 from tests.rows import rows
 from tests.scripted_anthropic import ScriptedMessages, Step
 
-CORPUS = Path(__file__).parents[2] / "corpus" / "anthropic"
+CORPUS = Path(__file__).parents[1] / "corpus" / "anthropic"
 STREAMS = sorted(path.name for path in CORPUS.glob("*.sse") if not path.name.startswith("error_"))
 CLAUDE = "claude-haiku-4-5"
 BODY, COUNTED_BODY = TypeAdapter[Any](MessageCreateParams), TypeAdapter[Any](MessageCountTokensParams)
