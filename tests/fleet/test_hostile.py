@@ -135,10 +135,8 @@ def test_who_shows_a_run_shows_its_questions_as_they_were_sealed(farm: Farm) -> 
     (said,) = farm.json("show", id)["questions"]
     assert (said["by"], "was not made with" in said["answer"]) == (None, True), said
     farm.rows('UPDATE fleet.questions SET answer = NULL, question = question || \'{"shown": "echo two"}\' RETURNING 1')
-    assert (
-        "echo two" in farm.fleet("show", id).out,
-        "does not match its worker's seal" in farm.fleet("show", id).out,
-    ) == (False, True)
+    out = farm.fleet("show", id).out
+    assert ("echo two" in out, "does not match its worker's seal" in out) == (False, True), out
     (farm.cli.data / "fleet.key").unlink()
     for words in (("show", id), ("approve",)):
         out = farm.fleet(*words).out

@@ -88,7 +88,7 @@ def test_statuses(fault: Fault, kind: str, words: str) -> None:
 
 def test_an_unknown_model_is_named_with_the_way_to_another() -> None:
     error = failure({"error": {"status": 404, "type": "not_found_error", "message": "not here"}})
-    assert "the model asked for was 'claude-x'" in str(error)
+    assert "the requested model was 'claude-x'" in str(error)
     assert "--model" in str(error)
     assert not error.retryable
 

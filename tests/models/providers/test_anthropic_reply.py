@@ -11,7 +11,7 @@ from adderclaw.core.errors import ProviderError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import ChatResponse, Delta, Json, ToolCall, Usage
 from adderclaw.models.providers.anthropic_reply import Answer
-from adderclaw.models.providers.sse import Events
+from adderclaw.models.providers.reading import Events
 from adderclaw.models.providers.wire import Wire, endpoint
 from tests.models.providers.making import Heard, House, Time, ask, request
 from tests.rows import rows

@@ -11,7 +11,7 @@ from adderclaw.core.history import History, message_json
 from adderclaw.core.types import Block, ChatResponse, Message, StopReason, TextBlock, ToolCall, ToolUseBlock, Usage
 from adderclaw.models.providers.gemini import Gemini
 from adderclaw.models.providers.gemini_reply import Answer
-from adderclaw.models.providers.sse import Events
+from adderclaw.models.providers.reading import Events
 from tests.models.providers.making import Heard, House, ask, called, result, run, user
 from tests.models.providers.making_gemini import (
     ANSWERS,
@@ -77,7 +77,7 @@ def failure(step: dict[str, Any], **entry: Any) -> ProviderError:
         ),
         ({"text": "a b c", "cut": 40}, ["cut the answer off", "ask again"]),
         ({"text": "a", "stream": False, "cut": 20}, ["cut the answer off", "ask again"]),
-        ({"finish_reason": "MALFORMED_FUNCTION_CALL"}, ["MALFORMED_FUNCTION_CALL", "asking again"]),
+        ({"finish_reason": "MALFORMED_FUNCTION_CALL"}, ["MALFORMED_FUNCTION_CALL", "retrying or another model"]),
         ({"finish_reason": "UNEXPECTED_TOOL_CALL", "stream": False}, ["UNEXPECTED_TOOL_CALL"]),
     ],
 )

@@ -69,7 +69,7 @@ def test_a_model_that_would_be_another_path_is_not_sent(model: str) -> None:
     with ScriptedGemini() as server:
         for call in ("chat", "count"):
             provider = gemini(server.base_url)
-            with pytest.raises(ProviderError, match="cannot be a model's name") as caught:
+            with pytest.raises(ProviderError, match="is not a valid model name") as caught:
                 run(provider.chat(asking(model=model), lambda _: None) if call == "chat" else _count(provider, model))
             assert caught.value.kind == "invalid_request"
         assert not server.asked

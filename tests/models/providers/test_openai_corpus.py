@@ -8,7 +8,7 @@ import pytest
 from adderclaw.config.schema.settings import ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import Provider
-from adderclaw.models.providers.sse import Events
+from adderclaw.models.providers.reading import Events
 from tests.models.providers.corpus_files import Recorded, recorded, summary
 from tests.models.providers.making import READ, Heard, House, ask, request
 from tests.rows import rows

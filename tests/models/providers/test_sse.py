@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adderclaw.models.providers.sse import Events
+from adderclaw.models.providers.reading import Events
 from tests.rows import rows
 
 STREAM = (

@@ -54,7 +54,7 @@ class AdapterRequest(NamedTuple):
     max_tokens: int | None
     temperature: float | None
     detail: Detail = "full"
-    """What of `thinking` the server is told."""
+    """How much of `thinking` is sent."""
 
 
 class RequestVariant(NamedTuple):
@@ -103,9 +103,9 @@ class Adapter:
         self._ids = Ids()
         self._head: tuple[AdapterRequest, bytes] | None = None
         self._details: dict[str, Detail] = {}
-        """Model → what of its thinking settings the server takes, where that is not all."""
+        """Model → how much of its thinking settings the server accepts, if not all."""
         self._forgotten: WeakKeyDictionary[History, int] = WeakKeyDictionary()
-        """Conversation → how many of its messages the server takes only without their thoughts."""
+        """Conversation → how many of its messages the server accepts only without their thoughts."""
 
     @property
     def name(self) -> str:
@@ -207,7 +207,7 @@ class Adapter:
         )
 
     def _with_extra(self, head: Json) -> Json:
-        """A request with what the entry adds to it: objects are joined, anything else is replaced."""
+        """A request merged with the entry's `extra_body`: objects are joined, other values replaced."""
         return _joined(head, self._entry.extra_body)
 
     def _head_of(self, options: AdapterRequest, make: Callable[[AdapterRequest], bytes]) -> bytes:
@@ -245,13 +245,13 @@ def warn_unencrypted(parts: Parts, target: Endpoint) -> None:
 
 
 def beside(target: str, name: str) -> str:
-    """A path beneath another, whose query it keeps."""
+    """A path below another, with the same query."""
     path, mark, query = target.partition("?")
     return f"{path}/{name}{mark}{query}"
 
 
 async def counted(reply: Reply, wire: Wire, key: str) -> int | None:
-    """The count in a whole reply."""
+    """The count in a complete reply."""
     try:
         tokens: Any = (await read_object(reply, wire)).get(key)
     finally:
@@ -260,7 +260,7 @@ async def counted(reply: Reply, wire: Wire, key: str) -> int | None:
 
 
 def stream_error(wire: Wire, event: Json, *, status: int | None = None, wait: float | None = None) -> ProviderError:
-    """An error that came inside an answer with the status 200."""
+    """The error for one inside an answer with the status 200."""
     description, words = error_message_of(event)
     status = status or status_in(event.get("error"))
     kind = kind_of(status, words)
@@ -270,7 +270,7 @@ def stream_error(wire: Wire, event: Json, *, status: int | None = None, wait: fl
 
 
 def left_out(media: MediaBlock, otherwise: str = "file") -> str:
-    """What stands in a message for a medium that the model does not take."""
+    """The placeholder for a medium that the model does not accept."""
     kind = "image" if media.media_type.startswith("image/") else otherwise
     return f"[{kind}: {media.name or media.media_type}]"
 

@@ -50,12 +50,12 @@ from adderclaw.models.providers.wire import Endpoint
 
 VERSION = "2023-06-01"
 OAUTH_BETA = "oauth-2025-04-20"
-"""Without it the API takes no token that came from a login."""
+"""Required for tokens from a login."""
 
 USUAL_TOKENS = 8192
-"""Longest answer for a model of which nothing is known: the API wants a number, and every model allows this one."""
+"""Maximum answer for an unknown model. The API requires a number, and every model accepts this one."""
 MOST_TOKENS = 32_000
-"""Longest answer that is asked for unbidden, though many models can give more: what may be spent is reserved first."""
+"""Default maximum answer, although many models can give more, because its cost is reserved in advance."""
 ROOM_TO_ANSWER = 1024
 _NO_THOUGHTS = Thinking(mode="disabled")
 
@@ -69,7 +69,7 @@ def make(parts: Parts) -> "Anthropic":
     entry = parts.entry
     model = require_model(parts)
     base_url = base_url_of(entry.base_url)
-    versioned = base_url.rstrip("/").endswith("/v1")  # both spellings are about
+    versioned = base_url.rstrip("/").endswith("/v1")  # addresses with and without /v1 are common
     target = endpoint_of(parts, base_url, "/messages" if versioned else "/v1/messages")
     warn_unencrypted(parts, target)
     if entry.temperature is not None and not _takes_temperature(model):
@@ -122,7 +122,7 @@ class Anthropic(Adapter):
             options = self._wanted(request, model, way.detail)
             if not claude.forces_tools:
                 options = options._replace(tool_choice=None)
-            elif not claude.is_adaptive and _goes_on_thoughtless(request, way.forgotten, self._ours(model)):
+            elif not claude.is_adaptive and _continues_without_thoughts(request, way.forgotten, self._ours(model)):
                 options = options._replace(thinking=_NO_THOUGHTS)
             head = self._head_of(options, lambda options: self._make_head(options, self._entry.stream))
             return self._with_messages(request, head, way.forgotten)
@@ -145,7 +145,7 @@ class Anthropic(Adapter):
         return self._response(answer, calls, answer.opaque, model, raw)
 
     async def count(self, request: ChatRequest) -> int | None:
-        """By the API's own counting; None from a server that has none."""
+        """The API's own token count; None if the server has none."""
         model = self._model_of(request)
         options = self._wanted(request, model, self._details.get(model, "full"))
         head, forgotten = self._make_head(options, None), self._forgotten.get(request.messages, 0)
@@ -174,12 +174,12 @@ class Anthropic(Adapter):
         return list(headers.items())
 
     def _make_head(self, options: AdapterRequest, stream: bool | None) -> bytes:
-        """Where neither request nor entry says it, what is known of the model decides."""
+        """The request before its messages. Missing settings follow from the facts about the model."""
         model, longest, claude = options.model, options.max_tokens, Claude(options.model)
         takes_temperature = options.temperature is not None and _takes_temperature(model)
         thinks = thinking.can_think(model, self._parts.config, by_name=claude.has_thinking)
         if takes_temperature and options.thinking.is_unset:
-            thinks = False  # who chooses a temperature gets it: no Claude takes one while it thinks
+            thinks = False  # a chosen temperature has priority: no Claude accepts one while it thinks
         if longest is None:
             longest = _longest(self._facts(model), thinking.thinking_tokens(model, options.thinking, thinks=thinks))
         thinking_setting, effort = thinking.anthropic(
@@ -200,11 +200,11 @@ class Anthropic(Adapter):
         return compact(head)[:-1] + b',"messages":['
 
     def _ours(self, model: str) -> tuple[str, ...]:
-        """Whose thoughts the model may see again."""
+        """The shapes of thoughts that may be sent back to the model."""
         return (shape_of(self.wire, model), WIRE)
 
     def _with_messages(self, request: ChatRequest, head: bytes, forgotten: int) -> bytes:
-        """The mark of the cache moves along with the last message, so it is never part of what is kept encoded."""
+        """Adds the messages. The cache mark is always on the last one, so it is not part of the cached encoding."""
         known, model = self._facts(request.model), self._model_of(request)
         shape = f"{shape_of(self.wire, model)} images={known.vision} pdf={known.pdf} without={forgotten}"
         ours, without = self._ours(model), ids_without_thoughts(request.messages, forgotten)
@@ -221,14 +221,14 @@ class Anthropic(Adapter):
             self._known[model] = facts(model, self._parts.config)
         return self._known[model]
 
-    # ------------------------------------------------------------------ what went wrong
+    # ------------------------------------------------------------------ errors
 
     def _advise(self, kind: ProviderErrorKind, status: int | None, _words: str) -> str:
         match kind:
             case "authentication_failed" if self._source:
                 return f"check the key (from {self._source}) and what it may use"
             case "authentication_failed":
-                return f"what listens at {SOCKET_VARIABLE} gave no credential that the server accepts"
+                return f"the program at {SOCKET_VARIABLE} sent no credential that the server accepts"
             case "malformed":
                 return "is base_url a server of Anthropic's Messages API? `stream = false` helps with some"
             case _ if status == 404:
@@ -237,24 +237,24 @@ class Anthropic(Adapter):
                 return advice(kind, status)
 
     def _with_model(self, error: ProviderError, model: str) -> ProviderError:
-        """An address or a model that is not there: say which model was asked for, and how to ask for another."""
+        """Adds the requested model, and how to choose another, to a 404."""
         if error.status != 404:
             return error
-        asked = f"the model asked for was {self._parts.secrets.clean(model)!r}"
-        message = f"{error}; {asked}: choose another with --model, or with `model` in this provider's entry"
+        asked = f"the requested model was {self._parts.secrets.clean(model)!r}"
+        message = f"{error}; {asked}; choose another with --model, or with `model` in this provider's entry"
         return ProviderError(error.kind, message, provider=error.provider, status=error.status)
 
 
-# ---------------------------------------------------------------------- what a model takes
+# ---------------------------------------------------------------------- what a model accepts
 
 
 def _takes_temperature(model: str) -> bool:
-    """Models from 4.7 on answer 400 to any."""
+    """Whether the model accepts a temperature. Models from 4.7 on answer 400 to any."""
     return Claude(model).version < (4, 7)
 
 
-def _goes_on_thoughtless(request: ChatRequest, forgotten: int, ours: tuple[str, ...]) -> bool:
-    """Whether a turn goes on that began with no thought to send back: an older Claude may not begin to think then."""
+def _continues_without_thoughts(request: ChatRequest, forgotten: int, ours: tuple[str, ...]) -> bool:
+    """Whether a turn continues that started without a thought, so that an older Claude may not start to think."""
     first: Message | None = None
     for index, message in reversed(list(enumerate(request.messages.messages))):
         if message.role == "assistant":
@@ -265,18 +265,18 @@ def _goes_on_thoughtless(request: ChatRequest, forgotten: int, ours: tuple[str, 
 
 
 def _longest(known: ModelFacts, thinking: int) -> int:
-    """Thinking counts as answer, so it is granted on top, as far as the model goes."""
+    """The maximum answer. Thinking counts as answer, so its tokens are added, up to the limit of the model."""
     can = known.max_output_tokens or max(USUAL_TOKENS, thinking + ROOM_TO_ANSWER)
     return min(can, MOST_TOKENS + thinking)
 
 
-# ---------------------------------------------------------------------- what stands before the messages
+# ---------------------------------------------------------------------- the request before its messages
 
 
 def _head(
     options: AdapterRequest, thinking_setting: Json | None, effort: Effort | None, *, stream: bool | None
 ) -> Json:
-    """Everything but the messages. `stream` is None when tokens are only counted: that takes fewer settings."""
+    """Everything but the messages. `stream` is None for counting tokens, which accepts fewer settings."""
     head: Json = {"model": options.model}
     if stream is not None:
         head |= {"max_tokens": options.max_tokens, "stream": stream}
@@ -310,7 +310,7 @@ _KEPT_VALUES: dict[str, tuple[object, ...]] = {
 
 
 def strict(schema: Json) -> Json:
-    """A schema as structured output takes it: closed objects; limits that it cannot enforce go into the description."""
+    """A schema for structured output: objects are closed, and unsupported limits become part of the description."""
     supported: Json = {}
     unsupported: list[str] = []
     for key, value in schema.items():
@@ -338,33 +338,33 @@ def strict(schema: Json) -> Json:
 
 
 def _encoded(message: Message, known: ModelFacts, ours: tuple[str, ...]) -> list[bytes]:
-    """A message without content would be refused: an assistant's is left out."""
+    """The encoded message; empty for an assistant's message without content, which would be refused."""
     content = _assistant(message, ours) if message.role == "assistant" else _user(message, known)
     return [compact({"role": message.role, "content": content})] if content else []
 
 
 def _user(message: Message, known: ModelFacts) -> list[Json]:
-    """Results first: they must follow the calls that they answer."""
+    """The content of a user message. Results come first, because they must follow their calls."""
     content = [_result(block, known) for block in message.blocks if isinstance(block, ToolResultBlock)]
     for block in message.blocks:
-        content += _given(block, known)
+        content += _content(block, known)
     return content or [{"type": "text", "text": "(an empty message)"}]
 
 
 def _result(block: ToolResultBlock, known: ModelFacts) -> Json:
     result: Json = {"type": "tool_result", "tool_use_id": _id(block.tool_use_id), "content": block.model_text}
-    if block.is_error:  # which must say something
+    if block.is_error:  # whose content may not be empty
         result |= {"content": block.model_text or "failed without a word", "is_error": True}
     if block.media:
-        shown = [part for media in block.media for part in _given(media, known)]
-        result["content"] = [*_said(result["content"]), *shown]
+        shown = [part for media in block.media for part in _content(media, known)]
+        result["content"] = [*_text(result["content"]), *shown]
     return result
 
 
-def _given(block: Block, known: ModelFacts) -> list[Json]:
+def _content(block: Block, known: ModelFacts) -> list[Json]:
     match block:
         case TextBlock(text):
-            return _said(text)
+            return _text(text)
         case MediaBlock(media_type, data, _) if media_type in _IMAGES and known.vision:
             return [{"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}]
         case MediaBlock("application/pdf", data, name) if known.pdf:
@@ -376,13 +376,13 @@ def _given(block: Block, known: ModelFacts) -> list[Json]:
             return []
 
 
-def _said(text: str) -> list[Json]:
-    """The API takes no text of nothing but space."""
+def _text(text: str) -> list[Json]:
+    """A text block; none for blank text, which the API refuses."""
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
 def _assistant(message: Message, ours: tuple[str, ...]) -> list[Json]:
-    """Each thought goes back unchanged, to where it came from: first, unless its payload says otherwise."""
+    """The content of an assistant message. Thoughts go back unchanged: first, or at their recorded position."""
     thoughts = [block.payload for block in message.blocks if isinstance(block, OpaqueBlock) and block.wire in ours]
     text = message.text
     calls = [_call(block.call) for block in message.blocks if isinstance(block, ToolUseBlock)]
@@ -390,10 +390,10 @@ def _assistant(message: Message, ours: tuple[str, ...]) -> list[Json]:
     spoken = encoded_calls = 0
     for thought in thoughts:
         characters, count = thought.get(AFTER, (0, 0))
-        content += [*_said(text[spoken:characters]), *calls[encoded_calls:count]]
+        content += [*_text(text[spoken:characters]), *calls[encoded_calls:count]]
         spoken, encoded_calls = max(spoken, characters), max(encoded_calls, count)
         content.append({key: value for key, value in thought.items() if key != AFTER})
-    content += [*_said(text[spoken:]), *calls[encoded_calls:]]
+    content += [*_text(text[spoken:]), *calls[encoded_calls:]]
     while content and content[-1]["type"] in ("thinking", "redacted_thinking"):
         content.pop()  # a message may not end with a thought
     return content
@@ -405,7 +405,7 @@ def _call(call: ToolCall) -> Json:
 
 
 def _id(call_id: str) -> str:
-    """Another provider's id may hold letters that this one refuses: it gets the same other id wherever it stands."""
+    """A valid id. One of another provider with invalid characters is always replaced by the same hash."""
     if call_id and not _NO_ID.search(call_id):
         return call_id
     return f"toolu_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"

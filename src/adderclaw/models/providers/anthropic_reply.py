@@ -1,4 +1,4 @@
-"""An answer of the Messages API, put together from the events of its stream or from one JSON object."""
+"""Builds an answer of the Messages API from the events of its stream or from one JSON object."""
 
 import json
 from typing import Any
@@ -13,11 +13,11 @@ from adderclaw.models.providers.wire import Wire
 
 WIRE = "anthropic"
 AFTER = "after"
-"""Key of a kept thought that did not come first: [characters of text, number of calls] that stood before it."""
+"""Key in a stored thought that was not first: [characters of text, number of calls] before it."""
 
 
 def shape_of(wire: Wire, model: str) -> str:
-    """Names the thoughts of this server's models by one vendor: another's signatures are not for them."""
+    """The shape of thoughts of one vendor's models on this server, because their signatures are only valid there."""
     vendor = vendor_of(model)
     return f"{WIRE}/{wire.place.authority}" + (f" {vendor}" if vendor not in ("", "anthropic") else "")
 
@@ -43,13 +43,13 @@ _STATUS_OF = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""An error inside a stream has no status, but its type stands for the one that it would have had."""
+"""The equivalent status of an error inside a stream, by its type."""
 _PIECES = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
     "input_json_delta": ("tool_use", "partial_json"),
 }
-"""Type of a delta → the kind of block that it belongs to, and where its text stands."""
+"""Type of a delta → the kind of its block, and the key of its text."""
 _REFUSED = "The model's provider refused to answer this."
 
 
@@ -66,7 +66,7 @@ class _Block:
         return whole_characters("".join(self.pieces))
 
     def call(self, spare_id: str, taken: set[str], *, cut: bool) -> ToolCall:
-        """The arguments of a call that was cut before they began are unknown, not empty."""
+        """The call. Its arguments are unknown, not empty, if the answer was cut before them."""
         began: Any = self.began.get("input")
         raw = self.text or (json.dumps(began) if began else "")
         arguments = None if cut and not raw else arguments_of(raw)
@@ -77,7 +77,7 @@ class _Block:
         return ToolCall(whole_characters(call_id), whole_characters(name), arguments, shown)
 
     def thought(self) -> Json | None:
-        """As it must be sent back; None for one that nobody signed, which the API would not take."""
+        """The thought as it must be sent back; None without a signature, which the API would refuse."""
         if self.kind == "redacted_thinking":
             return {"type": self.kind, "data": text_in(self.began.get("data"))}
         if self.kind == "thinking" and self.signature:
@@ -86,7 +86,7 @@ class _Block:
 
 
 class Answer(Growing):
-    """What has come so far. Everything in it was written by a server: each field is looked at before it is used."""
+    """The answer so far. Every field is untrusted and checked before use."""
 
     def __init__(self, wire: Wire, on_delta: OnDelta, shape: str = "") -> None:
         super().__init__(wire, on_delta)
@@ -98,12 +98,12 @@ class Answer(Growing):
         self.id = ""
 
     def take(self, event: Json) -> None:
-        """One event of the stream. Kinds that are not known are passed over."""
+        """Processes one event of the stream. Unknown events are ignored."""
         self._event(event)
         self._check_size()
 
     def whole(self, body: Any) -> None:
-        """A message that came at once."""
+        """Processes a complete message."""
         message = object_in(body)
         if message.get("type") == "error" or "error" in message:
             raise self.error(message)
@@ -134,7 +134,7 @@ class Answer(Growing):
             case _ if "error" in event:
                 raise self.error(event)
             case _:
-                pass  # ping, content_block_stop, and what is yet to be invented
+                pass  # ping, content_block_stop and unknown events
 
     # ------------------------------------------------------------------ pieces
 
@@ -164,7 +164,7 @@ class Answer(Growing):
         elif kind in _PIECES:
             owner, key = _PIECES[kind]
             if block is None and owner != "tool_use":
-                self._begin(index, {"type": owner})  # a server that left the opening out
+                self._begin(index, {"type": owner})  # some servers omit content_block_start
                 block = self._blocks[index if isinstance(index, int) else len(self._blocks) - 1]
             if block is not None and block.kind == owner:
                 self._grow(block, owner, text_in(delta.get(key)))
@@ -182,12 +182,12 @@ class Answer(Growing):
             self._explanation = text_in(object_in(delta.get("stop_details")).get("explanation"))
 
     def _count(self, usage: Any) -> None:
-        """Later counts replace earlier ones: they are totals, and those that did not change are left out."""
+        """Updates the counts. They are totals, and unchanged ones may be missing."""
         for name, value in object_in(usage).items():
             if isinstance(value, int):
                 self._counts[name] = max(0, value)
 
-    # ------------------------------------------------------------------ the whole
+    # ------------------------------------------------------------------ the result
 
     @property
     def _in_order(self) -> list[_Block]:
@@ -201,10 +201,7 @@ class Answer(Growing):
         return text
 
     def calls(self, taken: set[str]) -> tuple[ToolCall, ...]:
-        """None of a refused answer: its provider took it back while it was being written.
-
-        A call with an id that an earlier one has, which not every server avoids, gets one of ours.
-        """
+        """The calls; none of a refused answer. A call with a missing or duplicate id gets a new one."""
         if self.stop == "refusal":
             return ()
         blocks = self._in_order

@@ -1,4 +1,4 @@
-"""Providers made of providers: `reliable` tries them in order, `router` picks the one that a request is for."""
+"""Providers composed of others: `reliable` tries them in order, `router` chooses one for each request."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,16 +13,16 @@ from adderclaw.models.providers import Parts, misconfigured, model_of
 
 COOLDOWN_SECONDS = 60.0
 COOLING_KINDS = frozenset({"rate_limit", "authentication_failed", "billing_error"})
-"""What does not pass by asking again at once."""
+"""Errors that an immediate retry does not solve."""
 MISSING_KINDS = frozenset({"network", "timeout", "server_error"})
-"""What may be an accident the first time; twice in a row it is worth a cooldown."""
+"""Errors that may be accidental; two in a row start a cooldown."""
 BYTES_PER_TOKEN = 4
 
 
 class Member(NamedTuple):
     provider: Provider
     model: str | None
-    """Its own model; None leaves the one of the request."""
+    """Its own model; None keeps that of the request."""
     facts: ModelFacts
 
     @property
@@ -53,7 +53,7 @@ async def _close(members: Iterable[Member]) -> None:
 
 
 def _complaint(members: Iterable[Member]) -> str | None:
-    """Of a scripted member that has steps left over."""
+    """The complaint of a scripted member with unused steps."""
     complaints = (getattr(member.provider, "finished", lambda: None)() for member in members)
     return next((complaint for complaint in complaints if complaint), None)
 
@@ -62,12 +62,12 @@ def _complaint(members: Iterable[Member]) -> str | None:
 
 
 class Health:
-    """How one provider has been lately; all that use it in this process share it."""
+    """The recent health of a provider, shared by all its users in this process."""
 
     def __init__(self) -> None:
         self.rests_until = 0.0
         self.stated = False
-        """The server itself said until when: it is not asked before."""
+        """The server itself set the time, so it is not called before."""
         self.kind: ProviderErrorKind = "unknown"
         self.misses = 0
 
@@ -85,7 +85,7 @@ class Health:
 
 
 _health: WeakKeyDictionary[Clock, dict[str, Health]] = WeakKeyDictionary()
-"""By the clock whose times these are; a process has one."""
+"""The health of providers, by the clock of its times."""
 
 
 def reliable(parts: Parts) -> "Reliable":
@@ -109,7 +109,7 @@ class Reliable:
         return self._parts.name
 
     def capabilities(self) -> ProviderCapabilities:
-        """What all of them can do, since the answer may come from any; the smallest window counts."""
+        """The common capabilities, because any member may answer, and the smallest window."""
         each = [member.provider.capabilities() for member in self._members]
         windows = [window for member in self._members if (window := member.window) is not None]
         return ProviderCapabilities(
@@ -122,7 +122,7 @@ class Reliable:
         )
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
-        """The answer of the first that gives one; pieces of an answer that broke off are taken back."""
+        """The first successful answer. Pieces of an incomplete answer are retracted."""
         relay = DeltaRelay(on_delta)
         failures = self._resting()
         waiting = self._order()
@@ -142,12 +142,12 @@ class Reliable:
         raise self._all_failed(failures)
 
     async def count(self, request: ChatRequest) -> int | None:
-        """As the first one counts: tokens of the others differ little."""
+        """The count of the first member, from which others differ little."""
         first = self._members[0]
         return await first.provider.count(first.of(request))
 
     async def ready(self) -> None:
-        """One of them is enough."""
+        """Succeeds if one member is ready."""
         for member in self._members[:-1]:
             try:
                 return await member.provider.ready()
@@ -162,11 +162,11 @@ class Reliable:
         return _complaint(self._members)
 
     def _rest(self, member: Member) -> float:
-        """Seconds that it still cools down."""
+        """The remaining cooldown of a member in seconds."""
         return max(0.0, self._health[member.name].rests_until - self._parts.clock.monotonic())
 
     def _resting(self) -> list[ProviderError]:
-        """Those whose server said when to come back, and it is not yet time."""
+        """The errors of members whose server set a time that has not come yet."""
         errors: list[ProviderError] = []
         for member in self._members:
             health, left = self._health[member.name], self._rest(member)
@@ -176,7 +176,7 @@ class Reliable:
         return errors
 
     def _order(self) -> list[Member]:
-        """Those that failed lately with no hope come last, the one that cools longest at the very end."""
+        """The members to try. Those in a cooldown come last, the longest at the end."""
         asked = [member for member in self._members if not (self._health[member.name].stated and self._rest(member))]
         return sorted(asked, key=self._rest)
 
@@ -194,7 +194,7 @@ class Reliable:
             )
 
     def _all_failed(self, failures: list[ProviderError]) -> ProviderError:
-        """The error that passes soonest by itself, so that the kernel asks again then; else the last. It lists all."""
+        """The error that will pass soonest, so that it is retried then, or else the last. Its message lists all."""
         passing = [error for error in failures if error.retryable]
         chosen = min(reversed(passing), key=lambda error: error.retry_after or 0.0, default=failures[-1])
         listed = "; ".join(f"{error.provider} ({error.kind}): {error}" for error in failures)

@@ -1,4 +1,4 @@
-"""What a server's error means: its kind, its message, how long to wait, and what the operator can do."""
+"""Interprets a server's error: its kind, its message, how long to wait, and what the operator can do."""
 
 import json
 import math
@@ -27,12 +27,12 @@ KEY_WORDS = ("api_key_invalid", "api key not valid", "api key expired", "api_key
 """Google answers 400 to a wrong key."""
 ACCOUNT_WORDS = ("billing_hard_limit_reached", "billing_not_active", "insufficient_quota")
 NOT_THE_KEY_WORDS = ("model_not_found", "does not have access to model", "moderation", "flagged")
-"""The key is good, but not for this model, or not for this text."""
+"""The key is valid, but not for this model or text."""
 DAILY_QUOTA_WORDS = ("insufficient_quota", "perday", "per day")
-"""A pause within a run does not help against these."""
+"""Limits for which waiting during a run does not help."""
 
 PROMPT_WORDS = ("invalid_prompt", "invalid_image", "invalid_base64_image", "image_", "_policy")
-"""Codes that a response which failed is given for what stands in the prompt."""
+"""Codes of failed responses that the prompt caused."""
 
 _KIND_WORDS: tuple[tuple[ProviderErrorKind, tuple[str, ...]], ...] = (
     ("context_overflow", CONTEXT_WORDS),
@@ -41,7 +41,7 @@ _KIND_WORDS: tuple[tuple[ProviderErrorKind, tuple[str, ...]], ...] = (
     ("authentication_failed", ("invalid_api_key", "authentication", "unauthorized", "permission_denied", *KEY_WORDS)),
     ("invalid_request", ("invalid_request", "invalid request", "model_not_found", "bad_request", *PROMPT_WORDS)),
 )
-"""For an error that came inside a 200: no status, only words."""
+"""For an error inside a 200, which has no status, only text."""
 
 _ADVICE: dict[ProviderErrorKind, str] = {
     "authentication_failed": "check the key in the variable that api_key_env names",
@@ -60,7 +60,7 @@ BROKE_OFF = (
     "ask again; if this happens often, the server or a proxy in between ends answers early:"
     " `stream = false` helps with some"
 )
-"""The fix for an answer that broke off: base_url is right, because the answer began correctly."""
+"""The advice for an incomplete answer. base_url is right, because the answer started correctly."""
 
 
 def advice(kind: ProviderErrorKind, status: int | None = None) -> str:
@@ -70,7 +70,7 @@ def advice(kind: ProviderErrorKind, status: int | None = None) -> str:
 
 
 def kind_of(status: int | None, words: str) -> ProviderErrorKind:
-    """The kind of an error with this HTTP status, or with none. `words` is what the server said, in lower case."""
+    """The kind of an error with this HTTP status, or none. `words`: the server's text in lower case."""
     match status:
         case 403 if any(phrase in words for phrase in NOT_THE_KEY_WORDS):
             return "invalid_request"
@@ -81,7 +81,7 @@ def kind_of(status: int | None, words: str) -> ProviderErrorKind:
         case 402:
             return "billing_error"
         case 429 if "request too large" in words:
-            return "context_overflow"  # larger than what a whole minute allows: no pause helps
+            return "context_overflow"  # larger than the limit per minute, so waiting does not help
         case 429:
             return "billing_error" if any(phrase in words for phrase in DAILY_QUOTA_WORDS) else "rate_limit"
         case 408 | 409:
@@ -104,7 +104,7 @@ def kind_of(status: int | None, words: str) -> ProviderErrorKind:
 
 
 def error_message_in(body: bytes) -> tuple[str, str]:
-    """The server's message, and all its words in lower case, out of whatever it sent as the body of an error."""
+    """The server's message, and its whole text in lower case, from the body of an error."""
     text = body.decode("utf-8", "replace").strip()
     try:
         value: Any = json.loads(text)
@@ -130,7 +130,7 @@ def error_message_of(value: Any) -> tuple[str, str]:
 
 
 def _behind(fields: Json) -> str:
-    """What a router of models adds of the provider behind it: its own message says little."""
+    """Details of the provider behind a router, whose own message says little."""
     metadata = fields.get("metadata")
     if not isinstance(metadata, dict):
         return ""
@@ -161,7 +161,7 @@ def _reasons(fields: Json) -> Iterator[str]:
 
 
 def retry_delay(body: bytes) -> float | None:
-    """Seconds to wait, where a server says so in the body of its error (`google.rpc.RetryInfo`)."""
+    """Seconds to wait from the body of an error (`google.rpc.RetryInfo`), if any."""
     if b"RetryInfo" not in body:
         return None
     try:
@@ -182,7 +182,7 @@ def delay_in(value: Any) -> float | None:
 
 
 def status_in(error: Any) -> int | None:
-    """Some servers put the HTTP status that they would have sent into an error inside a 200."""
+    """The HTTP status that some servers put into an error inside a 200."""
     code: Any = cast(Json, error).get("code") if isinstance(error, dict) else None
     return code if isinstance(code, int) and 400 <= code < 600 else None
 
@@ -193,7 +193,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         return milliseconds / 1000
     value = headers.get("retry-after", "").strip()
     if not value:
-        # Seconds until the last of the used-up limits is filled again; the server names the times in RFC 3339.
+        # until the last exhausted limit is reset, at times in RFC 3339
         used_up = [headers.get(f"{limit}-reset", "") for limit in _LIMITS if headers.get(f"{limit}-remaining") == "0"]
         times = [time for text in used_up if (time := _rfc3339(text)) is not None]
         until = max(0.0, max(times) - now) if times else None
@@ -217,7 +217,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def _reset_in(headers: Mapping[str, str]) -> float | None:
-    """The same in OpenAI's spelling, such as 6m0s. With neither limit at nothing, the tokens did not suffice."""
+    """The same from OpenAI's headers, such as 6m0s. If no limit is at 0, the tokens were not enough."""
     resets = {what: _duration(headers.get(f"x-ratelimit-reset-{what}", "")) for what in ("requests", "tokens")}
     used_up = [what for what in resets if headers.get(f"x-ratelimit-remaining-{what}") == "0"] or ["tokens"]
     return max((seconds for what in used_up if (seconds := resets[what]) is not None), default=None)

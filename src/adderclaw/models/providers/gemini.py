@@ -48,7 +48,7 @@ _KIND = BY_NAME["gemini"]
 KEY_VARIABLES = (_KIND.key_variable, "GOOGLE_API_KEY")
 
 FOREIGN_SIGNATURE = "skip_thought_signature_validator"
-"""Google's own word for a call that another model made: from Gemini 3 on, a call without a signature is refused."""
+"""Google's placeholder for calls of other models, because Gemini 3 and newer refuse calls without a signature."""
 
 _VERSION = re.compile(r"/v\d+(alpha|beta)?\d*$")
 _MODEL = re.compile(r"(?:(?:models|tunedModels)/)?[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -64,11 +64,11 @@ def make(parts: Parts) -> "Gemini":
 
 
 def _place(parts: Parts) -> tuple[Endpoint, str]:
-    """The address up to its version, and what the operator wants in the query."""
+    """The address up to its version, and the query from base_url."""
     target = endpoint_of(parts, parts.entry.base_url or os.environ.get(_KIND.url_variable) or _KIND.base_url, "")
     path, _, query = target.target.partition("?")
     if any(name.lower() == "key" or is_secret_name(name) for name, _ in parse_qsl(query, keep_blank_values=True)):
-        fix = "name the key's variable in api_key_env instead: addresses end up in logs"
+        fix = "name the key's variable in api_key_env instead, because addresses end up in logs"
         misconfigured(parts.name, "base_url", f"has a key in its query; {fix}")
     return target._replace(target=path if _VERSION.search(path) else f"{path}/v1beta"), query
 
@@ -110,7 +110,7 @@ class Gemini(Adapter):
         return self._response(answer, calls, answer.opaque(calls), request.model, raw)
 
     async def count(self, request: ChatRequest) -> int | None:
-        """Of everything that a chat would send: instructions, tools and contents."""
+        """The token count of everything that a chat would send: instructions, tools and contents."""
         model = self._model_path(request)
         named = json.dumps(model).encode()
         way = RequestVariant(self._details.get(model, "full"), self._forgotten.get(request.messages, 0))
@@ -121,13 +121,13 @@ class Gemini(Adapter):
             raise self.wire.malformed("counted without `totalTokens`", reply.content_type, b"")
         return total
 
-    # ------------------------------------------------------------------ where to, and who asks
+    # ------------------------------------------------------------------ address and credentials
 
     def _model_path(self, request: ChatRequest) -> str:
-        """As the path has it: `models/NAME`, or `tunedModels/NAME`."""
+        """The model in the path: `models/NAME` or `tunedModels/NAME`."""
         named = self._model_of(request)
         if not _MODEL.fullmatch(named):
-            message = f"{named!r} cannot be a model's name; write it as Google does, such as gemini-2.5-flash"
+            message = f"{named!r} is not a valid model name; use one of Google's, such as gemini-2.5-flash"
             raise self.wire.fault("invalid_request", message)
         return named if "/" in named else f"models/{named}"
 
@@ -145,7 +145,7 @@ class Gemini(Adapter):
     # ------------------------------------------------------------------ the request
 
     def _inner(self, request: ChatRequest, model: str, way: RequestVariant) -> bytes:
-        """The members of the request's object, contents last, so that a longer one begins with a shorter one."""
+        """The members of the request's object. Contents come last, so that a growing request keeps its prefix."""
         signed = bool(_SIGNED.match(model))
         head = self._head_of(self._wanted(request, model, way.detail), self._make_head)
         shape = f"{WIRE}{'/signed' if signed else ''} without={way.forgotten}"
@@ -197,7 +197,7 @@ def _settings(options: AdapterRequest) -> Json:
 
 
 def _encoder(history: History, without: frozenset[int], *, signed: bool) -> Callable[[Message], list[bytes]]:
-    """Encodes the messages of one history in their order: a result names the function that was called."""
+    """Returns an encoder for the messages of a history, in order. It remembers calls, because results name theirs."""
     calls: dict[str, str] = {}
 
     def known(results: Iterable[str]) -> dict[str, str]:
@@ -225,9 +225,9 @@ def _names(message: Message) -> dict[str, str]:
 
 
 def _user(message: Message, known: Callable[[Iterable[str]], dict[str, str]], *, signed: bool) -> list[bytes]:
-    """Results stand alone and first, in the order of their calls: without ids the order is what matches them.
+    """Encodes a user message: first the results alone, in the order of their calls, which matches them without ids.
 
-    From Gemini 3 on a result may hold images and documents; before, they follow the results.
+    From Gemini 3 on, a result may contain images and documents; for older models they follow the results.
     """
     results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
     names = known(block.tool_use_id for block in results)
@@ -273,7 +273,7 @@ def _user_part(block: object) -> Json | None:
 
 
 def _model_parts(message: Message, *, signed: bool) -> list[Json]:
-    """The parts as the model wrote them, where it left an account of that; else text, then calls."""
+    """The parts in the stored order of the model's answer, or else text, then calls."""
     calls = {block.call.id: block.call for block in message.blocks if isinstance(block, ToolUseBlock)}
     text = message.text
     parts: list[Json] = []
@@ -312,13 +312,13 @@ def _call(call: ToolCall) -> Json:
 
 
 def _sign_foreign(parts: list[Json]) -> None:
-    """The first call of a step must have a signature; one that another model made has none."""
+    """Signs the first call of a step, which must have a signature, if another model made it."""
     first = next((part for part in parts if "functionCall" in part), None)
     if first is not None:
         first.setdefault("thoughtSignature", FOREIGN_SIGNATURE)
 
 
 def _name(name: str) -> str:
-    """A name that the API takes back: the model may have called a tool by any text, and that stays in the history."""
-    tame = re.sub(r"[^\w.:-]", "_", name, flags=re.ASCII)[:128]
-    return tame if re.match(r"[A-Za-z_]", tame) else f"_{tame}"[:128]
+    """A valid function name, because the history may contain any name that a model has called."""
+    valid = re.sub(r"[^\w.:-]", "_", name, flags=re.ASCII)[:128]
+    return valid if re.match(r"[A-Za-z_]", valid) else f"_{valid}"[:128]

@@ -1,4 +1,4 @@
-"""An answer of the Gemini API, put together from its chunks, from one JSON object, or from a list of them."""
+"""Builds an answer of the Gemini API from its chunks, from one JSON object, or from a list of them."""
 
 import json
 import re
@@ -85,11 +85,11 @@ class Answer:
             raise self._wire.too_large()
 
     def end(self) -> None:
-        """Nothing more comes: was that an answer?"""
+        """Checks the answer at the end of the stream."""
         if self.finish in _BROKEN:
             reason = self._wire.excerpt(self._why, 200)
-            message = f"the model wrote a call that is none ({self.finish}{f': {reason}' if reason else ''})"
-            raise self._wire.fault("malformed", f"{message}; asking again may help, and so may another model")
+            message = f"the model wrote an invalid call ({self.finish}{f': {reason}' if reason else ''})"
+            raise self._wire.fault("malformed", f"{message}; retrying or another model may help")
         if not self.finish and not self.blocked:
             raise ValueError("ended before the answer was whole")
 
@@ -122,7 +122,7 @@ class Answer:
         self._parts.append({**item, "signature": signature} if signature else item)
 
     def _place_text(self, length: int, signature: str) -> None:
-        """Pieces of a text become one part again, but a signed part stays the part that was signed."""
+        """Records a text. Pieces are joined to one part, but a signed part is kept as it is."""
         last = self._parts[-1] if self._parts else {}
         if not signature and "text" in last and "signature" not in last:
             last["text"] += length
@@ -138,14 +138,14 @@ class Answer:
             if _is_plain_thought(part):
                 self._thoughts[len(self._parts) - 1].add(text)
 
-    # ------------------------------------------------------------------ the whole
+    # ------------------------------------------------------------------ the result
 
     @property
     def text(self) -> str:
         return whole_characters("".join(self._text))
 
     def calls(self, history: History) -> tuple[ToolCall, ...]:
-        """The calls in their order. One without an id, or with an id that is taken, gets one of ours."""
+        """The calls in order. A call with a missing or duplicate id gets a new one."""
         if not self._calls:
             return ()
         blocks = (block for message in history.messages for block in message.blocks)
@@ -164,7 +164,7 @@ class Answer:
         return tuple(calls)
 
     def opaque(self, calls: tuple[ToolCall, ...]) -> tuple[OpaqueBlock, ...]:
-        """What the model wants to see again: thoughts and signatures, each at its place among the parts."""
+        """Thoughts and signatures for the next request, with their positions among the parts."""
         if not any("part" in item or "signature" in item for item in self._parts):
             return ()
         for index, thought in self._thoughts.items():
@@ -173,7 +173,7 @@ class Answer:
 
     @property
     def usage(self) -> Usage:
-        """The prompt's count includes what came from the cache; thoughts are paid as output."""
+        """The usage. The prompt's count includes cached tokens; thoughts are billed as output."""
         used = self._usage
         prompt = count_in(used.get("promptTokenCount")) + count_in(used.get("toolUsePromptTokenCount"))
         cached = min(prompt, count_in(used.get("cachedContentTokenCount")))

@@ -64,7 +64,7 @@ class OpenAIChat(Server):
         super().__init__(parts, target)
         self.wire.advise = _advice
         self._shape = f"openai-chat/{target.authority}"
-        """Names this server's form of the messages: another server's opaque blocks are not for it."""
+        """The shape of this server's messages. Opaque blocks of another server are not sent to it."""
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         model = self._model_of(request)
@@ -77,22 +77,22 @@ class OpenAIChat(Server):
         raw: Json = {"finish_reason": answer.finish or None, "status": reply.status, **answer.extra}
         return self._response(answer, calls, answer.opaque(self._shape_of(model)), model, raw)
 
-    async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002 - it has no such service
+    async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002 - the API has no token counting
         return None
 
     # ------------------------------------------------------------------ the request
 
     def _shape_of(self, model: str) -> str:
-        """Names the thoughts of this server's models by one vendor: another's are not for them."""
+        """The shape of thoughts of one vendor's models on this server."""
         from adderclaw.models.providers.thinking import vendor_of  # once there are thoughts
 
         return f"{self._shape} {vendor_of(model)}".strip()
 
     def body(self, request: ChatRequest, way: RequestVariant = FULL_VARIANT) -> bytes:
-        """The request as it goes out."""
+        """The body of the request."""
         model = self._model_of(request)
         without = ids_without_thoughts(request.messages, way.forgotten)
-        # What a model takes decides on the form of images, so that each model has its own.
+        # Which media a model accepts affects the encoding, so each model has its own.
         messages = request.messages.encoded(
             f"{self._shape} {model} without={way.forgotten}",
             lambda message: self._encode(message, model, thinks=id(message) not in without),
@@ -119,13 +119,13 @@ class OpenAIChat(Server):
             head["response_format"] = {"type": "json_schema", "json_schema": described}
         head |= self._thinking(options)
         if head.get("reasoning_effort", "none") != "none":
-            head.pop("temperature", None)  # refused of a model that reasons
+            head.pop("temperature", None)  # refused for a model that reasons
         head = self._with_extra(head)
         first = compact({"role": "system", "content": options.system})
         return compact(head)[:-1] + b',"messages":[' + first
 
     def _limit_key(self, model: str) -> str:
-        """OpenAI's own servers, and its thinking models behind a proxy, refuse the old name; others know no other."""
+        """The key of the answer limit. OpenAI, also behind a proxy, refuses the old one; others only know that."""
         new = self._owned_by_openai or ("/" not in model and thinks(model))
         return "max_completion_tokens" if new else "max_tokens"
 
@@ -140,7 +140,7 @@ class OpenAIChat(Server):
         if options.tools and thinks(options.model) and (self._owned_by_openai or options.detail == "nothing"):
             from adderclaw.models.providers.thinking import gpt_version, level, levels
 
-            # OpenAI's own chat completions take tools from newer models only where those do not reason
+            # with OpenAI's chat completions, newer models accept tools only if they do not reason
             effort = level("none", levels(options.model)) if gpt_version(options.model) >= (5, 4) else effort
         return {} if effort is None else {"reasoning_effort": effort}
 

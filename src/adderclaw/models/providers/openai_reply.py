@@ -1,4 +1,4 @@
-"""An answer of the Chat Completions API, put together from its chunks or from one JSON object."""
+"""Builds an answer of the Chat Completions API from its chunks or from one JSON object."""
 
 import json
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ class _Call:
 
 
 class Answer(Growing):
-    """What has come so far. Everything in it was written by a server: each field is looked at before it is used."""
+    """The answer so far. Every field is untrusted and checked before use."""
 
     needs = "choices"
 
@@ -48,14 +48,14 @@ class Answer(Growing):
         super().__init__(wire, on_delta)
         self._text_tools = text_tools
         """Tools that may also be called in the text."""
-        self._curtain = _curtain() if text_tools else None
+        self._filter = _text_call_filter() if text_tools else None
         self._text: list[str] = []
         self._remains: str | None = None
         self._thinking: list[str] = []
         self._thinking_key = ""
         self._details: list[Json] = []
         self._detail_texts: list[dict[str, list[str]]] = []
-        """The same blocks' texts, in the pieces in which they come."""
+        """The received pieces of the same blocks' texts."""
         self._calls: dict[int, _Call] = {}
         self._places: dict[int, int] = {}
         self._last = -1
@@ -63,7 +63,7 @@ class Answer(Growing):
         self.finish = ""
         self.usage = Usage()
         self.extra: Json = {}
-        """What a router says of the server behind it, and of the price."""
+        """The provider and the price as reported by a router."""
 
     def take(self, event: Json) -> None:
         if event.get("type") == "[DONE]":
@@ -75,7 +75,7 @@ class Answer(Growing):
         self._add(object_with(body, self.needs), "message")
 
     def _add(self, chunk: Json, part: str) -> None:
-        """A chunk (its choices hold a `delta`) or a whole completion (its choices hold a `message`)."""
+        """Adds a chunk (`part` is `delta`) or a complete answer (`message`)."""
         if chunk.get("error"):
             raise stream_error(self._wire, {"error": chunk["error"]})
         self.model = text_in(chunk.get("model")) or self.model
@@ -95,7 +95,7 @@ class Answer(Growing):
             raise stream_error(self._wire, {"error": choice.get("error") or "the model's server failed"})
         message = object_in(choice.get(part))
         if not message and not self._text and not self._calls:
-            part, message = "message", object_in(choice.get("message"))  # a whole completion, sent as an event
+            part, message = "message", object_in(choice.get("message"))  # a complete answer sent as an event
         self._message(message, whole=part == "message")
         if finish:
             self.finish, self.ended = finish, True
@@ -118,7 +118,7 @@ class Answer(Growing):
             self._refused = True
             self._say("text", refusal, self._text)
         for piece in objects_in(message.get("tool_calls")):
-            # in a whole message each element is a call, whatever ids a server gives them
+            # in a complete message each element is a call, whatever its index
             self._piece_of_call(piece | {"index": len(self._calls)} if whole else piece)
 
     def _say(self, kind: Any, text: str, pieces: list[str]) -> None:
@@ -126,12 +126,12 @@ class Answer(Growing):
             return
         pieces.append(text)
         self._size += len(text)
-        shown = self._curtain.show(text) if self._curtain and kind == "text" else text
+        shown = self._filter.show(text) if self._filter and kind == "text" else text
         if shown:
             self._on_delta(Delta(kind, whole_characters(shown)))
 
     def _detail(self, detail: Json) -> None:
-        """Pieces of one block of reasoning come with one index; they go back as one block."""
+        """Adds a piece of a reasoning block. Pieces with the same index belong to one block."""
         last = self._details[-1] if self._details else {}
         same = detail.get("index") is not None and all(last.get(key) == detail.get(key) for key in ("index", "type"))
         if not same:
@@ -164,7 +164,7 @@ class Answer(Growing):
             call.extra |= extra
 
     def _call_of(self, index: Any, call_id: str, name: str) -> _Call:
-        """The call that a piece belongs to. Servers leave out the index, or give every call the same one."""
+        """The call that a piece belongs to. Some servers omit the index or give every call the same one."""
         position = self._places.get(index, index) if isinstance(index, int) else self._last
         if position not in self._calls:
             position = position if isinstance(index, int) else 0
@@ -179,22 +179,22 @@ class Answer(Growing):
 
     @staticmethod
     def _begins(current: _Call, call_id: str, name: str, *, indexed: bool) -> bool:
-        """Whether a piece begins another call than the one that its index, or the piece before it, points to."""
+        """Whether a piece starts a new call instead of continuing the current one."""
         if call_id and call_id == current.id:
             return False
         if indexed:
             return bool(call_id and name and current.id)
         return bool(call_id or (name and current.name))
 
-    # ------------------------------------------------------------------ the whole
+    # ------------------------------------------------------------------ the result
 
     @property
     def text(self) -> str:
         return whole_characters("".join(self._text)) if self._remains is None else self._remains
 
     def read_text_calls(self, results: Iterable[str]) -> None:
-        """Take the calls out of the text, unless the model called properly; then show what was held back of it."""
-        if self._curtain is None:
+        """Extracts calls from the text, unless the model made proper ones, and shows the text that was held back."""
+        if self._filter is None:
             return
         if not self._calls and not self._refused:
             from adderclaw.models.providers.text_calls import split
@@ -203,11 +203,11 @@ class Answer(Growing):
             for position, call in enumerate(text_calls):
                 self._calls[position] = _Call("", call.name, call.arguments)
                 self._on_delta(Delta("tool", call.name))
-        if rest := self._curtain.rest(self.text):
+        if rest := self._filter.rest(self.text):
             self._on_delta(Delta("text", whole_characters(rest)))
 
     def calls(self, step: int, taken: set[str]) -> tuple[ToolCall, ...]:
-        """The calls in their order. One without an id, or with an id that is taken, gets one made of step and place."""
+        """The calls in order. A call with a missing or duplicate id gets one from its step and position."""
         calls: list[ToolCall] = []
         for position, (_, call) in enumerate(sorted(self._calls.items())):
             if not call.id or call.id in taken:
@@ -217,7 +217,7 @@ class Answer(Growing):
         return tuple(calls)
 
     def opaque(self, wire: str) -> tuple[OpaqueBlock, ...]:
-        """What the server wants to see again with the next request: its own account of the reasoning."""
+        """The server's reasoning, to be sent back with the next request."""
         payload: Json = {}
         if self._details:
             texts = ({key: "".join(pieces) for key, pieces in detail.items()} for detail in self._detail_texts)
@@ -238,14 +238,14 @@ class Answer(Growing):
         return "tool_use" if reason == "end" and self._calls else reason
 
 
-def _curtain() -> "TextCallFilter":
-    from adderclaw.models.providers.text_calls import TextCallFilter  # few entries allow it
+def _text_call_filter() -> "TextCallFilter":
+    from adderclaw.models.providers.text_calls import TextCallFilter  # rarely needed
 
     return TextCallFilter()
 
 
 def _usage(usage: Json) -> Usage:
-    """Some servers name the cached part otherwise; each of the parts is one of the prompt."""
+    """The usage. Cached tokens, whose key differs between servers, are part of the prompt."""
     prompt, answer = count_in(usage.get("prompt_tokens")), count_in(usage.get("completion_tokens"))
     details = object_in(usage.get("prompt_tokens_details"))
     cached = count_in(details.get("cached_tokens")) or count_in(usage.get("prompt_cache_hit_tokens"))
@@ -253,5 +253,5 @@ def _usage(usage: Json) -> Usage:
     written = min(prompt - cached, count_in(details.get("cache_write_tokens")))
     thought = count_in(object_in(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     if thought and count_in(usage.get("total_tokens")) >= prompt + answer + thought:
-        answer += thought  # counted beside the answer, and paid as it is
+        answer += thought  # counted separately from the answer, but billed like it
     return Usage(prompt - cached - written, answer, cached, written)

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API, kept without state on its side: every request carries the whole conversation."""
+"""OpenAI's Responses API without state on the server: every request contains the whole conversation."""
 
 from collections.abc import Iterator
 
@@ -48,7 +48,7 @@ from adderclaw.models.providers.thinking import vendor_of
 from adderclaw.models.providers.wire import Endpoint
 
 _NOT_THERE = (400, 404, 405, 501)
-"""How servers without the counting of tokens, or for models without it, answer."""
+"""Status codes of servers or models without token counting."""
 
 
 def make(parts: Parts) -> "OpenAIResponses":
@@ -66,7 +66,7 @@ class OpenAIResponses(Server):
         super().__init__(parts, target)
         self.wire.advise = _advice
         self._shape = f"openai-responses/{target.authority}"
-        """Names this server's form of the messages: another server could not decrypt the reasoning."""
+        """The shape of this server's messages. Another server could not decrypt the reasoning."""
         self._counts = True
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
@@ -85,7 +85,7 @@ class OpenAIResponses(Server):
         return self._response(answer, calls, answer.opaque(self._shape_of(model)), model, raw)
 
     async def count(self, request: ChatRequest) -> int | None:
-        """The server's own count of the tokens that go in; None where it has none."""
+        """The server's own count of input tokens; None if it has none."""
         if not self._counts:
             return None
         model = self._model_of(request)
@@ -125,11 +125,11 @@ class OpenAIResponses(Server):
         if options.max_tokens is not None:
             settings["max_output_tokens"] = options.max_tokens
         if options.temperature is not None and settings.get("reasoning", {}).get("effort", "none") == "none":
-            settings["temperature"] = options.temperature  # refused of a model that reasons
+            settings["temperature"] = options.temperature  # refused for a model that reasons
         return settings
 
     def _counted(self, options: AdapterRequest) -> Json:
-        """The settings that the model reads, and so the tokens that count."""
+        """The settings that the model reads and that count as tokens."""
         settings = _counted(options)
         if (effort := self._effort(options)) is not None:
             settings["reasoning"] = {"effort": effort} | _summary(effort, options.detail)
@@ -164,7 +164,7 @@ class OpenAIResponses(Server):
         return {"type": "input_file", "filename": block.name or "document.pdf", "file_data": data_url(block)}
 
     def _assistant(self, message: Message, model: str, shape: str) -> Iterator[Json]:
-        """Each piece of reasoning goes right before what it led to: the API refuses it anywhere else."""
+        """Reasoning items go directly before what they led to; the API refuses them elsewhere."""
         opaque = [block for block in message.blocks if isinstance(block, OpaqueBlock)]
         ours = [block.payload for block in opaque if block.wire == shape]
         calls = [block.call for block in message.blocks if isinstance(block, ToolUseBlock)]
@@ -176,7 +176,7 @@ class OpenAIResponses(Server):
         if message.text:
             phase = next((payload["phase"] for payload in ours if "phase" in payload), None)
             yield from thoughts.get(TEXT, ())
-            # the type may be left out by OpenAI's own rules, but not every server that speaks this wire knows that
+            # OpenAI does not require the type, but some other servers do
             encoded = {"type": "message", "role": "assistant", "content": message.text}
             yield encoded | ({"phase": phase} if phase else {})
         for call in calls:
@@ -185,7 +185,7 @@ class OpenAIResponses(Server):
 
 
 def _counted(options: AdapterRequest) -> Json:
-    """The settings that the model reads, and so the tokens that count."""
+    """The settings that the model reads and that count as tokens."""
     settings: Json = {"model": options.model, "instructions": options.system}
     if options.tools:
         settings["tools"] = [_tool(tool) for tool in options.tools]
@@ -198,7 +198,7 @@ def _counted(options: AdapterRequest) -> Json:
 
 
 def _summary(effort: Effort, detail: Detail) -> Json:
-    """Organisations that OpenAI has not verified are refused one: then it is not asked for again."""
+    """The setting for summaries, which OpenAI refuses to unverified organisations."""
     return {"summary": "auto"} if detail == "full" and effort != "none" else {}
 
 

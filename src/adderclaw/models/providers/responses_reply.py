@@ -1,4 +1,4 @@
-"""An answer of the Responses API, put together from its events or from one JSON object."""
+"""Builds an answer of the Responses API from its events or from one JSON object."""
 
 from typing import Any
 
@@ -17,10 +17,10 @@ from adderclaw.models.providers.reading import (
 from adderclaw.models.providers.wire import Wire
 
 TEXT = "text"
-"""What a piece of reasoning led to, where that is no call."""
+"""What reasoning led to, if not to a call."""
 
 _KEPT = ("type", "id", "summary", "content", "encrypted_content")
-"""What of a reasoning item goes back."""
+"""The keys of a reasoning item that are sent back."""
 
 _OVER = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
@@ -31,7 +31,7 @@ class _Item:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.settled = False
-        """Its last word has come: what the server says of it later adds nothing."""
+        """It is complete; later events about it are ignored."""
         self.text: list[str] = []
         self.thinking: list[str] = []
         self.refused = False
@@ -41,7 +41,7 @@ class _Item:
 
 
 class Answer(Growing):
-    """What has come so far. Everything in it was written by a server: each field is looked at before it is used."""
+    """The answer so far. Every field is untrusted and checked before use."""
 
     needs = "output"
 
@@ -81,7 +81,7 @@ class Answer(Growing):
         self._check_size()
 
     def whole(self, body: Any) -> None:
-        """The response itself: with its last event it comes again, as a whole."""
+        """Processes a complete response, which the last event also contains."""
         self._whole(object_with(body, self.needs))
 
     def _whole(self, body: Json) -> None:
@@ -114,7 +114,7 @@ class Answer(Growing):
         return item
 
     def _item_of(self, event: Json, fields: Json | None = None) -> _Item:
-        """The item that an event is about. Some servers give each event another id, others every item one place."""
+        """The item of an event. Some servers give each event a new id; others give every item the same index."""
         item_id = text_in(event.get("item_id")) or text_in((fields or {}).get("id"))
         index: Any = event.get("output_index")
         item = self._by_id.get(item_id) or (self._by_place.get(index) if isinstance(index, int) else None)
@@ -123,7 +123,7 @@ class Answer(Growing):
         return item or self._begin(fields or {}, index)
 
     def _settle(self, item: _Item, fields: Json) -> None:
-        """Take an item's last word, and show what of it had not come in pieces."""
+        """Completes an item, and shows the part that did not arrive in pieces."""
         if item.settled:
             return
         item.settled = True
@@ -157,14 +157,14 @@ class Answer(Growing):
             self._size += max(0, len(arguments) - sum(map(len, item.arguments)))
             item.arguments = [arguments]
 
-    # ------------------------------------------------------------------ the whole
+    # ------------------------------------------------------------------ the result
 
     @property
     def text(self) -> str:
         return whole_characters("".join("".join(item.text) for item in self._items))
 
     def calls(self, step: int, taken: set[str]) -> tuple[ToolCall, ...]:
-        """The calls in their order. One without an id, or with an id that is taken, gets one made of step and place."""
+        """The calls in order. A call with a missing or duplicate id gets one from its step and position."""
         calls: list[ToolCall] = []
         for item in self._items:
             if item.kind != "function_call":
@@ -177,7 +177,7 @@ class Answer(Growing):
         return tuple(calls)
 
     def opaque(self, wire: str) -> tuple[OpaqueBlock, ...]:
-        """The reasoning, each piece with what it led to. What is neither encrypted nor in the open cannot go back."""
+        """The reasoning items with what they led to. Items without any content cannot be sent back."""
         blocks: list[OpaqueBlock] = []
         waiting: list[Json] = []
         for item in self._items:

@@ -1,4 +1,4 @@
-"""JSON bytes to a model server and its answer back, over kept-alive HTTP/1.1; every failure is classified."""
+"""Sends JSON to a model server and receives the answer over HTTP/1.1 with keep-alive. Classifies every failure."""
 
 import asyncio
 import errno
@@ -51,7 +51,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def endpoint(base_url: str, tail: str) -> Endpoint:
-    """Take a base_url apart; ValueError says what is wrong with it, without repeating a password in it."""
+    """Parses a base_url. Raises ValueError with the problem, which never repeats a password."""
     parts = urlsplit(base_url)
     if parts.username is not None or parts.password is not None:
         raise ValueError("has a user name or password in it; name the key's variable in api_key_env instead")
@@ -60,7 +60,7 @@ def endpoint(base_url: str, tail: str) -> Endpoint:
     query = f"?{parts.query}" if parts.query else ""
     target = parts.path.rstrip("/") + tail + query
     if parts.fragment or not base_url.isascii() or not base_url.isprintable() or " " in base_url:
-        raise ValueError(f"{base_url!r} has a fragment, a space or characters outside ASCII: write it percent-encoded")
+        raise ValueError(f"{base_url!r} has a fragment, a space or characters outside ASCII; percent-encode it")
     return Endpoint(parts.scheme, parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme], target)
 
 
@@ -81,22 +81,22 @@ class Wire:
         self.provider, self.place = provider, target
         self._secrets, self._clock = secrets, clock
         self.first_seconds = timeout
-        # Some servers hold tool arguments back until they are whole: whoever allows more time gets longer gaps too.
+        # Some servers send tool arguments only when they are complete, so a longer timeout also allows longer gaps.
         self.between_seconds = between if between is not None else max(60.0, timeout / 2)
         self.max_bytes = max_bytes
         self.socket = ""
-        """A Unix socket to connect to instead: what listens there goes on to the endpoint, with its own credential."""
+        """A Unix socket to connect to instead. The program there forwards requests with its own credential."""
         self.advise: Callable[[ProviderErrorKind, int | None, str], str] = lambda kind, status, _words: advice(
             kind, status
         )
-        """What to do about an error of this kind, status and words: an adapter may know its vendor better."""
+        """The advice for an error of this kind, status and text. Adapters may replace it."""
         self._idle: list[_Connection] = []
         self._tls: ssl.SSLContext | None = None
 
     async def post(self, headers: Sequence[tuple[str, str]], body: bytes, *, target: str | None = None) -> "Reply":
-        """Send one request; gives the reply when its head has come with a status of 2xx, and raises otherwise.
+        """Sends a request. Returns the reply when its head has arrived, and raises if its status is not 2xx.
 
-        `target` is another path at the same place.
+        `target`: another path on the same server.
         """
         request = self._request(headers, len(body), target or self.place.target)
         while True:
@@ -108,7 +108,7 @@ class Wire:
                 connection.abort()
                 if not connection.closed_while_idle(error):
                     self._give_up(error, connection)
-                await self.close()  # the others idled as long; a new connection decides
+                await self.close()  # the other connections are as old; use a new one
             except BaseException:
                 connection.abort()
                 raise
@@ -119,7 +119,7 @@ class Wire:
     async def close(self) -> None:
         while self._idle:
             self._idle.pop().abort()
-            await asyncio.sleep(0)  # lets the transport say goodbye before the loop ends
+            await asyncio.sleep(0)  # lets the transport close before the loop ends
 
     def fault(self, kind: ProviderErrorKind, message: str, **more: Any) -> ProviderError:
         line = " ".join(f"provider {self.provider!r}: {message}".split())
@@ -131,11 +131,11 @@ class Wire:
         return self.fault("malformed", f"{self.place.origin} {what}: {beginning}; {self.advise('malformed', None, '')}")
 
     def broken_off(self, what: str) -> ProviderError:
-        """The error for an answer that began correctly and is incomplete."""
+        """The error for an answer that started correctly but is incomplete."""
         return self.fault("malformed", f"{self.place.origin} {what}; {BROKE_OFF}")
 
     def excerpt(self, text: str, length: int) -> str:
-        """Cleaned before it is cut: half of a key would not be recognised."""
+        """A short quote. It is redacted before it is cut, because half of a key would not be recognized."""
         return " ".join(str(self._secrets.clean(text)).split())[:length]
 
     def too_large(self) -> ProviderError:
@@ -151,12 +151,12 @@ class Wire:
             ("content-length", str(length)),
             ("accept-encoding", "identity"),
         ]
-        ours = {name for name, _ in fixed} | {"transfer-encoding", "connection"}
-        sent = [*fixed, *((name, value) for name, value in headers if name.lower() not in ours)]
+        reserved = {name for name, _ in fixed} | {"transfer-encoding", "connection"}
+        sent = [*fixed, *((name, value) for name, value in headers if name.lower() not in reserved)]
         try:
             return h11.Request(method="POST", target=target, headers=sent)
         except (h11.LocalProtocolError, UnicodeError):
-            message = "a header holds characters that HTTP does not allow; look at `headers` and at the key's variable"
+            message = "a header has characters that HTTP does not allow; check `headers` and the key's variable"
             raise self.fault("invalid_request", message) from None
 
     async def _exchange(self, connection: "_Connection", request: h11.Request, body: bytes) -> "Reply":
@@ -216,7 +216,7 @@ class Wire:
             self._tls = await asyncio.to_thread(tls_context)
         return self._tls
 
-    # ------------------------------------------------------------------ what went wrong
+    # ------------------------------------------------------------------ errors
 
     def _give_up(self, error: Exception, connection: "_Connection | None") -> Never:
         where = self.place.origin
@@ -249,13 +249,13 @@ class Wire:
                 raise error
 
     async def _refused(self, reply: "Reply") -> ProviderError:
-        """The error that a status other than 2xx stands for; what the server says of it is quoted, cleaned."""
+        """The error for a status other than 2xx, with the redacted message of the server."""
         body = await reply.rest_of_error()
         message_of_server, words = error_message_in(body)
         status, headers = reply.status, reply.headers
         if 300 <= status < 400:
             message = (
-                f"{self.place.origin} answered {status}: redirects are not followed; set base_url to the address meant"
+                f"{self.place.origin} answered {status}: redirects are not followed; set base_url to the final address"
             )
             return self.fault("invalid_request", message, status=status)
         kind = kind_of(status, words)
@@ -269,7 +269,7 @@ class Wire:
 
 
 class Reply:
-    """An answer whose head has come. Read it to its end, then close it: the connection is kept if all was well."""
+    """An answer whose head has arrived. Read it to its end, then close it, so that the connection can be reused."""
 
     def __init__(self, wire: Wire, connection: "_Connection", head: h11.Response, due: float) -> None:
         self.status = head.status_code
@@ -282,12 +282,12 @@ class Reply:
         self.max_bytes = wire.max_bytes
 
     async def read(self) -> bytes:
-        """The next piece of the body; b"" when it is whole."""
+        """The next piece of the body; b"" at its end."""
         try:
             event = await self._connection.event(self._due)
         except TimeoutError:
             silent = f"{self._wire.place.origin} fell silent for {self._seconds:g} seconds"
-            hint = "comments and pings are no answer"
+            hint = "comments and pings do not count"
             raise self._wire.fault("timeout", f"{silent} ({hint}); {advice('timeout')}") from None
         except (OSError, h11.RemoteProtocolError):
             raise self._wire.broken_off("cut the answer off") from None
@@ -411,7 +411,7 @@ class _Connection(asyncio.Protocol):
         return data
 
     def ready_again(self) -> bool:
-        """Whether another request may go out: the last answer is whole, the server still there, the loop the same."""
+        """Whether the connection can be reused: the last answer is complete, server and loop are the same."""
         if self._ended or self.loop is not asyncio.get_running_loop():
             return False
         if self.loop.time() - self.idle_since > IDLE_SECONDS:
@@ -435,12 +435,12 @@ class _Connection(asyncio.Protocol):
 
 
 def _refused(error: OSError) -> bool:
-    """A host with several addresses gives one error that lists them."""
+    """Whether the connection was refused. A host with several addresses gives one error that lists them."""
     return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error)
 
 
 def tls_context() -> ssl.SSLContext:
-    """Reads a few hundred certificates, so it runs in a thread."""
+    """The TLS context. Call it in a thread, because it reads a few hundred certificates."""
     from adderclaw.models.http import own_network
 
     context = own_network.tls_context()
@@ -449,7 +449,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 async def _through_proxy(target: Endpoint) -> socket.socket | None:
-    """A way to a model's server by the operator's own proxy, where their environment names one."""
+    """A connection to a model's server through the proxy that the environment names, if any."""
     if not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
     from adderclaw.models.http import upstream
