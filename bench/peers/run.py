@@ -1,4 +1,5 @@
-"""Runs AdderClaw and other agents side by side against one scripted model, and writes the table in docs/dev/benchmarks.md.
+"""Runs AdderClaw and other agents side by side with one scripted model, and writes the table in
+docs/dev/benchmarks.md.
 
 Each gets a home and a git workspace of its own, in a network namespace that has nothing but 127.0.0.1: no agent
 reaches beyond. They take turns, so that whatever else the machine does falls on all of them. Needs root for that.

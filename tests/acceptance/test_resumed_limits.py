@@ -181,7 +181,7 @@ def test_time_goes_on_counting_and_the_pause_between_does_not() -> None:
     clock.time += 60
     state = first.state
     clock.time += 5_000
-    for go_on in ("restore", "take_over"):
+    for method in ("restore", "take_over"):
         second = Budget(Limits(seconds=100, tool_calls=5), clock, Prices(Config()))
         getattr(second, method)(state)
         assert (second.seconds_left, second.children) == (40, 7)

@@ -277,6 +277,7 @@ def _made(options: Options, fields: RunParams, run_id: str, path: str) -> tuple[
 def _resumed_driver(driver: Driver, row: runs.Run, path: str) -> tuple[Driver, bool]:
     """The driver of a resumed run. The signed request determines what it does. The state, which another worker wrote,
     only says how far it came and whether it is a turn of the ordinary agent."""
+    from adderclaw.flows.schedules.work import continuing
     from adderclaw.storage import workflows
 
     store = Store.open(path, read_only=True)

@@ -14,8 +14,7 @@ from adderclaw.agent.run import Options
 from adderclaw.agent.tool_call.approvals import AnswerRejected
 from adderclaw.config.managed import PROFILES, profile_for_others
 from adderclaw.config.paths import followed
-from adderclaw.config.schema.channels import Sender
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema.settings import Config, Sender
 from adderclaw.core.decode import decode, freeze
 from adderclaw.core.errors import AdderClawError, SessionInUse, UsageError
 from adderclaw.core.questions import Answer, QuestionRequest
@@ -243,7 +242,7 @@ def sender_options(state: ServerState, sender: Sender) -> Options:
             503, "workspace", "the folder of this sender does not exist: the operator must fix the configuration"
         )
     here = replace(state.options, workspace=folder)
-    config = queries.loaded(queries.looking(here)).config
+    config = queries.loaded(queries.read_only(here)).config
     offered: dict[str, Any] = {"channels": {"cli": {"tools_allow": allowed_tools(sender, config)}}}
     if sender.cost_usd_per_day is not None:  # also a limit of the run, so that a model without a price is refused
         own = state.options.overrides.get("limits", {})

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from adderclaw.agent.loop.loop import ignore_delta, run_turn
-from adderclaw.agent.run import Run
+from adderclaw.agent.run import Options, Resume, Run, open_run, start_agent
 from adderclaw.agent.run.drive import Report, drive, one_turn, require_script_finished
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import TurnResult

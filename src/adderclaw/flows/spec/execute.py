@@ -45,13 +45,13 @@ class SpecExecution:
             )
         except AdderClawError as error:  # the status file became unreadable
             return TurnResult("error", "", str(error))
-        except asyncio.CancelledError:  # whoever ended it is told what was reached, as at every other end
-            came = WorkResult("stopped", "interrupted", self._sessions, status.read(self._root))
-        counts: Json = {"sessions": came.sessions, "scenarios_passed": came.passed, "scenarios_total": came.total}
+        except asyncio.CancelledError:  # an interrupted run also reports its progress
+            work = WorkResult("stopped", "interrupted", self._sessions, status.read(self._root))
+        counts: Json = {"sessions": work.sessions, "scenarios_passed": work.passed, "scenarios_total": work.total}
         counts["checks"] = [check._asdict() for check in checks.of_run(self.session.store, self.session.bus.run_id)]
-        answer = came.answer
-        if self._checker is not None and came.status is not None and came.outcome != "completed":
-            outdated = self._checker.outdated(came.status)
+        answer = work.answer
+        if self._checker is not None and work.status is not None and work.outcome != "completed":
+            outdated = self._checker.outdated(work.status)
             counts["scenarios_outdated"] = len(outdated)
             if outdated:
                 answer += f"\n{len(outdated)} of those that have passed were not verified after the last change"

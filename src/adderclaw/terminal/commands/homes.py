@@ -64,7 +64,7 @@ def backup(
     done = backups.backup(
         home(), target, config=config, secrets=with_secrets, replace=replace, progress=ProgressPrinter("backup")
     )
-    print_result(clean(to_json(done)), clean("\n".join(made.describe(done))), output_format)
+    print_result(clean(to_json(done)), clean("\n".join(backups.describe(done))), output_format)
     raise typer.Exit(0 if done.good else 1)
 
 
@@ -98,7 +98,7 @@ def restore(
     )
     print_result(
         clean({**to_json(done), "dry_run": dry_run}),
-        clean("\n".join(made.describe(done, dry_run=dry_run))),
+        clean("\n".join(restoring.describe(done, dry_run=dry_run))),
         output_format,
     )
 

@@ -7,6 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.enums import EditingMode
+
 from adderclaw.agent.loop.loop import run_turn
 from adderclaw.agent.run import Run
 from adderclaw.agent.run.drive import one_turn

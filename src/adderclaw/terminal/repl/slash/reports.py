@@ -3,7 +3,7 @@
 import os
 import sys
 
-from adderclaw.agent.loop.tokens import context_parts
+from adderclaw.agent.loop.model_call import context_parts
 from adderclaw.agent.run import Run
 from adderclaw.agent.tool_call import permission_updates
 from adderclaw.config import project_grants
