@@ -191,7 +191,7 @@ def test_a_client_changes_a_session_by_control_requests(world: World) -> None:
     errors = [why for _, _, why in more]
     assert [bool(why) for why in errors] == [*[False] * 4, True, *[False] * 2, True, False, *[True] * 4]
     for why, said in zip(
-        filter(None, errors), ("there is: calc", "theme", "auto has no effect", "task-none"), strict=False
+        filter(None, errors), ("Configured: calc", "theme", "auto has no effect", "task-none"), strict=False
     ):
         assert said in why
 

@@ -33,7 +33,7 @@ class Logins:
         settings = self._auth.oauth.get(name)
         if settings is None:
             known = ", ".join(sorted(self._auth.oauth)) or "none"
-            message = f"there is no [auth.oauth.{name}] in the configuration; there is: {known}"
+            message = f"there is no [auth.oauth.{name}] in the configuration. Configured: {known}"
             raise OAuthError("refused", message)
         variable = settings.client_secret_env
         return Client(name, settings, self._secrets, self._clock, os.environ.get(variable or "", "").strip())

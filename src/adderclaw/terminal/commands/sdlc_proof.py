@@ -99,7 +99,7 @@ def run_tests_on_entry(options: Options, conversation_id: str) -> None:
         proof = coverage.ready(desk, options, conversation_id)
     try:
         asyncio.run(prove(proof, show=lambda report: _print_note(report.result)))
-    except UsageError as error:  # for example, no model is chosen: the phase is entered nevertheless
+    except UsageError as error:  # for example, no model is configured: the phase is entered nevertheless
         print(f"note: no test was generated: {visible(str(error))}; then run `adderclaw sdlc test`", file=sys.stderr)
 
 

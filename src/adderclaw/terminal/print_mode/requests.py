@@ -237,7 +237,7 @@ class Requests:
         task = tasks.find(id) if tasks is not None else None
         if tasks is None or task is None:
             known = ", ".join(listed.id for listed in tasks.listed()) if tasks is not None else ""
-            raise UsageError(f"there is no background task {id[:60]!r}; there is: {known or 'none'}")
+            raise UsageError(f"there is no background task {id[:60]!r}. Known: {known or 'none'}")
         await tasks.stop(task)
         return {}
 
