@@ -97,9 +97,9 @@ def normal(value: Any) -> Normal:
                 for key, entry in _group(event, group, f"hooks.{event}[{index}]", result):
                     _add(result, key, entry)
     elif isinstance(value, list):
-        for index, entry in enumerate(cast(list[Any], value)):
+        for index, entry in enumerate(cast(list[Json | None], value)):
             key = f"hooks[{index}]"
-            table: Json = entry if isinstance(entry, dict) else {}
+            table = entry if isinstance(entry, dict) else {}
             if not isinstance(table.get("hook_event_name"), str):
                 result.problems.append((key, f"expected a table with hook_event_name, not {short_json(entry)}"))
                 continue
