@@ -10,7 +10,8 @@ from time import perf_counter
 
 from adderclaw import policy as gate
 from adderclaw.config.schema.settings import Config, Security
-from adderclaw.core.types import ToolContext, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import Workspace
 from adderclaw.policy.case import Case
 from adderclaw.tools import shell
 from adderclaw.tools.shell import BashArguments

@@ -28,6 +28,7 @@ from adderclaw.config.model_facts.catalogue import (
 from adderclaw.config.schema.settings import Config, Limits, Managed, ModelEntry, ProviderEntry, Providers
 from adderclaw.core.errors import LimitError, ProviderError
 from adderclaw.core.history import History
+from adderclaw.core.host import ToolContext
 from adderclaw.core.types import (
     ChatRequest,
     ChatResponse,
@@ -36,7 +37,6 @@ from adderclaw.core.types import (
     OnDelta,
     ProviderCapabilities,
     TextBlock,
-    ToolContext,
     Usage,
 )
 from adderclaw.storage import transcript

@@ -9,7 +9,7 @@ import yaml
 from adderclaw.config.baseline import BASELINE, EVERYWHERE, TIGHTEN
 from adderclaw.config.leaves import leaves
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.decode import freeze
+from adderclaw.core.json_text import to_json
 from tests.config.conftest import World
 
 USER = """
@@ -27,7 +27,7 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 
 
 def value_of(world: World, key: str) -> Any:
-    here: Any = freeze(world.load().config)
+    here: Any = to_json(world.load().config)
     for part in key.split("."):
         here = here[part]
     return here
@@ -68,10 +68,10 @@ LOOSENS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("key", "value"), LOOSENS)
 def test_an_untrusted_project_cannot_loosen(world: World, key: str, value: Any) -> None:
     world.user(USER)
-    before = freeze(world.load().config)
+    before = to_json(world.load().config)
     project = world.project(yaml.safe_dump(nested(key, value)))
     loaded = world.load()
-    assert freeze(loaded.config) == before
+    assert to_json(loaded.config) == before
     assert loaded.trusted is False
     (warning,) = loaded.warnings
     assert warning.startswith(f"{project}: ")
@@ -250,7 +250,7 @@ def test_allow_rules_of_a_project_when_only_managed_ones_count(world: World) -> 
 
 
 def test_every_key_of_the_tables_is_in_the_schema() -> None:
-    known = {leaf.key for leaf in leaves(freeze(Config()))}
+    known = {leaf.key for leaf in leaves(to_json(Config()))}
     assert {*TIGHTEN, *BASELINE, *EVERYWHERE} <= known
 
 

@@ -10,7 +10,8 @@ from adderclaw import policy as gate
 from adderclaw.config.paths import UNRESOLVED
 from adderclaw.config.trust import named_files
 from adderclaw.core.errors import ConfigError, PathRefused
-from adderclaw.core.types import ToolContext, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import Workspace
 from adderclaw.policy.legacy import looking
 from adderclaw.policy.legacy.commands import MAX_DEPTH, MAX_HANDED, UNFOLLOWED, handed_on
 from adderclaw.policy.legacy.programs import patches

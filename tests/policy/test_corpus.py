@@ -9,7 +9,8 @@ import pytest
 
 from adderclaw import policy as gate
 from adderclaw.config.schema.settings import Config, Security
-from adderclaw.core.types import Autonomy, ToolContext, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import Autonomy, Workspace
 from adderclaw.policy.case import Case, CommandDenial, Decision, Policy
 from adderclaw.policy.legacy.programs.allowlist import PROGRAMS
 from adderclaw.sandbox.process import ProcessRequest, RunningProcess

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.core.types import ToolContext, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import Workspace
 from adderclaw.policy.legacy.shell.planner import Plan, simples
 from adderclaw.tools import shell
 from adderclaw.tools.shell import BashArguments

@@ -9,7 +9,8 @@ import pytest
 
 from adderclaw import policy as gate
 from adderclaw.config.schema.settings import Config, Permissions, Security
-from adderclaw.core.types import ToolContext, Touch, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import Touch, Workspace
 from adderclaw.policy.case import Case, Decision
 from adderclaw.policy.legacy.shell.plan import Plan
 from adderclaw.policy.legacy.shell.planner import render

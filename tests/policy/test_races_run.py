@@ -12,7 +12,8 @@ import pytest
 
 from adderclaw import policy as gate
 from adderclaw.config.schema.settings import Config, Security
-from adderclaw.core.types import ToolContext, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import Workspace
 from adderclaw.policy.case import Case
 from adderclaw.sandbox import confinement
 from adderclaw.sandbox.bubblewrap import SandboxSpec

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.types import Prepared, ToolContext, ToolResult, Touch, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import Prepared, ToolResult, Touch, Workspace
 from adderclaw.tools import Kit, builtin_tools, decode_arguments, find_tool, resolve_arguments
 from adderclaw.tools.paths import PathRefused, denied_result
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.types import ToolContext, ToolResult, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import ToolResult, Workspace
 from adderclaw.tools import Kit, background, builtin_tools, decode_arguments, find_tool, resolve_arguments
 from adderclaw.tools.background import Output, TaskOutcome, Tasks
 from adderclaw.tools.long_outputs import LongOutputs

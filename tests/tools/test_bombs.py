@@ -21,8 +21,9 @@ from typing import Any
 
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import PathRefused
+from adderclaw.core.host import ToolContext
 from adderclaw.core.json_text import check_size
-from adderclaw.core.types import ToolContext, Workspace
+from adderclaw.core.types import Workspace
 from adderclaw.policy.legacy.programs import patches
 from adderclaw.policy.legacy.programs.operands import ARCHIVE, PATCH
 from adderclaw.policy.legacy.shell import planner

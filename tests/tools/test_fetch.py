@@ -10,8 +10,8 @@ import pytest
 
 from adderclaw.config.schema.settings import Config, Runtime, Security, Web
 from adderclaw.core.errors import LimitError, ProviderError
-from adderclaw.core.host import NoSession
-from adderclaw.core.types import ToolContext, ToolResult, Workspace
+from adderclaw.core.host import NoSession, ToolContext
+from adderclaw.core.types import ToolResult, Workspace
 from adderclaw.tools import Kit, builtin_tools, decode_arguments
 from adderclaw.tools.fetch import BODY_BYTES, PAGE_CHARS, page_target
 from adderclaw.tools.pages import Unreadable, text_of

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.core.types import ToolContext, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import Workspace
 from adderclaw.sandbox import confinement, process
 from adderclaw.sandbox.bubblewrap import SandboxSpec
 from adderclaw.tools import shell

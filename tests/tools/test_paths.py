@@ -11,7 +11,8 @@ import pytest
 
 from adderclaw.config import safe_open
 from adderclaw.config.paths import followed
-from adderclaw.core.types import ToolContext, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import Workspace
 from adderclaw.sandbox.workspace.reading import FOLDER
 from adderclaw.tools import paths
 from adderclaw.tools.paths import PathRefused

@@ -12,8 +12,9 @@ import pytest
 
 from adderclaw.config.plugins import installed
 from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
+from adderclaw.core.host import ToolContext
 from adderclaw.core.tool_traits import NAMES
-from adderclaw.core.types import Disabled, Prepared, Tool, ToolContext, ToolResult, Workspace
+from adderclaw.core.types import Disabled, Prepared, Tool, ToolResult, Workspace
 from adderclaw.sandbox.box import Box
 from adderclaw.tools import decode_arguments
 from adderclaw.tools.plugins import plugin_tools as plugin_tools

@@ -12,8 +12,9 @@ import pytest
 
 from adderclaw.agent.session.prompt import advertised_tools
 from adderclaw.config.schema.settings import Config
+from adderclaw.core.host import ToolContext
 from adderclaw.core.tool_traits import NAMES
-from adderclaw.core.types import Alias, ToolContext, ToolResult, Workspace
+from adderclaw.core.types import Alias, ToolResult, Workspace
 from adderclaw.storage import Store, transcript
 from adderclaw.tools import (
     Kit,

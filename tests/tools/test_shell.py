@@ -9,7 +9,8 @@ import pytest
 
 from adderclaw.config.schema.settings import Config, Runtime
 from adderclaw.core.decode import Invalid, decode
-from adderclaw.core.types import ToolContext, ToolResult, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import ToolResult, Workspace
 from adderclaw.policy.legacy.shell import planner as planner
 from adderclaw.policy.legacy.shell.planner import Plan, Raw
 from adderclaw.sandbox import confinement

@@ -10,7 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from adderclaw.config.schema.settings import Config, Runtime, Security, Web
-from adderclaw.core.types import ToolContext, ToolResult, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import ToolResult, Workspace
 from adderclaw.tools import Kit, builtin_tools, decode_arguments
 from adderclaw.tools.kit import MOST_SEARCHES
 from tests.listening import served

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.core.types import ToolContext, ToolResult, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import ToolResult, Workspace
 from adderclaw.policy.legacy.shell import planner as planner
 from adderclaw.policy.legacy.shell.planner import Plan
 from adderclaw.sandbox import process, programs

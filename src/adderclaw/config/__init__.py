@@ -1,37 +1,15 @@
 """The effective settings: one schema, three syntaxes, layers with the origin of every value."""
 
 from adderclaw.config import cache, places
+from adderclaw.config.loaded import Loaded
 from adderclaw.config.places import home
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.decode import freeze, thaw
+from adderclaw.core.decode import thaw
 from adderclaw.core.errors import ConfigError, Problem, UsageError
-from adderclaw.core.record import NamedTuple
+from adderclaw.core.json_text import to_json
 from adderclaw.core.types import Json
 
 __all__ = ["Config", "Loaded", "expand", "home", "load", "snapshot", "with_snapshot"]
-
-
-class Loaded(NamedTuple):
-    config: Config
-    workspace: str
-    workspace_reason: str
-    files: tuple[str, ...]
-    """The files that were read, lowest layer first."""
-    origins: dict[str, str]
-    """Key → the file, flag or variable that its value is from, or "default"."""
-    warnings: tuple[str, ...]
-    trusted: bool
-    """Whether the project's own files apply in full; true for a project without such files."""
-    policies: tuple[Json, ...] = ()
-    """The contents of every policy.toml, for `policy.policy_file` to compile."""
-    held_hooks: tuple[Json, ...] = ()
-    """Hooks of an untrusted project, which do not run. Each has its `source`."""
-    started: tuple[str, ...] = ()
-    """Files that the hooks, MCP servers and helpers of a trusted project start. Only the operator may change them."""
-    notes: tuple[str, ...] = ()
-    """The warnings that are shown only once."""
-    managed: Json = {}  # noqa: RUF012 - never changed
-    """The administrator's settings, which bound all others."""
 
 
 def load(
@@ -58,7 +36,7 @@ def load(
     from adderclaw.config import layers
 
     loaded, looked_at, variables, project, named = layers.compose(request)
-    as_json = loaded._asdict() | {"config": freeze(loaded.config)}
+    as_json = loaded._asdict() | {"config": to_json(loaded.config)}
     if not bounded:
         cache.keep(request, as_json, looked_at, variables, [loaded.workspace], (project, list(named)))
     return loaded
@@ -101,7 +79,7 @@ def snapshot(loaded: Loaded) -> Json:
     if looks_secret(model):
         raise UsageError(KEY_AS_MODEL)
     return {
-        "permissions": freeze(now.permissions),
+        "permissions": to_json(now.permissions),
         "hooks": now.hooks,
         "model_config": {"provider": now.default_provider, "model_id": model},
     }

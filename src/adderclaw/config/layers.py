@@ -2,26 +2,28 @@
 
 import os
 import re
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-from adderclaw.config import Loaded, baseline, checks, managed, permission_mode, places, policy_files, project_grants
+from adderclaw.config import baseline, checks, managed, permission_mode, places, policy_files, project_grants
 from adderclaw.config.foreign import dialects
+from adderclaw.config.foreign.dialects import Layer, Scope
 from adderclaw.config.leaves import Leaf, drop, get, leaves, meaning, put
+from adderclaw.config.loaded import Loaded
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permission_mode import BYPASS, MODE
 from adderclaw.config.places import FLAGS, Request
 from adderclaw.config.schema.settings import Config
 from adderclaw.config.trust import trust
 from adderclaw.config.trust.folders import leads_out
+from adderclaw.config.urls import check_url
 from adderclaw.core import home_names
-from adderclaw.core.decode import Invalid, decode, freeze, short_json
+from adderclaw.core.decode import Invalid, decode, short_json
 from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.json_text import to_json
 from adderclaw.core.provider_kinds import KEY_VARIABLES
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import mask_secret_shapes, visible
 from adderclaw.core.types import Json
-
-type Scope = Literal["user", "project", "flags", "managed"]
 
 UNITED = frozenset({"permissions.allow", "permissions.deny", "permissions.ask", "hooks"})
 """Lists that every layer adds to; any other value replaces the one below it."""
@@ -39,13 +41,6 @@ class Composed(NamedTuple):
     variables: tuple[str, ...]
     project: str
     named: tuple[str, ...]
-
-
-class Layer(NamedTuple):
-    origin: str
-    scope: Scope
-    data: Json
-    written: dict[str, str]
 
 
 class Composition:
@@ -161,7 +156,7 @@ class Composition:
                     # absolute once the workspace is known
                     return os.path.expanduser(places.expand_variables(text))
                 case _:
-                    return checks.url(places.expand_variables(text))
+                    return check_url(places.expand_variables(text))
         except ValueError as error:
             self.problems.append(Problem(layer.origin, layer.written.get(leaf.key, leaf.key), str(error)))
             return text
@@ -384,7 +379,7 @@ class Composition:
 
     def _from_environment(self, name: str, key: str, variable: str, value: str) -> None:
         try:
-            self.tree["providers"]["models"][name][key] = checks.url(value) if key == "base_url" else value
+            self.tree["providers"]["models"][name][key] = check_url(value) if key == "base_url" else value
         except ValueError as error:
             self.problems.append(Problem("environment", variable, str(error)))
         self.origins[f"providers.models.{name}.{key}"] = f"environment {variable}"
@@ -524,7 +519,7 @@ def _shown(text: str) -> str:
 
 
 def _defaults(home: str) -> Json:
-    tree: Json = freeze(Config())
+    tree: Json = to_json(Config())
     tree["memory"]["path"] = os.path.join(home, home_names.DATABASE)
     tree["receipts"]["path"] = os.path.join(home, home_names.RECEIPTS)
     tree["workspace_dir"] = os.path.expanduser(tree["workspace_dir"])

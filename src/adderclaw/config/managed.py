@@ -11,8 +11,9 @@ from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, BYPASS, without_
 from adderclaw.config.places import FILE_LIMIT, MANAGED_FOLDER
 from adderclaw.config.policy import NAME as POLICY
 from adderclaw.config.schema.settings import MODE_AUTONOMY, Config
-from adderclaw.core.decode import decode, freeze, short_json
+from adderclaw.core.decode import decode, short_json
 from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.json_text import to_json
 from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME
 from adderclaw.core.types import Json
 
@@ -125,7 +126,7 @@ def held(loaded: "Loaded") -> "Loaded":
     """Reapply the bounds to settings that were changed after loading."""
     if not loaded.managed:
         return loaded
-    tree, origins = freeze(loaded.config), dict(loaded.origins)
+    tree, origins = to_json(loaded.config), dict(loaded.origins)
     messages = bind(tree, origins, loaded.managed)
     config = decode(Config, tree)
     return loaded._replace(config=config, origins=origins, warnings=(*dict.fromkeys((*loaded.warnings, *messages)),))

@@ -6,8 +6,9 @@ from dataclasses import field, fields
 from typing import Annotated, Any, cast
 
 from adderclaw.config import syntax
-from adderclaw.core.decode import Between, Invalid, decode, freeze, short_json, unknown_key_hint
+from adderclaw.core.decode import Between, Invalid, decode, short_json, unknown_key_hint
 from adderclaw.core.errors import ConfigError, Problem
+from adderclaw.core.json_text import to_json
 from adderclaw.core.record import record
 from adderclaw.core.tool_traits import TOOLS, Scope
 from adderclaw.core.types import Json
@@ -140,7 +141,7 @@ def _bad_patterns(lists: dict[str, Patterns | None]) -> Iterator[tuple[str, str]
 
 
 def _whole(pattern: str | Pattern) -> Json:
-    return freeze(Pattern(pattern=pattern) if isinstance(pattern, str) else pattern)
+    return to_json(Pattern(pattern=pattern) if isinstance(pattern, str) else pattern)
 
 
 def read(path: str) -> Json:

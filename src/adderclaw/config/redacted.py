@@ -5,7 +5,7 @@ import re
 from typing import Any, cast
 
 from adderclaw.config.schema.settings import Config
-from adderclaw.core.decode import freeze
+from adderclaw.core.json_text import to_json
 from adderclaw.core.redaction import MARK, Secrets
 from adderclaw.core.types import Json
 
@@ -19,7 +19,7 @@ def public(config: Config) -> Json:
     secrets = Secrets()
     for variable in (*(entry.api_key_env for entry in config.providers.models.values()), config.web.gateway_token_env):
         secrets.add(os.environ.get(variable or "", ""))
-    shown = _masked(freeze(config))
+    shown = _masked(to_json(config))
     for target in cast(dict[str, Json], shown["notices"]["targets"]).values():
         if target.get("url"):  # whoever knows the path of a chat's webhook can write there
             target["url"] = _PATH.sub(rf"\1/{MARK}", str(target["url"]))

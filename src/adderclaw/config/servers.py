@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Annotated, Any, Literal, cast
 
-from adderclaw.config import checks
+from adderclaw.config.urls import check_url
 from adderclaw.core.decode import Between, Invalid, decode, short_json
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json
@@ -122,7 +122,7 @@ def _problems(server: Server) -> Iterator[tuple[str, str]]:
         yield "command", "is empty"
     if server.url is not None and not _VARIABLE.search(server.url):
         try:
-            checks.url(server.url)
+            check_url(server.url)
         except ValueError as error:
             yield "url", str(error)
     if server.oauth is not None:
@@ -132,7 +132,7 @@ def _problems(server: Server) -> Iterator[tuple[str, str]]:
 def _login_problems(login: ServerLogin) -> Iterator[tuple[str, str]]:
     for name, address in (("issuer", login.issuer), ("clientMetadataUrl", login.clientMetadataUrl)):
         try:
-            checks.url(address or "https://x")
+            check_url(address or "https://x")
         except ValueError as error:
             yield f"oauth.{name}", str(error)
     if login.clientMetadataUrl and not re.match(r"https://[^/]+/.", login.clientMetadataUrl):

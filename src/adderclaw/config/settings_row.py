@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from adderclaw.config import Loaded, checks, managed, places
+from adderclaw.config import checks, managed, places
 from adderclaw.config.foreign import dialects
 from adderclaw.config.layers import Composition
+from adderclaw.config.loaded import Loaded
 from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, MODE, without_bypass
 from adderclaw.config.schema.settings import MODE_AUTONOMY, Config
-from adderclaw.core.decode import decode, freeze
+from adderclaw.core.decode import decode
+from adderclaw.core.json_text import to_json
 from adderclaw.core.types import Json
 
 ROW = "settings_snapshot 'effective'"
@@ -22,8 +24,8 @@ def with_row(loaded: Loaded, row: Json) -> tuple[Config, dict[str, str]]:
     A mode by flag goes before that of the row.
     """
     config = loaded.config
-    tree: Json = freeze(config)
-    tree["permissions"], tree["hooks"] = freeze(Config().permissions), []
+    tree: Json = to_json(config)
+    tree["permissions"], tree["hooks"] = to_json(Config().permissions), []
     whole, row = row, dict(row)
     chosen = _own_model(config, row.get("model_config"))
     if chosen:

@@ -536,22 +536,9 @@ def _dataclass_builder(kind: type) -> _Build:
 
 
 def thaw[T](kind: type[T], data: Json) -> T:
-    """Restores a `kind` from the output of `freeze`, without validation."""
+    """Restores a `kind` from the output of `to_json`, without validation."""
     build = _json_builder(kind)
     return cast(T, build(data) if build else data)
-
-
-def freeze(value: object) -> Any:
-    """Converts a dataclass and everything in it to JSON values."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {spec.name: freeze(getattr(value, spec.name)) for spec in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): freeze(item) for key, item in cast(Mapping[Any, Any], value).items()}
-    if isinstance(value, list | tuple):
-        return [freeze(item) for item in cast(list[Any], value)]
-    if isinstance(value, set | frozenset):
-        return sorted(freeze(item) for item in cast(set[Any], value))
-    return value
 
 
 def literals(kind: Any) -> tuple[Any, ...]:

@@ -1,13 +1,15 @@
-"""The session as seen by its tools and drivers, and the stand-in used if there is no session."""
+"""The session as seen by its tools and drivers, the stand-in used if there is no session, and a call's context."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Protocol
 
 from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, answer_with
-from adderclaw.core.types import Effort, Json, Tool, ToolResult
+from adderclaw.core.record import mutable_record
+from adderclaw.core.types import Effort, Json, Tool, ToolResult, Workspace
 
 
 class Resources(Protocol):
@@ -21,7 +23,7 @@ class Resources(Protocol):
 
 
 class Host(Protocol):
-    """What a tool may request from the session that calls it. `NOBODY` is used if there is no session."""
+    """What a tool may request from the session that calls it. `NO_SESSION` is used if there is no session."""
 
     @property
     def resources(self) -> Resources | None:
@@ -126,3 +128,41 @@ class NoSession:
 
 
 NO_SESSION: Host = NoSession()
+
+
+@mutable_record
+class ToolContext:
+    """What a tool knows about the session and about the call that it prepares. Each call has its own context.
+
+    Anything else that a tool needs is bound when the tool is created.
+    """
+
+    conversation_id: str
+    session_id: str
+    workspace: Workspace
+    files_read: dict[str, str] = field(default_factory=dict[str, str])
+    """Real path → hash of the content that the model has seen; checked by Edit and Write."""
+    free_reads: bool = False
+    """The operator runs the tool directly (`--eval`), so it may read outside the workspace."""
+    called_as: str = ""
+    """The tool name in the call, which may be an alias."""
+    tool_use_id: str = ""
+    """The id of the call."""
+    rewritten: bool = False
+    """A hook replaced the input that the model wrote."""
+    approved: bool = False
+    """A person approved this call."""
+    is_hidden: Callable[[str], bool] = lambda _path: False
+    """Whether a file that a search encounters may not be read. Its content is then not shown."""
+    is_write_protected: Callable[[str], bool] = lambda _path: False
+    """Whether a rule denies reading or changing a file. Folders that contain such a file are not deleted either."""
+    outputs_folder: str = ""
+    """The folder with this session's long outputs. Read, Grep and LS may read it; no tool may write there."""
+    readable_folders: tuple[str, ...] = ()
+    """Folders of skills and trusted plugins outside the workspace that tools may read."""
+    store_output: Callable[[str], str | None] = lambda _text: None
+    """Stores a text that is too long to show in full. Returns the path to Read it by, or None if nothing is stored."""
+    live_output: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]])
+    """Id of a running call → a function that returns the last complete lines of its output, for live display."""
+    host: Host = NO_SESSION
+    """The session that calls the tool."""

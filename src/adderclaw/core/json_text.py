@@ -8,7 +8,7 @@ from typing import Any, Never, cast
 
 
 def to_json(value: object, *, omit: Collection[object] = ()) -> Any:
-    """JSON values for a record, a named tuple, or what contains them; tuples become lists.
+    """JSON values for a record, a named tuple, or what contains them; tuples and sets become lists.
 
     `omit` lists the values whose fields are left out, at every level: `omit=(None, "")`. `decode` is the way back.
     """
@@ -24,6 +24,8 @@ def to_json(value: object, *, omit: Collection[object] = ()) -> Any:
         return {name: to_json(item, omit=omit) for name, item in fields.items() if not _is_one_of(item, omit)}
     if isinstance(value, list | tuple):
         return [to_json(item, omit=omit) for item in cast(list[Any], value)]
+    if isinstance(value, set | frozenset):
+        return sorted(to_json(item, omit=omit) for item in cast(set[Any], value))
     return value
 
 

@@ -13,7 +13,7 @@ from adderclaw.core.tool_traits import ToolTraits, traits
 
 if TYPE_CHECKING:
     from adderclaw.core.history import History
-    from adderclaw.core.host import Host
+    from adderclaw.core.host import ToolContext
 
 type Json = dict[str, Any]
 type Risk = Literal["low", "medium", "high"]
@@ -520,50 +520,6 @@ class Workspace:
 
     def __post_init__(self) -> None:
         self.cwd = self.cwd or self.root
-
-
-def _nobody() -> "Host":
-    from adderclaw.core.host import NO_SESSION
-
-    return NO_SESSION
-
-
-@mutable_record
-class ToolContext:
-    """What a tool knows about the session and about the call that it prepares. Each call has its own context.
-
-    Anything else that a tool needs is bound when the tool is created.
-    """
-
-    conversation_id: str
-    session_id: str
-    workspace: Workspace
-    files_read: dict[str, str] = field(default_factory=dict[str, str])
-    """Real path → hash of the content that the model has seen; checked by Edit and Write."""
-    free_reads: bool = False
-    """The operator runs the tool directly (`--eval`), so it may read outside the workspace."""
-    called_as: str = ""
-    """The tool name in the call, which may be an alias."""
-    tool_use_id: str = ""
-    """The id of the call."""
-    rewritten: bool = False
-    """A hook replaced the input that the model wrote."""
-    approved: bool = False
-    """A person approved this call."""
-    is_hidden: Callable[[str], bool] = lambda _path: False
-    """Whether a file that a search encounters may not be read. Its content is then not shown."""
-    is_write_protected: Callable[[str], bool] = lambda _path: False
-    """Whether a rule denies reading or changing a file. Folders that contain such a file are not deleted either."""
-    outputs_folder: str = ""
-    """The folder with this session's long outputs. Read, Grep and LS may read it; no tool may write there."""
-    readable_folders: tuple[str, ...] = ()
-    """Folders of skills and trusted plugins outside the workspace that tools may read."""
-    store_output: Callable[[str], str | None] = lambda _text: None
-    """Stores a text that is too long to show in full. Returns the path to Read it by, or None if nothing is stored."""
-    live_output: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]])
-    """Id of a running call → a function that returns the last complete lines of its output, for live display."""
-    host: "Host" = field(default_factory=_nobody)
-    """The session that calls the tool."""
 
 
 class TaskEnd(NamedTuple):

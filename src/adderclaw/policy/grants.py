@@ -9,6 +9,7 @@ from adderclaw.policy.case import Case
 from adderclaw.policy.legacy import remotes
 from adderclaw.policy.legacy.shell.planner import Plan, canonical_text, simples
 from adderclaw.policy.rules import Anchors, InvalidRule, parse
+from adderclaw.policy.verdict import policy_files
 
 _MOST = 4
 """Commands of one plan: a person would not read more rules than this before approving."""
@@ -69,6 +70,6 @@ def _would_allow(texts: tuple[str, ...], case: Case) -> bool:
     except InvalidRule:
         return False
     opinion = judges.permission_rules(replace(case, policy=replace(policy, rules=rules)))
-    others = (judges.policy_files(case), judges.hook(case))
+    others = (policy_files(case), judges.hook(case))
     silent = all(other is None or other.verdict in (None, "allow") for other in others)
     return opinion is not None and opinion.verdict == "allow" and silent

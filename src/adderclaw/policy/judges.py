@@ -33,15 +33,6 @@ def permission_rules(case: Case) -> Opinion | None:
     return Opinion("permission rules", "allow", f"allow rule {granted}") if granted else None
 
 
-def policy_files(case: Case) -> Opinion | None:
-    """The opinion of the policy.toml files, if there are any."""
-    if not case.policy.files:
-        return None
-    from adderclaw.policy.policy_file import policy_files as judged
-
-    return judged(case)
-
-
 def other_projects(case: Case) -> Opinion | None:
     """Only the operator may show conversations of other projects, whatever a mode or rule allows."""
     return Opinion("other projects", "ask", case.touch.beyond) if case.touch.beyond else None

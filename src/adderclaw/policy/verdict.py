@@ -14,6 +14,16 @@ names()  # read on import, so that judging opens no file
 type Guard = Callable[[Case], str | None]
 type Judge = Callable[[Case], Opinion | None]
 
+
+def policy_files(case: Case) -> Opinion | None:
+    """The opinion of the policy.toml files, if there are any."""
+    if not case.policy.files:
+        return None
+    from adderclaw.policy.policy_file import policy_files as judged  # most runs have no policy.toml
+
+    return judged(case)
+
+
 # If several deny, the first gives the reason: denials that no setting can lift come first.
 GUARDS: tuple[tuple[str, Guard], ...] = (
     ("estop", guards.estop),
@@ -38,7 +48,7 @@ DENIALS: dict[str, CommandDenial] = {
 JUDGES: tuple[tuple[str, Judge], ...] = (
     ("hook", judges.hook),
     ("permission rules", judges.permission_rules),
-    ("policy.toml", judges.policy_files),
+    ("policy.toml", policy_files),
 )
 """Opinions of the operator: the strictest replaces the decision of the mode."""
 QUESTIONS: tuple[tuple[str, Judge], ...] = (

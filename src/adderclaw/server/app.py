@@ -10,8 +10,8 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from adderclaw.core.decode import freeze
 from adderclaw.core.errors import AdderClawError
+from adderclaw.core.json_text import to_json
 from adderclaw.server import authentication, body, client_scope, openapi
 from adderclaw.server.endpoint import NOBODY, ApiRequest, Client, Endpoint
 from adderclaw.server.pages.page import page_modules as pages
@@ -234,7 +234,7 @@ async def _handle(state: ServerState, endpoint: Endpoint, request: Request) -> t
     result = await endpoint.answer(ApiRequest(client, state, decoded, path, request))
     if isinstance(result, Response):
         return result, row
-    return Response(compact(freeze(result)), endpoint.status, media_type="application/json"), row
+    return Response(compact(to_json(result)), endpoint.status, media_type="application/json"), row
 
 
 def _tell_refused(state: ServerState, request: Request, code: str) -> None:

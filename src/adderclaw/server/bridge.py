@@ -15,8 +15,9 @@ from adderclaw.agent.tool_call.approvals import AnswerRejected
 from adderclaw.config.managed import PROFILES, profile_for_others
 from adderclaw.config.paths import followed
 from adderclaw.config.schema.settings import Config, Sender
-from adderclaw.core.decode import decode, freeze
+from adderclaw.core.decode import decode
 from adderclaw.core.errors import AdderClawError, SessionInUse, UsageError
+from adderclaw.core.json_text import to_json
 from adderclaw.core.questions import Answer, QuestionRequest
 from adderclaw.core.record import record
 from adderclaw.server import replies, signed
@@ -110,7 +111,7 @@ def _shown_to_sender(chat: Chat, error: AdderClawError) -> AdderClawError:
 def _response(reply: Reply) -> "Response":
     from starlette.responses import Response
 
-    return Response(compact(freeze(reply)), 202 if reply.state == "working" else 200, media_type="application/json")
+    return Response(compact(to_json(reply)), 202 if reply.state == "working" else 200, media_type="application/json")
 
 
 def _read_message(request: ApiRequest) -> Incoming:

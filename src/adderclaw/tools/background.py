@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.types import Clock, Ids, TaskEnd, ToolContext
+from adderclaw.core.types import Clock, Ids, TaskEnd
 from adderclaw.sandbox.capture import Capture
 from adderclaw.storage import tasks as rows
 from adderclaw.tools import long_outputs

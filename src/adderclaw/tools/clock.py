@@ -4,8 +4,9 @@ import os
 import time as system
 from typing import Any
 
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
-from adderclaw.core.types import Alias, Clock, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words
+from adderclaw.core.types import Alias, Clock, Tool, ToolResult, Touch, fixed_prepare, own_words
 from adderclaw.tools.specs import builtin_tool
 
 ZONES = "/zoneinfo/"

@@ -6,8 +6,9 @@ from typing import Any
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import PathRefused
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
-from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.legacy.checkpoints.removal import Look, look
 from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from adderclaw.core.decode import Between
 from adderclaw.core.errors import LimitError, PathRefused, ProviderError
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
-from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolResult, Touch, rejected
 from adderclaw.models.http.addresses import is_named
 from adderclaw.models.http.urls import Hosts, parse
 from adderclaw.tools.paths import denied_result, printable

@@ -11,19 +11,9 @@ from typing import Any
 
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema.settings import Config
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import NamedTuple, record
-from adderclaw.core.types import (
-    Alias,
-    MediaBlock,
-    PathFact,
-    Prepared,
-    Tool,
-    ToolContext,
-    ToolResult,
-    Touch,
-    own_words,
-    rejected,
-)
+from adderclaw.core.types import Alias, MediaBlock, PathFact, Prepared, Tool, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox import workspace
 from adderclaw.tools import paths, text
 from adderclaw.tools.paths import OldFile, catch_refusals

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.config.paths import beneath
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import NamedTuple, record
-from adderclaw.core.types import PathFact, ToolContext, ToolResult, internal_failure, own_words, rejected
+from adderclaw.core.types import PathFact, ToolResult, internal_failure, own_words, rejected
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.tools import paths

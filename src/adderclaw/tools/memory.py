@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
-from adderclaw.core.types import Alias, Clock, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.core.types import Alias, Clock, Prepared, Tool, ToolResult, Touch, own_words, rejected
 from adderclaw.storage import Store
 from adderclaw.tools.paths import printable
 from adderclaw.tools.specs import builtin_tool

@@ -3,8 +3,9 @@
 import os
 from typing import Any, Literal
 
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
-from adderclaw.core.types import Json, PathFact, Prepared, Tool, ToolContext
+from adderclaw.core.types import Json, PathFact, Prepared, Tool
 from adderclaw.tools import files, paths
 from adderclaw.tools.notebook_cells import NotANotebook, id_of_cell, parse_notebook
 from adderclaw.tools.paths import OldFile, catch_refusals

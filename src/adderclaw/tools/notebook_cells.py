@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
+from adderclaw.core.host import ToolContext
 from adderclaw.core.json_text import check_size
-from adderclaw.core.types import Json, MediaBlock, PathFact, ToolContext, ToolResult
+from adderclaw.core.types import Json, MediaBlock, PathFact, ToolResult
 from adderclaw.tools import paths
 
 OUTPUT_CHARS = 10_000

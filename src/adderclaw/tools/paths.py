@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import PathRefused
-from adderclaw.core.types import PathFact, Prepare, Prepared, ToolContext, ToolResult, refused, rejected
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import PathFact, Prepare, Prepared, ToolResult, refused, rejected
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import MAX_BYTES, OldFile, WorkspacePath, printable, read_all
 

@@ -5,7 +5,8 @@ import os
 import sys
 from typing import Any
 
-from adderclaw.core.types import MediaBlock, PathFact, ToolContext, ToolResult, internal_failure, rejected
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import MediaBlock, PathFact, ToolResult, internal_failure, rejected
 from adderclaw.tools import paths
 
 UNASKED_PAGES, MAX_PAGES = 10, 20

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from adderclaw.core.host import ToolContext
 from adderclaw.core.tool_traits import BASH, NAMES, TOOL_SEARCH, TOOLS, WEB_SEARCH
-from adderclaw.core.types import Alias, Json, Prepared, Tool, ToolContext
+from adderclaw.core.types import Alias, Json, Prepared, Tool
 from adderclaw.tools import control
 from adderclaw.tools.kit import Kit, search_service
 from adderclaw.tools.lookup import decode_arguments

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 from adderclaw.core.errors import AdderClawError
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
-from adderclaw.core.types import Alias, Prepared, Tool, ToolContext, ToolResult, Touch, fixed_prepare, rejected
+from adderclaw.core.types import Alias, Prepared, Tool, ToolResult, Touch, fixed_prepare, rejected
 from adderclaw.tools.specs import builtin_tool
 
 NO_SERVERS = "No MCP server is configured. `adderclaw mcp add` adds one."

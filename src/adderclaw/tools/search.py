@@ -8,8 +8,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from adderclaw.config.schema.settings import Config
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
-from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath, globs
 from adderclaw.sandbox.workspace.matching import Matches, find_matching

@@ -15,6 +15,7 @@ from adderclaw.config.paths import followed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.decode import Between
 from adderclaw.core.framing import STDERR, exit_line
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import (
     Alias,
@@ -22,7 +23,6 @@ from adderclaw.core.types import (
     Prepared,
     RemoteFact,
     Tool,
-    ToolContext,
     ToolResult,
     Touch,
     internal_failure,

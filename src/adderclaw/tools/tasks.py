@@ -3,8 +3,9 @@
 from typing import Annotated, Any
 
 from adderclaw.core.decode import Between
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
-from adderclaw.core.types import Alias, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
+from adderclaw.core.types import Alias, Tool, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.tools.background import Task, Tasks
 from adderclaw.tools.specs import builtin_tool
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.errors import PathRefused
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
-from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolContext, ToolResult, Touch, rejected
+from adderclaw.core.types import Alias, HostFact, Prepared, Tool, ToolResult, Touch, rejected
 from adderclaw.models.http.urls import Hosts, parse
 from adderclaw.tools.paths import denied_result, printable
 from adderclaw.tools.specs import builtin_tool

@@ -9,20 +9,10 @@ from dataclasses import field
 from typing import Any, NamedTuple, cast
 
 from adderclaw.core.errors import PathRefused
+from adderclaw.core.host import ToolContext
 from adderclaw.core.json_text import check_size
 from adderclaw.core.record import record
-from adderclaw.core.types import (
-    Alias,
-    HostFact,
-    Json,
-    Prepared,
-    Tool,
-    ToolContext,
-    ToolResult,
-    Touch,
-    own_words,
-    rejected,
-)
+from adderclaw.core.types import Alias, HostFact, Json, Prepared, Tool, ToolResult, Touch, own_words, rejected
 from adderclaw.models.http.urls import Hosts, parse
 from adderclaw.policy.hosts import covers
 from adderclaw.tools.fetch import gateway_request

@@ -6,8 +6,9 @@ import re
 from typing import Any, Literal, NamedTuple
 
 from adderclaw.config.paths import followed
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
-from adderclaw.core.types import PathFact, Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.core.types import PathFact, Prepared, Tool, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox import process, workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.tools import paths

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from adderclaw.agent.replay.edges import Recorded, Reel, driven
-from adderclaw.core.types import Json, Prepared, Tool, ToolContext, ToolResult, Touch, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import Json, Prepared, Tool, ToolResult, Touch, Workspace
 from adderclaw.policy import facts
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import uvicorn
 
 from adderclaw.core.errors import PathRefused
-from adderclaw.core.types import Json, MediaBlock, Tool, ToolContext, ToolResult, Touch, fixed_prepare, rejected
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import Json, MediaBlock, Tool, ToolResult, Touch, fixed_prepare, rejected
 from adderclaw.tools.mcp import answers, server
 from adderclaw.tools.mcp.resources import Document, Prompt, Resources
 from adderclaw.tools.mcp.server import Caller, Offer

@@ -10,8 +10,9 @@ import pytest
 
 from adderclaw.agent.session.clock import SystemClock
 from adderclaw.config.servers import Entry, parse_server
+from adderclaw.core.host import ToolContext
 from adderclaw.core.redaction import Secrets
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Workspace
+from adderclaw.core.types import Json, Tool, ToolResult, Workspace
 from adderclaw.storage import Store
 from adderclaw.tools.mcp.servers import Servers
 from adderclaw.tools.mcp.setup import ConnectionSetup

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from adderclaw.core.decode import Invalid
-from adderclaw.core.types import Disabled, Json, ToolContext, Workspace
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import Disabled, Json, Workspace
 from adderclaw.tools.mcp import pins
 from adderclaw.tools.mcp.servers import Servers
 from tests.tools.mcp.conftest import SCRIPT, Bench

@@ -13,6 +13,7 @@ from adderclaw.core.decode import Invalid, thaw
 from adderclaw.core.errors import LimitError, ProviderError, Stopped
 from adderclaw.core.events import Bus
 from adderclaw.core.hook_outcome import HookOutcome
+from adderclaw.core.host import ToolContext
 from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, answer_with
 from adderclaw.core.types import (
@@ -29,7 +30,6 @@ from adderclaw.core.types import (
     TaskEnd,
     Tool,
     ToolCall,
-    ToolContext,
     ToolResult,
     Touch,
     Usage,

@@ -34,10 +34,11 @@ from adderclaw.core import home_names
 from adderclaw.core.decode import thaw
 from adderclaw.core.errors import AdderClawError, AnswerPending, UsageError
 from adderclaw.core.events import EventRecord
+from adderclaw.core.host import ToolContext
 from adderclaw.core.overseer import NO_SUPERVISOR, RunSupervisor
 from adderclaw.core.record import record
 from adderclaw.core.redaction import Secrets
-from adderclaw.core.types import Json, Tool, ToolContext, ToolSpec, Workspace
+from adderclaw.core.types import Json, Tool, ToolSpec, Workspace
 from adderclaw.policy.case import Policy
 from adderclaw.storage import Store, model_calls, runs, tape, transcript
 from adderclaw.storage.ledger.ledger import Ledger

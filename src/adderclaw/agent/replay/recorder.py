@@ -324,10 +324,10 @@ class Recorder(Tape):
     def _changed(self, session: "Session") -> None:
         """Record permissions that changed and tools that were added since the last call."""
         if session.config.permissions is not self._permissions:
-            from adderclaw.core.decode import freeze
+            from adderclaw.core.json_text import to_json
 
             self._permissions = session.config.permissions
-            self._add("permissions", {"now": freeze(session.config.permissions)})
+            self._add("permissions", {"now": to_json(session.config.permissions)})
         if len(session.environment.active_policy.lent_rules) > self._lent:
             self._add(
                 "lent", {"rules": [rule.text for rule in session.environment.active_policy.lent_rules[self._lent :]]}
@@ -515,12 +515,12 @@ def _head(run: Recording, session: Session, ids: SeededIds, channel: str) -> Cal
         body |= {"moves": True, "stays": session.state.stays}
 
     def write(cursor: Cursor) -> Json:
-        from adderclaw.core.decode import freeze
+        from adderclaw.core.json_text import to_json
         from adderclaw.storage.text import compact
 
         specs = [[tool.name, tool.description, tool.parameters] for tool in prompt.tools]
         texts: Json = {
-            "config": session.secrets.scrub_all(freeze(config)),
+            "config": session.secrets.scrub_all(to_json(config)),
             "judged_by": environment.policy_inputs,
             "prompt": [prompt.system, specs, prompt.tool_choice, prompt.response_schema],
         }

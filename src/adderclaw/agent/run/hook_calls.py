@@ -15,10 +15,11 @@ from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.agent.tool_call.result import FinishedCall
 from adderclaw.agent.tool_call.session_hooks import AGENT
 from adderclaw.core.child import ChildRequest
+from adderclaw.core.host import ToolContext
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, answer_with
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.tool_traits import BASH
-from adderclaw.core.types import Tool, ToolCall, ToolContext, ToolResult, Workspace, rejected
+from adderclaw.core.types import Tool, ToolCall, ToolResult, Workspace, rejected
 
 HAND = "hand"
 """The agent type of a session in which a person calls a tool."""

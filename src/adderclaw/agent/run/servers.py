@@ -8,6 +8,7 @@ from adderclaw.agent.run.sandbox_setup import SessionNetwork
 from adderclaw.agent.run.start import Runtime, operators_own
 from adderclaw.agent.session.session import Session, ToolEnvironment
 from adderclaw.config.servers import Entry, Server, entries, filled, slug
+from adderclaw.config.urls import check_url
 from adderclaw.core.errors import StoreError, UsageError
 from adderclaw.core.history import History
 from adderclaw.core.host import Host
@@ -74,10 +75,8 @@ def _host(url: str) -> str:
     """The host of a server's URL after its variables are filled in, because they may change the host."""
     from urllib.parse import urlsplit
 
-    from adderclaw.config import checks
-
     try:
-        return urlsplit(checks.url(filled(url))).hostname or ""
+        return urlsplit(check_url(filled(url))).hostname or ""
     except ValueError:
         return ""
 

@@ -14,8 +14,9 @@ from adderclaw.config.paths import followed
 from adderclaw.config.schema.settings import Config
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.host import ToolContext
 from adderclaw.core.tool_traits import NAMES
-from adderclaw.core.types import Json, Tool, ToolContext, Touch, Workspace
+from adderclaw.core.types import Json, Tool, Touch, Workspace
 from adderclaw.storage import Store, locks, transcript
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from adderclaw.core.events import Bus
 from adderclaw.core.framing import tagged
 from adderclaw.core.history import History
 from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
-from adderclaw.core.host import NO_SESSION, Host
+from adderclaw.core.host import NO_SESSION, Host, ToolContext
 from adderclaw.core.overseer import NO_SUPERVISOR as NO_OVERSEER
 from adderclaw.core.overseer import RunSupervisor
 from adderclaw.core.questions import Operator
@@ -44,7 +44,6 @@ from adderclaw.core.types import (
     Thinking,
     Tool,
     ToolCall,
-    ToolContext,
     ToolResult,
     Touch,
 )

@@ -24,9 +24,10 @@ from adderclaw.agent.session.tape import NO_TAPE
 from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import AdderClawError, LimitError
 from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
+from adderclaw.core.host import ToolContext
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, answer_with
 from adderclaw.core.tool_traits import TOOLS
-from adderclaw.core.types import Json, Provider, Tool, ToolContext, Workspace
+from adderclaw.core.types import Json, Provider, Tool, Workspace
 from adderclaw.models import providers
 from adderclaw.storage import subagents, transcript
 

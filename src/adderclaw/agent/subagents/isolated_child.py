@@ -11,8 +11,9 @@ from adderclaw.agent.run.tool_environment import is_unmasked, make_box, outputs_
 from adderclaw.agent.session.session import ActivePolicy, Session, ToolEnvironment, policy_of
 from adderclaw.core.child import ChildRequest, Isolation
 from adderclaw.core.errors import AdderClawError
+from adderclaw.core.host import ToolContext
 from adderclaw.core.tool_traits import EDIT, READ
-from adderclaw.core.types import Json, Tool, ToolContext, Touch, Workspace
+from adderclaw.core.types import Json, Tool, Touch, Workspace
 from adderclaw.tools.background import Tasks
 from adderclaw.tools.long_outputs import LongOutputs
 from adderclaw.tools.mcp.servers import Servers

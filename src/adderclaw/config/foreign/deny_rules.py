@@ -12,7 +12,7 @@ from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
-    from adderclaw.config.layers import Composition, Scope
+    from adderclaw.config.layers import Composition
 
 OPERATORS = "settings.json"
 """In the operator's own folder of that program."""
@@ -28,7 +28,7 @@ TIGHTENS = re.compile(
 PATH_RULE = re.compile(r"(Read|Edit|Write|MultiEdit|NotebookEdit|NotebookRead|Glob|Grep|LS|Delete)\((/(?!/).*)\)")
 
 
-def lay(composition: "Composition", path: str, scope: "Scope") -> None:
+def lay(composition: "Composition", path: str, scope: dialects.Scope) -> None:
     """Lay one settings file, the operator's or the project's, as a layer."""
     data = composition.look(path)
     if data is None:
@@ -145,8 +145,6 @@ def _anchored(rule: Any, folder: str) -> Any:
 
 def servers(composition: "Composition") -> None:
     """The servers of `.mcp.json`, without those that cannot be used or that a settings file disables."""
-    from adderclaw.config.layers import Layer
-
     path = os.path.join(composition.project, mcp.FILE)
     composition.files.append(path)
     usable: Json = {}
@@ -159,7 +157,7 @@ def servers(composition: "Composition") -> None:
             usable[name] = entry
     if usable:
         written = {f"mcp_servers.{name}": f"mcpServers.{name}" for name in usable}
-        composition.lay(Layer(path, "project", {"mcp_servers": usable}, written))
+        composition.lay(dialects.Layer(path, "project", {"mcp_servers": usable}, written))
 
 
 def _table(composition: "Composition", path: str, data: bytes) -> Json:

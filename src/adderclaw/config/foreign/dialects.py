@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from adderclaw.config.foreign import hooks, settings_keys
 from adderclaw.config.schema.settings import Config, ProviderEntry
@@ -74,6 +74,18 @@ BASE_URLS = {
     "lm_studio_local": "LM_STUDIO_BASE_URL",
 }
 """Where the environment names the endpoint of a `model_config` provider."""
+
+
+type Scope = Literal["user", "project", "flags", "managed"]
+
+
+class Layer(NamedTuple):
+    """The settings of one file or of the flags, in the spelling of the schema."""
+
+    origin: str
+    scope: Scope
+    data: Json
+    written: dict[str, str]
 
 
 class Mapped:

@@ -9,7 +9,7 @@ from adderclaw.config.leaves import leaves
 from adderclaw.config.places import Request, read
 from adderclaw.config.trust import trust
 from adderclaw.core import home_names
-from adderclaw.core.decode import freeze
+from adderclaw.core.json_text import to_json
 from adderclaw.core.types import Json
 
 
@@ -32,7 +32,7 @@ def _settings(request: Request) -> list[Json]:
 
 
 def _values(loaded: Loaded) -> dict[str, Any]:
-    return {leaf.key: leaf.value for leaf in leaves(freeze(loaded.config))}
+    return {leaf.key: leaf.value for leaf in leaves(to_json(loaded.config))}
 
 
 def _added(before: Any, after: Any) -> Any:

@@ -3,7 +3,8 @@
 from typing import Any, NamedTuple, cast
 
 from adderclaw.core.decode import Invalid
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare
+from adderclaw.core.host import ToolContext
+from adderclaw.core.types import Json, Tool, ToolResult, Touch, fixed_prepare
 
 MAX_TEXT = 200_000
 

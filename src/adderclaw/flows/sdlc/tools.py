@@ -4,8 +4,9 @@ import re
 from typing import Any
 
 from adderclaw.agent.session.session import Session
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
+from adderclaw.core.types import Json, Tool, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.flows.sdlc.check import LANGUAGES, Problem, check
 from adderclaw.storage.sdlc import generated_tests
 from adderclaw.storage.sdlc.criteria import Criterion

@@ -4,8 +4,9 @@ import asyncio
 from typing import Any
 
 from adderclaw.core.errors import AdderClawError
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
+from adderclaw.core.types import Json, Tool, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.flows.spec import status
 from adderclaw.flows.spec.checks import Checker
 from adderclaw.flows.spec.status import FILE, Scenario, Status

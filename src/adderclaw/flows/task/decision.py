@@ -5,18 +5,10 @@ from typing import Any, Literal, NamedTuple
 
 from adderclaw.agent.session.prompt import Prompt, make_prompt
 from adderclaw.core.decode import Invalid, decode
+from adderclaw.core.host import ToolContext
 from adderclaw.core.json_text import canonical, reject_constant
 from adderclaw.core.redaction import visible
-from adderclaw.core.types import (
-    Json,
-    ProviderCapabilities,
-    Tool,
-    ToolContext,
-    ToolResult,
-    ToolSpec,
-    Touch,
-    fixed_prepare,
-)
+from adderclaw.core.types import Json, ProviderCapabilities, Tool, ToolResult, ToolSpec, Touch, fixed_prepare
 from adderclaw.flows.task.contracts import PARAMS, SCHEMA, ModelDecision
 
 NAME = "Decision"

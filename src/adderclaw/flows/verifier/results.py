@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from adderclaw.agent.loop.resume import media_blocks
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.types import Json, MediaBlock, Prepared, Tool, ToolContext, ToolResult
+from adderclaw.core.types import Json, MediaBlock, Prepared, Tool, ToolResult
 from adderclaw.storage import Store, transcript
 
 EXPECTED_FAILURE = (

@@ -186,14 +186,14 @@ def _overruling_layer(of: "Setting", path: str, value: Any) -> str:
     """Why the written value has no effect here; empty if it has."""
     from adderclaw.agent.run.start import with_operators_own
     from adderclaw.config.leaves import get
-    from adderclaw.core.decode import freeze
+    from adderclaw.core.json_text import to_json
 
     try:
         loaded = with_operators_own(load())
     except (ConfigError, StoreError) as error:
         return f"the configuration here has another problem: {error}"
     origin = loaded.origins.get(of.key, "default")
-    if value is None or path in origin.split(", ") or get(freeze(loaded.config), of.path) == value:
+    if value is None or path in origin.split(", ") or get(to_json(loaded.config), of.path) == value:
         return ""
     for warning in loaded.warnings:
         if warning.startswith(f"{path}: ") and of.key in warning:

@@ -14,7 +14,7 @@ from adderclaw.agent.conversation import questions
 from adderclaw.agent.tool_call.approvals import person_answering
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
-from adderclaw.core.decode import freeze
+from adderclaw.core.json_text import to_json
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.flows.queries import schedules as shown
@@ -193,7 +193,7 @@ def _add(new: New, config: str | None, output_format: str, *, dry_run: bool) -> 
         row = shown.row(store, schedule, time.time())
     secret = _secret(schedule) if new.webhook is not None and not dry_run else ""
     if output_format == "json":
-        print_json({**freeze(row), "added": not dry_run, **({"secret": secret} if secret else {})})
+        print_json({**to_json(row), "added": not dry_run, **({"secret": secret} if secret else {})})
         return
     _print_row(row)
     if secret:
@@ -228,7 +228,7 @@ def list_schedules(config: ConfigFile = None, output_format: OutputFormat = "tex
         key = _key()
         schedule_rows = [shown.row(store, row, time.time(), key) for row in rows.listing(store)]
     if output_format == "json":
-        print_json([freeze(row) for row in schedule_rows])
+        print_json([to_json(row) for row in schedule_rows])
         return
     for row in schedule_rows:
         after = row.next_text[0] if row.next_text and row.state != "paused" else "–"
@@ -249,7 +249,7 @@ def show(name: Name, config: ConfigFile = None, output_format: OutputFormat = "t
         row = shown.row(store, schedule, time.time(), _key())
         history = shown.history(store, schedule, 5)
     if output_format == "json":
-        print_json({**freeze(row), "history": [freeze(fired) for fired in history]})
+        print_json({**to_json(row), "history": [to_json(fired) for fired in history]})
         return
     _print_row(row)
     for fired in history:
@@ -266,7 +266,7 @@ def history(name: Name, limit: Limit = 20, config: ConfigFile = None, output_for
         schedule = rows.get(store, name)
         fired_rows = shown.history(store, schedule, limit)
     if output_format == "json":
-        print_json([freeze(fired) for fired in fired_rows])
+        print_json([to_json(fired) for fired in fired_rows])
         return
     for fired in fired_rows:
         _print_fired(fired, str(schedule.when["zone"]))
@@ -313,7 +313,7 @@ def _pause(name: str, config: str | None, output_format: str, at: float | None) 
         rows.pause(store, rows.get(store, name), at)
         row = shown.row(store, rows.get(store, name), time.time(), _key())
     after = f"; next {row.next_text[0]}" if at is None and row.next_text else ""
-    print_result(freeze(row), f"{row.name}: {row.state}{after}", output_format)
+    print_result(to_json(row), f"{row.name}: {row.state}{after}", output_format)
 
 
 @app.command()
@@ -328,7 +328,9 @@ def approve(name: Name, config: ConfigFile = None, output_format: OutputFormat =
         row = shown.row(store, now, time.time())
     changed = f"{before.pin[:12]} → {now.pin[:12]}" if before.pin != now.pin else f"{now.pin[:12]}, as before"
     print_result(
-        freeze(row), visible(f"{row.name}: {row.what_text} is approved ({changed})", keep_newlines=False), output_format
+        to_json(row),
+        visible(f"{row.name}: {row.what_text} is approved ({changed})", keep_newlines=False),
+        output_format,
     )
 
 

@@ -16,8 +16,8 @@ from adderclaw.agent.session.clock import SystemClock
 from adderclaw.agent.tool_call.approvals import NoOperator
 from adderclaw.config.legacy.options import Options
 from adderclaw.core import home_names
-from adderclaw.core.decode import freeze
 from adderclaw.core.errors import EXIT_CODES, AdderClawError, Stopped
+from adderclaw.core.json_text import to_json
 from adderclaw.core.questions import Operator
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
@@ -93,7 +93,7 @@ def tick_once(config: str | None, output_format: str) -> int:
             schedule = names.get(row.schedule_id)
             fired = shown.fired(row)
             name = schedule.name if schedule is not None else "sop"
-            lines.append({"schedule": name, **freeze(fired)})
+            lines.append({"schedule": name, **to_json(fired)})
             if output_format != "json":
                 zone = str(schedule.when["zone"]) if schedule is not None else "UTC"
                 word = fired.outcome if fired.state == "ended" and fired.outcome else fired.state
@@ -135,7 +135,7 @@ def run_now(name: str, config: str | None, output_format: str) -> int:
     fired = shown.fired(row)
     if output_format == "json":
         answer = queries.clean(run.answer or "") if run is not None else ""
-        print_json({"schedule": schedule.name, **freeze(fired), "answer": answer})
+        print_json({"schedule": schedule.name, **to_json(fired), "answer": answer})
     else:
         if run is not None and run.answer:
             print(visible(queries.clean(run.answer)))

@@ -9,6 +9,7 @@ from adderclaw.config.places import foreign_homes
 from adderclaw.core import home_names
 from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import AdderClawError
+from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
 from adderclaw.core.types import (
     EFFORTS,
@@ -17,7 +18,6 @@ from adderclaw.core.types import (
     Prepared,
     Thinking,
     Tool,
-    ToolContext,
     ToolResult,
     Touch,
     own_words,

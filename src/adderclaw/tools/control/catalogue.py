@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from adderclaw.core.decode import Between
+from adderclaw.core.host import ToolContext
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import record
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
+from adderclaw.core.types import Json, Tool, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.tools.lookup import find_tool, nearest_name
 from adderclaw.tools.specs import builtin_tool
 

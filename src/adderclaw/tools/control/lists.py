@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
+from adderclaw.core.host import ToolContext
 from adderclaw.core.json_text import canonical
 from adderclaw.core.record import record
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, rejected
+from adderclaw.core.types import Json, Tool, ToolResult, Touch, fixed_prepare, own_words, rejected
 from adderclaw.tools.specs import builtin_tool
 
 if TYPE_CHECKING:

@@ -3,10 +3,11 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from adderclaw.core.host import ToolContext
 from adderclaw.core.json_text import digest
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.record import record
-from adderclaw.core.types import Json, Tool, ToolContext, ToolResult, Touch, fixed_prepare, own_words, refused, rejected
+from adderclaw.core.types import Json, Tool, ToolResult, Touch, fixed_prepare, own_words, refused, rejected
 from adderclaw.tools.specs import builtin_tool
 
 if TYPE_CHECKING:

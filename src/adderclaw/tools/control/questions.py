@@ -4,6 +4,7 @@ import os
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from adderclaw.core.host import ToolContext
 from adderclaw.core.questions import Option, Question, QuestionRequest, Replies
 from adderclaw.core.record import record
 from adderclaw.core.types import (
@@ -12,7 +13,6 @@ from adderclaw.core.types import (
     PathFact,
     Prepared,
     Tool,
-    ToolContext,
     ToolResult,
     Touch,
     fixed_prepare,

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw.core.errors import PathRefused
 from adderclaw.core.framing import framed
-from adderclaw.core.host import Host
+from adderclaw.core.host import Host, ToolContext
 from adderclaw.core.record import record
 from adderclaw.core.tool_traits import BASH, LS, READ
-from adderclaw.core.types import Prepared, Tool, ToolContext, ToolResult, Touch, own_words, rejected
+from adderclaw.core.types import Prepared, Tool, ToolResult, Touch, own_words, rejected
 from adderclaw.sandbox.workspace import is_directory
 from adderclaw.tools import paths
 from adderclaw.tools.kit import CalledSkill, PreparedSkill

@@ -6,19 +6,9 @@ from typing import Any, NamedTuple, cast
 
 from adderclaw.config.foreign import json_schema
 from adderclaw.config.servers import Entry
+from adderclaw.core.host import ToolContext
 from adderclaw.core.redaction import visible
-from adderclaw.core.types import (
-    Disabled,
-    Json,
-    Prepared,
-    Tool,
-    ToolContext,
-    ToolResult,
-    Touch,
-    internal_failure,
-    refused,
-    rejected,
-)
+from adderclaw.core.types import Disabled, Json, Prepared, Tool, ToolResult, Touch, internal_failure, refused, rejected
 from adderclaw.storage import Store
 from adderclaw.tools.mcp import pins, results
 from adderclaw.tools.mcp.connection import Connection

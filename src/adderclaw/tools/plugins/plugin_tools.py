@@ -9,20 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 from adderclaw.config.foreign import json_schema
 from adderclaw.config.plugins.manifest import DESCRIPTION_CHARS, Manifest, PluginTool, inner
 from adderclaw.core.decode import Invalid, short_json
+from adderclaw.core.host import ToolContext
 from adderclaw.core.json_text import canonical, reject_constant
 from adderclaw.core.redaction import visible
-from adderclaw.core.types import (
-    Disabled,
-    Json,
-    Prepared,
-    Tool,
-    ToolContext,
-    ToolResult,
-    Touch,
-    internal_failure,
-    refused,
-    rejected,
-)
+from adderclaw.core.types import Disabled, Json, Prepared, Tool, ToolResult, Touch, internal_failure, refused, rejected
 from adderclaw.sandbox import process, workspace
 from adderclaw.sandbox.process import Finished
 from adderclaw.tools.lookup import builtin_names
