@@ -10,8 +10,8 @@ from typing import Any
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from adderclaw.terminal.commands import COMMANDS
 from adderclaw.terminal.commands.common import app_of
+from adderclaw.terminal.commands.table import COMMANDS
 from adderclaw.terminal.legacy.print_flags import FLAGS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from adderclaw.config.schema.settings import Kind
-from adderclaw.terminal.commands import COMMANDS
+from adderclaw.terminal.commands.table import COMMANDS
 from adderclaw.terminal.repl.slash.table import ROWS as SLASH
 from adderclaw.tools.hooks.catalogue import EVENTS
 from scripts import acceptance

@@ -22,7 +22,7 @@ import pytest
 from adderclaw import config
 from adderclaw.flows.sop.parse import parse as parse_sop
 from adderclaw.models.http import signing
-from adderclaw.terminal.commands import COMMANDS
+from adderclaw.terminal.commands.table import COMMANDS
 from scripts import acceptance, generate_reference
 from tests.program import Cli
 from tests.rows import rows

@@ -10,7 +10,7 @@ from typing import Any
 
 from typer.exceptions import TyperException
 
-from adderclaw.terminal.commands import AGENT_FLAGS, AGENT_OPTIONS, COMMANDS
+from adderclaw.terminal.commands.table import AGENT_FLAGS, AGENT_OPTIONS, COMMANDS
 from adderclaw.terminal.legacy.print_flags import FLAGS
 from scripts.generate_command_table import commands
 from tests.program import PROGRAM

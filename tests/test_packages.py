@@ -388,7 +388,7 @@ def test_install_sh_installs_nothing_that_it_cannot_verify(how: str, release: tu
 
 
 def test_the_manual_page_renders_and_names_every_command(tmp_path: Path, needs: Needs) -> None:
-    from adderclaw.terminal.commands import COMMANDS
+    from adderclaw.terminal.commands.table import COMMANDS
 
     page = tmp_path / "adderclaw.1"
     page.write_text(run(PROGRAM, "--man").stdout)

@@ -11,8 +11,8 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from adderclaw.terminal.commands import COMMANDS
 from adderclaw.terminal.commands.common import app_of
+from adderclaw.terminal.commands.table import COMMANDS
 from scripts import sizes
 from tests import hops
 from tests.rows import rows

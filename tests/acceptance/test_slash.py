@@ -14,8 +14,8 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from adderclaw.storage import transcript
-from adderclaw.terminal.commands import COMMANDS
 from adderclaw.terminal.commands.common import app_of
+from adderclaw.terminal.commands.table import COMMANDS
 from adderclaw.terminal.legacy.print_flags import FLAGS
 from adderclaw.terminal.repl.slash.reports import KEYS
 from adderclaw.terminal.repl.slash.table import ROWS, SLASH

@@ -9,8 +9,8 @@ from typing import get_args
 
 import pytest
 
-from adderclaw.terminal.commands import AGENT_FLAGS, AGENT_OPTIONS
 from adderclaw.terminal.commands.agent import agent
+from adderclaw.terminal.commands.table import AGENT_FLAGS, AGENT_OPTIONS
 from tests.acceptance.tmux import Tmux
 from tests.acceptance.world import World, call, text
 from tests.program import PROGRAM

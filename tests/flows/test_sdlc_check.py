@@ -1,6 +1,6 @@
 """The static check of generated tests: a table of cheats, each with its reason, and what an honest test looks like."""
 
-from adderclaw.flows.sdlc.check import check
+from adderclaw.flows.sdlc.tools import check_test
 from tests.rows import rows
 
 HONEST_SH = {
@@ -220,27 +220,27 @@ CHEATS_PYTHON = {
 
 @rows("name", HONEST_SH)
 def test_honest_tests_in_sh_may_run(name: str) -> None:
-    assert check("sh", HONEST_SH[name]) == []
+    assert check_test("sh", HONEST_SH[name]) == []
 
 
 @rows("name", HONEST_PYTHON)
 def test_honest_tests_in_python_may_run(name: str) -> None:
-    assert check("python", HONEST_PYTHON[name]) == []
+    assert check_test("python", HONEST_PYTHON[name]) == []
 
 
 @rows("name", CHEATS_SH)
 def test_cheats_in_sh_are_refused_with_their_reason(name: str) -> None:
     text, reason = CHEATS_SH[name]
-    found = check("sh", text)
+    found = check_test("sh", text)
     assert any(reason in str(one) for one in found), found
 
 
 @rows("name", CHEATS_PYTHON)
 def test_cheats_in_python_are_refused_with_their_reason(name: str) -> None:
     text, reason = CHEATS_PYTHON[name]
-    found = check("python", text)
+    found = check_test("python", text)
     assert any(reason in str(one) for one in found), found
 
 
 def test_other_languages_are_refused() -> None:
-    assert "not in 'ruby'" in str(check("ruby", "puts 1")[0])
+    assert "not in 'ruby'" in str(check_test("ruby", "puts 1")[0])

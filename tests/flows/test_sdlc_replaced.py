@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from adderclaw.flows.sdlc import check_shell, proving
-from adderclaw.flows.sdlc.check import check
 from adderclaw.flows.sdlc.proving import PASSES_EMPTY, PASSES_OTHER, Call, How
 from adderclaw.flows.sdlc.running import Ran
+from adderclaw.flows.sdlc.tools import check_test
 from adderclaw.sandbox import inside_test
 from tests.rows import rows
 
@@ -236,7 +236,7 @@ class Project:
         self.folder, self.count = folder, 0
 
     def judge(self, language: str, text: str, criterion: str) -> str:
-        assert check(language, text) == [] or language == "python", check(language, text)
+        assert check_test(language, text) == [] or language == "python", check_test(language, text)
         names = check_shell.programs(text) if language == "sh" else []
 
         async def run(how: How, calls: Sequence[Call]) -> Ran:
@@ -302,13 +302,13 @@ def test_honest_tests_are_never_turned_back(project: Project, name: str) -> None
     language, text, criterion = HONEST[name]
     if any(f"{program} " in text and shutil.which(program) is None for program in ("make", "node", "npm")):
         return  # a row is no test of its own, which could be skipped
-    assert check(language, text) == []
+    assert check_test(language, text) == []
     assert project.judge(language, text, criterion) == ""
 
 
 @rows("name", VACUOUS)
 def test_tests_that_assert_nothing_about_the_program_are_turned_back(project: Project, name: str) -> None:
     language, text = VACUOUS[name]
-    if check(language, text):
+    if check_test(language, text):
         return  # refused before it runs
     assert project.judge(language, text, SUM) in (PASSES_OTHER, PASSES_EMPTY)

@@ -13,8 +13,8 @@ from adderclaw.agent.tool_call import approvals
 from adderclaw.core.errors import DeniedError
 from adderclaw.core.questions import ApprovalRequest, Kind
 from adderclaw.sandbox.watchdog import CALL_MARK, home_tag
-from adderclaw.terminal.commands import COMMANDS
 from adderclaw.terminal.commands.common import CONSENTS, app_of
+from adderclaw.terminal.commands.table import COMMANDS
 from tests.acceptance.test_sdlc import phase, seeded
 from tests.acceptance.world import World, call, text
 from tests.program import Cli

@@ -191,11 +191,9 @@ def blob(store: Store, digest: str) -> Blob | None:
     return Blob(*tuple(rows[0])) if rows else None
 
 
-def needed_digests(store: Store) -> set[str]:
-    """Every digest that some change names, or the baseline of a plan that counts."""
-    from adderclaw.storage.sdlc import baselines
-
-    digests = baselines.needed_digests(store)
+def changed_digests(store: Store) -> set[str]:
+    """Every digest that some change names."""
+    digests: set[str] = set()
     for row in store.read("SELECT before_json, after_json FROM checkpoint_changes"):
         digests |= {state.digest for state in map(_state, row) if state is not None and state.kind == "file"}
     return digests

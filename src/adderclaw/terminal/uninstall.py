@@ -12,7 +12,8 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, StoreError, UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
-from adderclaw.server.service.backend import BACKENDS, is_written_by_us
+from adderclaw.server.service.backend import is_written_by_us
+from adderclaw.server.service.managers import BACKENDS
 from adderclaw.storage.backup.restore import user_of_home
 
 type Remove = Callable[[], object]

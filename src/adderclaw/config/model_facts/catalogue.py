@@ -309,3 +309,23 @@ def _unpriced(known: ModelFacts) -> ModelFacts:
 
 def _prices(of: ModelFacts) -> dict[str, Any]:
     return {name: getattr(of, name) for name in (*PRICES, "long_tokens")}
+
+
+# ------------------------------------------------------------------ by name alone
+
+_PLAIN = re.compile(r"(?:gpt-[34]|chatgpt|gpt-5-chat|davinci|babbage)")
+_THINKING = re.compile(r"o\d|gpt-[5-9]|gpt-\d\d|codex|computer-use")
+
+
+def thinks(model: str) -> bool:
+    """Whether an OpenAI model surely reasons, by its name: the API refuses the settings of that for the others."""
+    return bool(_THINKING.match(bare(model))) and not never_thinks(model)
+
+
+def never_thinks(model: str) -> bool:
+    """Whether an OpenAI model surely does not reason: the API refuses to be shown another model's reasoning then."""
+    return bool(_PLAIN.match(bare(model)))
+
+
+def bare(model: str) -> str:
+    return model.rpartition("/")[2].removeprefix("ft:")

@@ -63,25 +63,6 @@ class Problem(NamedTuple):
         return f"line {self.line}: {self.reason}" if self.line else self.reason
 
 
-def check(language: str, text: str) -> list[Problem]:
-    """Why the test is refused, in the order of its lines; empty if it may run."""
-    if language not in LANGUAGES:
-        return [Problem(0, f"a test must be written in {' or '.join(LANGUAGES)}, not in {language!r}")]
-    if not text.strip():
-        return [Problem(0, "it is empty")]
-    if len(text) > MOST_CHARACTERS:
-        return [Problem(0, f"it has {len(text)} characters; at most {MOST_CHARACTERS} are allowed")]
-    if any(ord(letter) < 32 and letter not in "\n\t" for letter in text):
-        return [Problem(0, "it contains control characters")]
-    if language == "python":
-        from adderclaw.flows.sdlc import check_python
-
-        return check_python.problems(text)
-    from adderclaw.flows.sdlc import check_shell
-
-    return check_shell.problems(text)
-
-
 def is_interpreter(program: str) -> bool:
     name = program.rsplit("/", 1)[-1].rstrip("0123456789.")
     return name in INTERPRETERS

@@ -171,16 +171,6 @@ def waits(desk: Desk, conversation_id: str) -> Seen:
     raise TransitionRefused(f"there is nothing to approve: {missing}; see `adderclaw sdlc status`")
 
 
-def shown(desk: Desk, conversation_id: str, seen: Seen) -> list[str]:
-    """The text that the operator approves: the plan, or its report with the criteria, the tests and their output."""
-    if seen.what == "report":
-        from adderclaw.flows.sdlc import coverage
-
-        return coverage.lines(desk, conversation_id)
-    drafted = plans.last(desk.store, conversation_id, "draft")
-    return [] if drafted is None else drafted.content.split("\n")
-
-
 def approve(desk: Desk, conversation_id: str, seen: Seen, *, new_baseline: bool = False) -> Json:
     """Approves the drafted plan, or, in `verify`, the report, if it is still what the operator was shown.
 

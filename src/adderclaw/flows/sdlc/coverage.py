@@ -12,7 +12,7 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.types import Json
 from adderclaw.flows.sdlc import baseline as trees
 from adderclaw.flows.sdlc import conversation_phase
-from adderclaw.flows.sdlc.conversation_phase import Desk
+from adderclaw.flows.sdlc.conversation_phase import Desk, Seen
 from adderclaw.sandbox.operator_only import require_operator
 from adderclaw.storage import transcript
 from adderclaw.storage.sdlc import criteria, generated_tests, phases, plans
@@ -122,3 +122,11 @@ def withdraw(desk: Desk, conversation_id: str, number: int, reason: str) -> None
         generated_tests.settle(cursor, number, "withdrawn", f"the operator withdrew it: {reason}")
         detail = {"test": number, "by": desk.by.name, "reason": reason}
         plans.event(cursor, conversation_id, "test_withdrawn", detail)
+
+
+def shown(desk: Desk, conversation_id: str, seen: Seen) -> list[str]:
+    """The text that the operator approves: the plan, or its report with the criteria, the tests and their output."""
+    if seen.what == "report":
+        return lines(desk, conversation_id)
+    drafted = plans.last(desk.store, conversation_id, "draft")
+    return [] if drafted is None else drafted.content.split("\n")

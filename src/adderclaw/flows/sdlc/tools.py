@@ -7,7 +7,8 @@ from adderclaw.agent.session.session import Session
 from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
 from adderclaw.core.types import Json, Tool, ToolResult, Touch, fixed_prepare, own_words, rejected
-from adderclaw.flows.sdlc.check import LANGUAGES, Problem, check
+from adderclaw.flows.sdlc import check_python, check_shell
+from adderclaw.flows.sdlc.check import LANGUAGES, MOST_CHARACTERS, Problem
 from adderclaw.storage.sdlc import generated_tests
 from adderclaw.storage.sdlc.criteria import Criterion
 from adderclaw.storage.sdlc.plans import Plan
@@ -56,7 +57,7 @@ def submit_tool(session: Session, plan: Plan, unproven: dict[str, Criterion]) ->
         attempts[arguments.criterion] = attempts.get(arguments.criterion, 0) + 1
         if attempts[arguments.criterion] > MOST:
             return rejected(f"{MOST} tests were already submitted for {arguments.criterion}: continue with the next")
-        problems = check(arguments.language, arguments.content)
+        problems = check_test(arguments.language, arguments.content)
         if other := _same(session, plan, arguments):
             problems = [Problem(0, SAME.format(criterion=other)), *problems]
         reasons = "; ".join(map(str, problems[:SHOWN]))
@@ -95,3 +96,18 @@ _SCHEMA: Json = {
     "required": ["criterion", "language", "content"],
     "additionalProperties": False,
 }
+
+
+def check_test(language: str, text: str) -> list[Problem]:
+    """Why the test is refused, in the order of its lines; empty if it may run."""
+    if language not in LANGUAGES:
+        return [Problem(0, f"a test must be written in {' or '.join(LANGUAGES)}, not in {language!r}")]
+    if not text.strip():
+        return [Problem(0, "it is empty")]
+    if len(text) > MOST_CHARACTERS:
+        return [Problem(0, f"it has {len(text)} characters; at most {MOST_CHARACTERS} are allowed")]
+    if any(ord(letter) < 32 and letter not in "\n\t" for letter in text):
+        return [Problem(0, "it contains control characters")]
+    if language == "python":
+        return check_python.problems(text)
+    return check_shell.problems(text)

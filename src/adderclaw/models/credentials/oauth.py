@@ -7,13 +7,15 @@ import json
 import math
 import secrets as randomness
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from adderclaw.core.errors import AdderClawError, PathRefused
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Clock, Json
-from adderclaw.models.credentials.sources import OAuthSettings
+
+if TYPE_CHECKING:
+    from adderclaw.models.credentials.sources import OAuthSettings
 
 REPLY_BYTES = 1 << 20
 REQUEST_SECONDS = 30.0
@@ -78,7 +80,9 @@ class Device(NamedTuple):
 class Client:
     """One provider's authorization server."""
 
-    def __init__(self, name: str, settings: OAuthSettings, secrets: Secrets, clock: Clock, client_secret: str) -> None:
+    def __init__(
+        self, name: str, settings: "OAuthSettings", secrets: Secrets, clock: Clock, client_secret: str
+    ) -> None:
         self.name, self.settings = name, settings
         self._secrets, self._clock, self._client_secret = secrets, clock, client_secret
         secrets.add(client_secret)

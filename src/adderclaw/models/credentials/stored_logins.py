@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from adderclaw.core import home_names
 from adderclaw.core.errors import ProviderError
@@ -13,8 +14,10 @@ from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import Clock
 from adderclaw.models.credentials.encrypted_file import SealedFile, VaultError
 from adderclaw.models.credentials.oauth import Client, OAuthError, Tokens
-from adderclaw.models.credentials.sources import AuthSettings
 from adderclaw.models.credentials.vault import Vault, open_vault
+
+if TYPE_CHECKING:
+    from adderclaw.models.credentials.sources import AuthSettings
 
 EARLY_SECONDS = 60.0
 """A token that expires sooner than this is renewed first, because the request takes time too."""
@@ -22,7 +25,7 @@ LOCK_SECONDS = 90.0
 
 
 class Logins:
-    def __init__(self, auth: AuthSettings, home: str, secrets: Secrets, clock: Clock) -> None:
+    def __init__(self, auth: "AuthSettings", home: str, secrets: Secrets, clock: Clock) -> None:
         self._auth, self._home, self._secrets, self._clock = auth, home, secrets, clock
         self._kept: dict[str, Tokens] = {}
         self._distrusted: set[str] = set()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from adderclaw.config.model_facts.catalogue import thinks
 from adderclaw.core.errors import ProviderErrorKind
 from adderclaw.core.provider_kinds import OPENROUTER
 from adderclaw.core.types import (
@@ -39,7 +40,6 @@ from adderclaw.models.providers.openai_server import (
     media_of_results,
     openai_endpoint,
     strict,
-    thinks,
     told,
     user_items,
 )

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from adderclaw.config.model_facts.catalogue import never_thinks, thinks
 from adderclaw.core.provider_kinds import BY_NAME, KEY_VARIABLES
 from adderclaw.core.types import (
     ChatRequest,
@@ -117,24 +118,6 @@ class Server(Adapter):
 
 
 # ---------------------------------------------------------------------- what models take
-
-
-_PLAIN = re.compile(r"(?:gpt-[34]|chatgpt|gpt-5-chat|davinci|babbage)")
-_THINKING = re.compile(r"o\d|gpt-[5-9]|gpt-\d\d|codex|computer-use")
-
-
-def thinks(model: str) -> bool:
-    """Whether an OpenAI model surely reasons, by its name: the API refuses the settings of that for the others."""
-    return bool(_THINKING.match(bare(model))) and not never_thinks(model)
-
-
-def never_thinks(model: str) -> bool:
-    """Whether an OpenAI model surely does not reason: the API refuses to be shown another model's reasoning then."""
-    return bool(_PLAIN.match(bare(model)))
-
-
-def bare(model: str) -> str:
-    return model.rpartition("/")[2].removeprefix("ft:")
 
 
 _LOOSE = frozenset(

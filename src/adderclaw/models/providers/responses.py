@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from adderclaw.config.model_facts.catalogue import never_thinks, thinks
 from adderclaw.core.errors import ProviderError, ProviderErrorKind
 from adderclaw.core.types import (
     ChatRequest,
@@ -35,10 +36,8 @@ from adderclaw.models.providers.openai_server import (
     arguments,
     data_url,
     function_name,
-    never_thinks,
     openai_endpoint,
     strict,
-    thinks,
     told,
     user_items,
 )

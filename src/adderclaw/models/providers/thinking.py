@@ -5,13 +5,15 @@ leaves out of the next try.
 """
 
 import re
+from typing import TYPE_CHECKING
 
-from adderclaw.config.model_facts.catalogue import facts
+from adderclaw.config.model_facts.catalogue import bare, facts, never_thinks, thinks
 from adderclaw.config.schema.settings import Config
 from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME, MOCK
 from adderclaw.core.types import EFFORTS, Effort, Json, Thinking
-from adderclaw.models.providers.adapter import Detail
-from adderclaw.models.providers.openai_server import bare, never_thinks, thinks
+
+if TYPE_CHECKING:
+    from adderclaw.models.providers.adapter import Detail
 
 BUDGETS: dict[Effort, int] = {
     "minimal": 1024,
@@ -129,7 +131,7 @@ class Claude:
 
 
 def anthropic(
-    model: str, chosen: Thinking, room: int, *, thinks: bool, forced: bool, detail: Detail
+    model: str, chosen: Thinking, room: int, *, thinks: bool, forced: bool, detail: "Detail"
 ) -> tuple[Json | None, Effort | None]:
     """The values of `thinking` and of `output_config.effort`. `room`: the most tokens of thought that fit.
 
@@ -151,7 +153,7 @@ def anthropic(
     return ({"type": "enabled", "budget_tokens": budget} if budget else None), effort
 
 
-def _effort(claude: Claude, chosen: Thinking, detail: Detail) -> Effort | None:
+def _effort(claude: Claude, chosen: Thinking, detail: "Detail") -> Effort | None:
     if not claude.levels or chosen.effort is None:
         return None
     return level(chosen.effort, PLAIN if detail == "plain" else claude.levels)
@@ -205,7 +207,7 @@ def levels(model: str) -> tuple[Effort, ...]:
     return (*first, *PLAIN, *(last if version >= (5, 2) or "max" in name else ()))
 
 
-def openai(model: str, chosen: Thinking, detail: Detail) -> Effort | None:
+def openai(model: str, chosen: Thinking, detail: "Detail") -> Effort | None:
     """The effort that an OpenAI model is told; None: none. What is open is `medium`, since newer ones begin at none."""
     known = levels(model)
     if detail == "nothing" or not known:
@@ -226,7 +228,7 @@ def gemini_version(model: str) -> tuple[int, int]:
     return (int(match[1]), int(match[2] or 0)) if match else (0, 0)
 
 
-def gemini(model: str, chosen: Thinking, *, thinks: bool, detail: Detail) -> Json | None:
+def gemini(model: str, chosen: Thinking, *, thinks: bool, detail: "Detail") -> Json | None:
     """The value of `thinkingConfig`: a level from Gemini 3 on, tokens before; -1 lets the model decide."""
     if detail == "nothing" or (chosen.is_unset and not thinks) or (chosen.mode == "disabled" and not thinks):
         return None
@@ -258,7 +260,7 @@ def _gemini_budget(model: str, chosen: Thinking, effort: Effort | None) -> int:
 # ---------------------------------------------------------------------- OpenRouter
 
 
-def openrouter(chosen: Thinking, *, thinks: bool, detail: Detail) -> Json | None:
+def openrouter(chosen: Thinking, *, thinks: bool, detail: "Detail") -> Json | None:
     """The value of `reasoning`, which the router says to each vendor in its own words."""
     if detail == "nothing" or (chosen.is_unset and not thinks):
         return None

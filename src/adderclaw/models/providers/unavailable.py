@@ -2,16 +2,19 @@
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import ChatRequest, ChatResponse, OnDelta, Provider, ProviderCapabilities
 from adderclaw.models.credentials.sources import LM_STUDIO_NAME, OPENAI_NAME, OPENAI_URL
-from adderclaw.models.providers import Parts
+
+if TYPE_CHECKING:
+    from adderclaw.models.providers import Parts
 
 LM_STUDIO_MODEL = "LM_STUDIO_MODEL"
 
 
-def complete(parts: Parts, maker: Callable[[Parts], Provider]) -> Provider:
+def complete(parts: "Parts", maker: "Callable[[Parts], Provider]") -> Provider:
     """The provider; or, where its environment lacks something, one that fails in its place, which is recorded."""
     if parts.name == OPENAI_NAME and not parts.entry.base_url and not _set(OPENAI_URL):
         return Unavailable(parts, OPENAI_URL, None)
@@ -25,7 +28,7 @@ def _set(variable: str) -> bool:
 
 
 class Unavailable:
-    def __init__(self, parts: Parts, variable: str, inner: Provider | None) -> None:
+    def __init__(self, parts: "Parts", variable: str, inner: Provider | None) -> None:
         self._parts, self._variable = parts, variable
         self._inner = inner
         """Answers whoever names a model."""

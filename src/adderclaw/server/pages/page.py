@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import os
 import pkgutil
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module, resources
@@ -12,7 +13,10 @@ from typing import TYPE_CHECKING
 
 from adderclaw.agent.view import markup
 from adderclaw.core.record import NamedTuple
+from adderclaw.server.client_scope import visible_folders
 from adderclaw.server.endpoint import NOBODY, ApiRequest, Endpoint, Reach
+from adderclaw.storage import approvals
+from adderclaw.storage.approvals import Approval
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 
     from adderclaw.server.state import ServerState
 
+MOST_QUESTIONS = 50
+"""Questions that a page shows, or counts, at most."""
 LONGEST = 400
 """The longest value of a query, in characters."""
 
@@ -88,11 +94,21 @@ def page[Output](
 def respond(request: ApiRequest, template: str, output: object, status: int = 200) -> "HTMLResponse":
     from starlette.responses import HTMLResponse
 
-    from adderclaw.server.pages import questions
-
-    waiting = len(questions.waiting_cards(request)) if status == 200 and request.client is not NOBODY else 0
+    waiting = len(pending_questions(request)) if status == 200 and request.client is not NOBODY else 0
     text = markup.render(template, page=output, frame=_frame(request, waiting), client=request.client)
     return HTMLResponse(text, status)
+
+
+def pending_questions(request: ApiRequest, conversation: str | None = None) -> list[Approval]:
+    """The rows of open questions, oldest first: of one conversation, or of all that the client sees."""
+    rows = approvals.listing(
+        request.state.store,
+        everything=False,
+        limit=MOST_QUESTIONS,
+        workspaces=visible_folders(request),
+        conversation=conversation,
+    )
+    return [row for row in rows if row.state(time.time()) == "pending"]
 
 
 def refusal_page(state: "ServerState", request: "Request", status: int, message: str) -> "HTMLResponse":

@@ -13,7 +13,7 @@ from adderclaw.core.questions import ApprovalRequest, Question
 from adderclaw.core.record import NamedTuple
 from adderclaw.server.client_scope import visible_folders
 from adderclaw.server.endpoint import ApiRequest
-from adderclaw.server.pages.page import Entry, page
+from adderclaw.server.pages.page import MOST_QUESTIONS, Entry, page, pending_questions
 from adderclaw.storage import approvals, transcript
 from adderclaw.storage.approvals import Approval
 from adderclaw.storage.queries import conversations as transcript_queries
@@ -21,7 +21,6 @@ from adderclaw.storage.queries import conversations as transcript_queries
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-MOST = 50
 OUTCOMES = {
     "yes": ("good", "Answered: yes"),
     "no": ("bad", "Answered: no"),
@@ -67,16 +66,15 @@ async def _read(request: ApiRequest) -> Output:
 
 def waiting_cards(request: ApiRequest, conversation: str | None = None, *, with_place: bool = True) -> list[Card]:
     """Open questions, oldest first: of one conversation, or of all that the client sees."""
-    store = request.state.store
-    rows = approvals.listing(
-        store, everything=False, limit=MOST, workspaces=visible_folders(request), conversation=conversation
-    )
-    cards = (card(request, row, with_place=with_place) for row in rows if row.state(time.time()) == "pending")
+    rows = pending_questions(request, conversation)
+    cards = (card(request, row, with_place=with_place) for row in rows)
     return [candidate for candidate in cards if conversation in (None, candidate.conversation_id)]
 
 
 def _answered_cards(request: ApiRequest) -> list[Card]:
-    rows = approvals.listing(request.state.store, everything=True, limit=MOST, workspaces=visible_folders(request))
+    rows = approvals.listing(
+        request.state.store, everything=True, limit=MOST_QUESTIONS, workspaces=visible_folders(request)
+    )
     cards = [card(request, row) for row in rows]
     return [candidate for candidate in cards if not candidate.is_open]
 

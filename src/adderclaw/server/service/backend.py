@@ -2,12 +2,11 @@
 
 import contextlib
 import os
-from collections.abc import Callable
 from typing import Literal, Protocol
 
 from adderclaw import config
 from adderclaw.core import home_names
-from adderclaw.core.errors import AdderClawError, UsageError
+from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.server.service.plan import Plan
 
@@ -15,11 +14,6 @@ BackendName = Literal["systemd", "launchd"]
 State = Literal["running", "starting", "stopping", "stopped", "failed"]
 
 NOT_INSTALLED = "the service is not installed: `adderclaw service install` installs it"
-NO_MANAGER = (
-    "neither systemd nor launchd answers for this user. Run `{program} serve` under the supervisor that you have "
-    "(a container's restart policy, supervisord, runit), or from cron with `@reboot {program} serve`; docs/service.md "
-    "has examples"
-)
 MARK = "Written by `adderclaw service install`"
 """A unit without these words was not written by us, and is neither replaced nor removed without asking."""
 MOST_BYTES = 262_144
@@ -87,43 +81,6 @@ def service_name() -> str:
     if config.home() == usual:
         return "adderclaw"
     return f"adderclaw-{hashlib.sha256(os.fsencode(config.home())).hexdigest()[:8]}"
-
-
-def _systemd() -> Backend:
-    from adderclaw.server.service.systemd import Systemd
-
-    return Systemd()
-
-
-def _launchd() -> Backend:
-    from adderclaw.server.service.launchd import Launchd
-
-    return Launchd()
-
-
-BACKENDS: dict[BackendName, Callable[[], Backend]] = {"systemd": _systemd, "launchd": _launchd}
-
-
-def choose_backend(name: BackendName | None) -> Backend:
-    """The back end with this name; else the installed one; else the one whose manager answers here."""
-    backend = installed_backend(name)
-    if backend is not None:
-        return backend
-    if name is not None:
-        return BACKENDS[name]()
-    from adderclaw.server.service import launchd, plan, systemd
-
-    if launchd.answers():
-        return _launchd()
-    if systemd.answers():
-        return _systemd()
-    raise UsageError(NO_MANAGER.format(program=plan.installed_program()))
-
-
-def installed_backend(name: BackendName | None = None) -> Backend | None:
-    """The installed back end, with this name or any name."""
-    backends = [make() for key, make in BACKENDS.items() if name in (None, key)]
-    return next((backend for backend in backends if os.path.lexists(backend.unit)), None)
 
 
 def is_written_by_us(unit: str) -> bool:

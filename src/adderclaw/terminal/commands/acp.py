@@ -26,9 +26,10 @@ def acp(
     Example: echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}' | adderclaw acp
     """
     if setup:
-        from adderclaw.terminal.commands.plain import run_command
+        from adderclaw.terminal.commands import setup as setup_commands
+        from adderclaw.terminal.commands.common import run_typer
 
-        run_command("onboard", "setup", ["onboard"])
+        run_typer("onboard", setup_commands, ["onboard"])
         return
     from adderclaw.clients.acp.serve import serve
 

@@ -4,7 +4,6 @@ Importing typer takes a tenth of the time to the first request. Typer still hand
 every error, and every spelling that this parser does not read.
 """
 
-import importlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -42,18 +41,6 @@ MODEL_NAME = Option(("--model",), "Another model of that provider.", "MODEL")
 EFFORT = Option(("--effort",), "How much the model thinks; default: the vendor's recommendation.")
 STREAM_OUTPUT = Option(("--output-format",), "text for people; json or stream-json for programs.")
 LIMIT = Option(("--limit",), f"Limit this run: {', '.join(LIMIT_NAMES)} or rounds.", "NAME=VALUE")
-
-
-def run_command(name: str, module: str, arguments: list[str]) -> None:
-    """Imports the module of a command and runs it; exits the process with its exit code."""
-    refuse_empty(arguments)
-    loaded = importlib.import_module(f"adderclaw.terminal.commands.{module}")
-    command: Plain | None = getattr(loaded, "command", None)
-    if command is not None and (values := parse_plain(command, arguments[1:])) is not None:
-        sys.exit(command(**values))
-    from adderclaw.terminal.commands.common import run_typer
-
-    run_typer(name, loaded, arguments)
 
 
 MAY_BE_EMPTY = frozenset({"--comment", "--message", "-m", "--json"})

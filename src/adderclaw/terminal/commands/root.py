@@ -12,8 +12,8 @@ from typer.main import get_command
 
 from adderclaw import __version__
 from adderclaw.core.errors import EXIT_CODES, EXIT_USAGE, UsageError
-from adderclaw.terminal.commands import AGENT_FLAGS, AGENT_OPTIONS, COMMANDS, Command
 from adderclaw.terminal.commands.common import app_of, invoke
+from adderclaw.terminal.commands.table import AGENT_FLAGS, AGENT_OPTIONS, COMMANDS, Command
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 COMPLETIONS = ("--show-completion", "--install-completion")

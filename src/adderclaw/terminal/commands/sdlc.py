@@ -10,7 +10,7 @@ from adderclaw.config.legacy.options import Options
 from adderclaw.core.errors import NeedsInput, UsageError
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import PHASES, Json
-from adderclaw.flows.sdlc import conversation_phase
+from adderclaw.flows.sdlc import conversation_phase, coverage
 from adderclaw.flows.sdlc.conversation_phase import Ask, Desk, Seen
 from adderclaw.storage.sdlc import phases
 from adderclaw.terminal.commands import sdlc_proof
@@ -154,7 +154,7 @@ def _ask(desk: Desk, chosen: str, seen: Seen) -> None:
     if ask is None:
         fix = "run this at a terminal, or give --yes if you have read it"
         raise NeedsInput(f"the {seen.what} of {chosen} has to be approved by the operator: {fix}")
-    for line in conversation_phase.shown(desk, chosen, seen):
+    for line in coverage.shown(desk, chosen, seen):
         print(clean(visible(line)), file=sys.stderr)
     answer = asyncio.run(_answer(ask, f"Approve this {seen.what}? [y/N] "))
     if answer not in ("y", "yes"):

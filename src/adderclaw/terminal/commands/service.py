@@ -13,7 +13,7 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
-from adderclaw.server.service import backend
+from adderclaw.server.service import backend, managers
 from adderclaw.server.service.backend import NOT_INSTALLED, Backend, BackendName, Status
 from adderclaw.terminal.commands.common import OutputFormat, group
 from adderclaw.terminal.output import print_json
@@ -57,7 +57,7 @@ def install(
     """
     from adderclaw.server.service import plan
 
-    chosen = backend.choose_backend(by)
+    chosen = managers.choose_backend(by)
     text = chosen.text(plan.make_plan(serve_options(context.args), force=force, unit=chosen.unit))
     if dry_run:
         print(f"# {chosen.unit}", file=sys.stderr)
@@ -77,7 +77,7 @@ def install(
 
 def _refuse_second(chosen: Backend) -> None:
     """Refuses a second service for the same home."""
-    for name, make in backend.BACKENDS.items():
+    for name, make in managers.BACKENDS.items():
         if name != chosen.name and os.path.lexists((other := make()).unit):
             fix = f"`adderclaw service uninstall --backend {name}` removes it"
             raise UsageError(f"the service is installed already, by {name} ({other.unit}): {fix}")
@@ -89,7 +89,7 @@ def uninstall(by: Manager = None) -> None:
 
     Example: adderclaw service uninstall
     """
-    chosen = backend.installed_backend(by)
+    chosen = managers.installed_backend(by)
     if chosen is None:
         print("not installed: there is nothing to remove")
         return
@@ -141,7 +141,7 @@ def status(by: Manager = None, output_format: OutputFormat = "text") -> None:
 
     Example: adderclaw service status
     """
-    chosen = backend.installed_backend(by)
+    chosen = managers.installed_backend(by)
     service_status = chosen.status() if chosen is not None else _status_without_service()
     about: Json = {
         "backend": chosen.name if chosen is not None else "",
@@ -173,7 +173,7 @@ def logs(
 
 
 def _installed_service(by: BackendName | None) -> Backend:
-    chosen = backend.installed_backend(by)
+    chosen = managers.installed_backend(by)
     if chosen is None:
         raise UsageError(NOT_INSTALLED)
     return chosen

@@ -11,6 +11,7 @@ from adderclaw.sandbox.legacy.checkpoints import saved_index
 from adderclaw.storage import Store
 from adderclaw.storage import checkpoints as rows
 from adderclaw.storage.checkpoints import Blob
+from adderclaw.storage.sdlc import baselines
 
 DAY = 86_400.0
 NEW_SECONDS = 3600.0
@@ -101,7 +102,7 @@ def prune(store: Store, folder: str, *, older_than: str, needed: Iterable[str]) 
     """Drop old checkpoints and every pack that nothing needs any more; returns checkpoints and bytes that went."""
     with store.write() as cursor:
         dropped = rows.delete_older(cursor, older_than)
-    live = rows.needed_digests(store) | set(needed)
+    live = rows.changed_digests(store) | baselines.needed_digests(store) | set(needed)
     known = rows.blobs(store)
     kept = {blob.pack for blob in known if blob.digest in live}
     idle = [name for name in _packs(folder) if name not in kept and _is_old(os.path.join(folder, name))]

@@ -13,7 +13,7 @@ from adderclaw.config.plugins.preview import NOT_INSTALLED, question
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.terminal.repl import here
-from adderclaw.terminal.repl.slash import Action, Done
+from adderclaw.terminal.repl.slash.command import Action, Done
 
 
 def command_action(*words: str, alone: tuple[str, ...] = ()) -> Action:
@@ -37,8 +37,8 @@ async def print_command(run: Run, arguments: list[str]) -> None:
 
 def _output(run: Run, arguments: list[str]) -> str:
     from adderclaw.storage.telemetry import log
-    from adderclaw.terminal.commands import COMMANDS
     from adderclaw.terminal.commands.common import run_typer
+    from adderclaw.terminal.commands.table import COMMANDS
 
     module = import_module(f"adderclaw.terminal.commands.{COMMANDS[arguments[0]].module}")
     text = io.StringIO()

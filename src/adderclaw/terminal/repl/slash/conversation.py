@@ -9,7 +9,7 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.terminal.repl import conversations, here
 from adderclaw.terminal.repl.conversations import NextConversation
-from adderclaw.terminal.repl.slash import Done
+from adderclaw.terminal.repl.slash.command import Done
 
 MOVED = (
     "The person moved this conversation from the folder {before} to {folder}. Files named earlier are in the old "

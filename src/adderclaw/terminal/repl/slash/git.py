@@ -14,7 +14,7 @@ from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import ToolCall, ToolResult
 from adderclaw.terminal.operators import terminal_question
 from adderclaw.terminal.repl import here
-from adderclaw.terminal.repl.slash import Done
+from adderclaw.terminal.repl.slash.command import Done
 
 MAX_DRAFT_CHARS = 5_000
 SHOWN_LINES = 200

@@ -6,7 +6,7 @@ from adderclaw.agent.run import Run
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.terminal.repl import here
-from adderclaw.terminal.repl.slash import Done
+from adderclaw.terminal.repl.slash.command import Done
 
 if TYPE_CHECKING:
     from adderclaw.tools.mcp.servers import Servers, Status

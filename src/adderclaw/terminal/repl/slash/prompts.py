@@ -5,7 +5,7 @@ from adderclaw.agent.run import Run
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.terminal.repl import here
-from adderclaw.terminal.repl.slash import Action, Done
+from adderclaw.terminal.repl.slash.command import Action, Done
 
 EXCERPT_CHARS = 60_000
 """How many of the last characters of the conversation a side question includes."""

@@ -14,7 +14,8 @@ from adderclaw.storage import memory as memories
 from adderclaw.storage import transcript
 from adderclaw.terminal import notes
 from adderclaw.terminal.repl import here
-from adderclaw.terminal.repl.slash import Done, command_line
+from adderclaw.terminal.repl.slash import command_line
+from adderclaw.terminal.repl.slash.command import Done
 
 
 def tools(run: Run, _rest: str) -> Done:

@@ -14,7 +14,7 @@ from adderclaw.storage.sdlc import phases, plans
 from adderclaw.storage.sdlc.phases import Mover, TransitionRefused
 from adderclaw.terminal.operators import terminal_question
 from adderclaw.terminal.repl import here
-from adderclaw.terminal.repl.slash import Done
+from adderclaw.terminal.repl.slash.command import Done
 from adderclaw.terminal.sdlc_status import status_lines
 
 
@@ -83,7 +83,7 @@ async def _approve(run: Run, desk: Desk, conversation: str) -> dict[str, object]
     seen = conversation_phase.waits(desk, conversation)
     if here.screen_of(run) is None and terminal_question() is None:
         raise AdderClawError("the operator must approve the report, and there is no terminal to ask at")
-    for line in conversation_phase.shown(desk, conversation, seen):
+    for line in coverage.shown(desk, conversation, seen):
         print(visible(line))
     if (await here.ask_person(run, "Approve this report? [y/N] ") or "").strip().lower() not in here.YES:
         raise TransitionRefused("the report is not approved; nothing was changed")

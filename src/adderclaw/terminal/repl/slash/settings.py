@@ -16,7 +16,8 @@ from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import DEFAULT_THINKING, EFFORTS, PermissionMode, Thinking, parse_effort
 from adderclaw.terminal.repl import here
-from adderclaw.terminal.repl.slash import Done, command_line
+from adderclaw.terminal.repl.slash import command_line
+from adderclaw.terminal.repl.slash.command import Done
 
 
 async def model(run: Run, rest: str) -> Done:

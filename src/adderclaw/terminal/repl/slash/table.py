@@ -2,19 +2,8 @@
 
 from adderclaw.agent.conversation import by_name
 from adderclaw.agent.run import Run
-from adderclaw.terminal.repl.slash import (
-    Action,
-    Done,
-    Row,
-    command_line,
-    conversation,
-    git,
-    mcp,
-    prompts,
-    reports,
-    sdlc,
-    settings,
-)
+from adderclaw.terminal.repl.slash import command_line, conversation, git, mcp, prompts, reports, sdlc, settings
+from adderclaw.terminal.repl.slash.command import Action, Done, Row
 from adderclaw.terminal.repl.slash.command_line import command_action
 
 
