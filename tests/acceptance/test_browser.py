@@ -96,7 +96,7 @@ def test_a13_a14_a15_the_liar_is_caught_in_a_browser(world: World, project: Path
     assert "snapshot required" in blind
     assert 'heading "Hello"' in seen
     assert "Text not found" in next(one for one in results if one.startswith("[r8]"))
-    assert any("r4' came back with an error" in one for one in results)
+    assert any("r4' returned an error" in one for one in results)
     assert any("denied" in one.lower() and "run_code_unsafe" in one for one in results)
     kinds = [part["media_type"] for row in (lied, held) for one in json.loads(row[1]) for part in one["kept"]]
     assert kinds.count("image/png") == 2

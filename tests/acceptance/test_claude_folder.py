@@ -290,5 +290,5 @@ def test_11_onboard_asks_before_the_operators_own_folder_counts(mine: World) -> 
     assert "claude = true" in config.read_text()
     config.write_text(plain)
     done = mine.cli.typed(*setup, stdin="")
-    assert "count here, too? [y/N]" in done.err
+    assert "here too? [y/N]" in done.err
     assert "claude = true" not in config.read_text(), "the end of the input is no yes"

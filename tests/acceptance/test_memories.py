@@ -53,7 +53,7 @@ def test_notes_are_changed_and_forgotten_by_hand(world: World, tmp_path: Path) -
     (editor := tmp_path / "editor").write_text("#!/bin/sh\nprintf 'from the editor\\n' > \"$1\"\n")
     editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
     here = ("--workspace", str(world.workspace))
-    assert world.cli("memory", "edit", "build", "--value", "make", *here).out == "kept build\n"
+    assert world.cli("memory", "edit", "build", "--value", "make", *here).out == "stored build\n"
     world.cli.env["VISUAL"] = str(editor)
     assert world.cli("memory", "edit", "build", *here).code == 0
     assert world.cli("memory", "edit", "everyone", "--everywhere", "--value", "tabs", *here).code == 0

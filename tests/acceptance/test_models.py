@@ -149,7 +149,7 @@ def test_what_cannot_be_verified_or_read_changes_nothing(cli: Cli, home: Path, i
     wrong = {**good, "urls": [{**good["urls"][0], "digests": {"sha256": "0" * 64}}]}
     attempts: dict[str, Any] = {
         "its SHA-256 is": wrong,
-        "not understood": {"info": 1},
+        "cannot be read": {"info": 1},
         "has no wheel": {**good, "urls": [{**good["urls"][0], "yanked": True}]},
         "HTTP 404": {**good, "urls": [{**good["urls"][0], "url": "/other"}]},
         "127.0.0.1": {**good, "urls": [{**good["urls"][0], "url": "http://127.0.0.1:1/x.whl"}]},

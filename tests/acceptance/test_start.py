@@ -193,7 +193,7 @@ def test_10_an_empty_value_is_an_error_and_no_new_start(world: World) -> None:
     assert "Invalid params" in world.cli("rpc", stdin=json.dumps(begin) + "\n").out
     code = PYTHON.format(workspace=str(world.workspace))
     ran = subprocess.run([PROGRAM.with_name("python"), "-c", code], env=world.cli.env, capture_output=True, text=True)
-    assert "empty name" in ran.stderr, ran
+    assert "is empty" in ran.stderr, ran
     assert not world.database.exists() or world.rows("SELECT count(*) FROM runs") == [(0,)], "nothing began"
 
 

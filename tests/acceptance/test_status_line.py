@@ -30,7 +30,7 @@ def test_a_command_of_ones_own_fills_the_line_and_harms_nothing(world: World) ->
         terminal.wait('"permission_mode": "acceptEdits"')
         terminal.write("!touch fail")
         terminal.press("Enter")
-        terminal.wait("the command of statusLine: exited with 3: broken", "mock", gone="own line")
+        terminal.wait("the statusLine command failed (exited with 3: broken)", "mock", gone="own line")
         terminal.write("!touch other; true")
         terminal.press("Enter")
         terminal.wait("touch other; true")

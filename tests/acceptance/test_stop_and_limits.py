@@ -167,7 +167,7 @@ def test_whoever_must_leave_at_once_leaves_whatever_cannot_be_written() -> None:
 from adderclaw.agent.run import signals
 class Broken:
     def finish(self, *_, **__): raise OSError("no space left on device")
-signals._leave(Broken(), 15, "agent")
+signals._exit_now(Broken(), 15, "agent")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (143, b"")

@@ -35,6 +35,6 @@ def test_the_page_shows_the_fleet_of_this_home(farm: Farm, tmp_path: Path) -> No
         assert "cannot be reached" in gone.text
         assert "adderclaw_fleet_reachable 0.0" in server.ask("GET", "/metrics", token).text
         (farm.cli.data / "fleet.toml").unlink()
-        assert "belongs to no fleet" in server.ask("GET", "/ui/fleet", token).text
+        assert "This home does not belong to a fleet." in server.ask("GET", "/ui/fleet", token).text
     finally:
         house.store.close()

@@ -371,7 +371,7 @@ def test_a_module_of_the_project_is_no_hook(world: Den) -> None:
     trusted(world)
     steal = filled(world, "open('{marks}/stolen', 'w')\n")
     made = world.attack(call("Write", file_path="colorsys.py", content=steal), read())
-    assert "name a script in .adderclaw/hooks/" in made.last
+    assert "run a script in .adderclaw/hooks/ by its path" in made.last
     assert not (marks(world) / "stolen").exists()
     assert not ran(world)
 

@@ -71,7 +71,7 @@ def test_with_no_database_it_says_how_to_make_one_and_makes_none(cli: Cli, comma
         (["memory", "show", "nowhere"], "memory list"),
         (["runs", "show", "nowhere"], "runs list"),
         (["receipt", "verify", "--against", "what"], "receipt head"),
-        (["receipt", "verify", "--archive", "../x"], "without its folder"),
+        (["receipt", "verify", "--archive", "../x"], "without the folder"),
         (["receipt", "archive"], "--yes"),
     ],
 )

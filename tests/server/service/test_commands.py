@@ -61,7 +61,7 @@ def test_status_reports_a_server_that_was_started_in_another_way(project: Cli) -
 
 def test_without_a_project_the_configured_workspace_is_served(project: Cli) -> None:
     done = install(project, *SYSTEMD, "--dry-run", cwd=project.home)
-    assert (done.code, "does not exist; create it with `adderclaw init`" in done.err) == (2, True)
+    assert (done.code, "is not a folder: `adderclaw init` creates it" in done.err) == (2, True)
     assert project("init").code == 0
     done = install(project, *SYSTEMD, "--dry-run", cwd=project.home)
     assert f'"--workspace" "{project.home / "adderclaw-workspace"}"' in done.out

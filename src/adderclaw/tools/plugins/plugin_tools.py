@@ -53,7 +53,7 @@ def plugin_tools(
 
 def name_clashes(manifest: Manifest, others: Iterable[Manifest]) -> list[str]:
     """Which tools of a plugin have a name that is taken, and by what."""
-    taken = {name.lower(): f"a built-in tool is called {name}" for name in builtin_names()}
+    taken = {name.lower(): f"a built-in tool is called {name}" for name in reversed(builtin_names())}
     for other in others:
         taken |= {tool.name.lower(): f"the plugin {other.name!r} has a tool of that name" for tool in other.tools}
     return [
