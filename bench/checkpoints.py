@@ -9,7 +9,7 @@ from statistics import median
 from time import perf_counter
 
 from adderclaw.config.own_paths import OwnPaths
-from adderclaw.config.schema.settings import Checkpoints
+from adderclaw.config.schema import Checkpoints
 from adderclaw.sandbox.legacy.checkpoints.tracker import Tracker, Who, limits_of
 from adderclaw.storage import Store
 

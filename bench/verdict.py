@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from adderclaw import policy as gate
-from adderclaw.config.schema.settings import Config, Security
+from adderclaw.config.schema import Config, Security
 from adderclaw.core.host import ToolContext
 from adderclaw.core.types import Workspace
 from adderclaw.policy.case import Case

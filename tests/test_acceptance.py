@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 import yaml
 
-from adderclaw.config.schema.settings import Kind
+from adderclaw.config.schema import Kind
 from adderclaw.terminal.commands.table import COMMANDS
 from adderclaw.terminal.repl.slash.table import ROWS as SLASH
 from adderclaw.tools.hooks.catalogue import EVENTS

@@ -186,7 +186,9 @@ def test_a_tool_list_names_tools_that_exist(world: World) -> None:
     assert done.code == 2
     config = f"{world.cli.data}/config.toml"
     assert f"{config}: channels.cli.tools_allow[0]: there is no tool 'file_raed'; did you mean file_read?" in done.err
-    assert "channels.cli.tools_allow[3]: 'Rea*' is not the name of a tool; a list of tools has names, or \"*\"" in done.err
+    assert (
+        "channels.cli.tools_allow[3]: 'Rea*' is not the name of a tool; a list of tools has names, or \"*\"" in done.err
+    )
     assert "channels.webhook.chat.senders.a@b.tools_allow[0]: there is no tool 'Bsh'; did you mean Bash?" in done.err
     assert "time" not in done.err
     assert "mcp__demo__add" not in done.err

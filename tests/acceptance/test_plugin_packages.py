@@ -261,7 +261,7 @@ def test_a_proof_says_that_the_plugin_is_not_as_it_was(notes: World) -> None:
     assert notes.cli("plugin", "remove", "field-notes", "--yes").code == 0
     proof = verify(notes)
     assert proof["verified"]
-    assert any("field-notes 1.2.0" in note and "is gone" in note for note in proof["notes"])
+    assert any("field-notes 1.2.0" in note and "is missing or cannot be read" in note for note in proof["notes"])
 
 
 # ------------------------------------------------------------------ removed

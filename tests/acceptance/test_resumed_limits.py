@@ -10,7 +10,7 @@ import pytest
 
 from adderclaw.agent.session.limits import Budget
 from adderclaw.config.model_facts.catalogue import Prices
-from adderclaw.config.schema.settings import Config, Limits
+from adderclaw.config.schema import Config, Limits
 from adderclaw.core.errors import LimitError
 from tests.acceptance.world import World, call
 from tests.program import Done

@@ -1,7 +1,7 @@
 """Rules that a skill lends: an update of the permissions in the middle of a turn takes none of them, and keeps none."""
 
 from adderclaw.agent.session.session import ActivePolicy
-from adderclaw.config.schema.settings import Permissions
+from adderclaw.config.schema import Permissions
 from tests.policy.conftest import build
 
 

@@ -25,7 +25,7 @@ from adderclaw.config.model_facts.catalogue import (
     facts_of,
     first_answering,
 )
-from adderclaw.config.schema.settings import Config, Limits, Managed, ModelEntry, ProviderEntry, Providers
+from adderclaw.config.schema import Config, Limits, Managed, ModelEntry, ProviderEntry, Providers
 from adderclaw.core.errors import LimitError, ProviderError
 from adderclaw.core.history import History
 from adderclaw.core.host import ToolContext

@@ -7,9 +7,9 @@ import pytest
 
 from adderclaw.agent.run import Options, open_run, start
 from adderclaw.agent.tool_call.approvals import NoOperator
-from adderclaw.core.child import ChildRequest
 from adderclaw.core.errors import LimitError
 from adderclaw.core.events import EventRecord
+from adderclaw.core.host import ChildRequest
 from tests.scripted import ScriptedModel
 
 CONFIG = """

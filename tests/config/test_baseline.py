@@ -8,7 +8,7 @@ import yaml
 
 from adderclaw.config.baseline import BASELINE, EVERYWHERE, TIGHTEN
 from adderclaw.config.leaves import leaves
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.json_text import to_json
 from tests.config.conftest import World
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adderclaw.config import checks, expand, home
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.errors import ConfigError
 from tests.config.conftest import World
 

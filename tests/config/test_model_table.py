@@ -11,7 +11,7 @@ import pytest
 from adderclaw.config.model_facts import table as model_table
 from adderclaw.config.model_facts.catalogue import Prices, cost, facts, facts_of, first_answering
 from adderclaw.config.model_facts.price_list import Unreadable, models_of_source
-from adderclaw.config.schema.settings import Config, Managed, ModelEntry, ProviderEntry, Providers
+from adderclaw.config.schema import Config, Managed, ModelEntry, ProviderEntry, Providers
 from adderclaw.core import home_names
 from adderclaw.core.provider_kinds import KINDS
 from adderclaw.core.types import Usage

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adderclaw.config.schema.settings import NoticeTarget
+from adderclaw.config.schema import NoticeTarget
 from tests.config.conftest import World
 
 WRONG = [

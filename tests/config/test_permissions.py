@@ -8,7 +8,7 @@ import pytest
 
 from adderclaw.config import load
 from adderclaw.config.permissions import PermissionUpdate, changed, grant, save
-from adderclaw.config.schema.settings import Permissions
+from adderclaw.config.schema import Permissions
 from adderclaw.core.decode import Invalid, decode
 from adderclaw.core.errors import ConfigError
 from tests.rows import rows

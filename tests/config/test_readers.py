@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.config.schema import settings as schema
+from adderclaw.config import schema
 from tests.program import Cli
 
 SOURCE = Path(schema.__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 
 from adderclaw.config import example, load
 from adderclaw.config.reference import reference
-from adderclaw.config.schema.settings import Config, ProviderEntry
+from adderclaw.config.schema import Config, ProviderEntry
 from adderclaw.core.decode import field_docs, plain_type
 from tests.config.conftest import World
 from tests.rows import rows

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adderclaw.config.schema.settings import Config, Limits, ProviderEntry, Security
+from adderclaw.config.schema import Config, Limits, ProviderEntry, Security
 from adderclaw.core import decode
 from adderclaw.tools.control.catalogue import CallArguments
 from adderclaw.tools.files import EditArguments, ReadArguments, WriteArguments

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from adderclaw import policy as gate
-from adderclaw.config.schema.settings import Config, Security
+from adderclaw.config.schema import Config, Security
 from adderclaw.core.host import ToolContext
 from adderclaw.core.types import Autonomy, Workspace
 from adderclaw.policy.case import Case, CommandDenial, Decision, Policy

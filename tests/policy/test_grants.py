@@ -7,7 +7,7 @@ import pytest
 
 from adderclaw import policy as gate
 from adderclaw.config.permissions import changed, grant
-from adderclaw.config.schema.settings import Permissions
+from adderclaw.config.schema import Permissions
 from adderclaw.policy import grants
 from adderclaw.policy.case import Case
 from tests.policy.conftest import WS, build

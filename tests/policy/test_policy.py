@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adderclaw import policy as gate
-from adderclaw.config.schema.settings import Config, Permissions, Security
+from adderclaw.config.schema import Config, Permissions, Security
 from adderclaw.core.types import PathFact, Touch
 from adderclaw.policy.case import Case
 

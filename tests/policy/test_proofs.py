@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adderclaw import policy as gate
-from adderclaw.config.schema.settings import Config, Permissions, Security
+from adderclaw.config.schema import Config, Permissions, Security
 from adderclaw.core.host import ToolContext
 from adderclaw.core.types import Touch, Workspace
 from adderclaw.policy.case import Case, Decision

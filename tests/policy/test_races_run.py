@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from adderclaw import policy as gate
-from adderclaw.config.schema.settings import Config, Security
+from adderclaw.config.schema import Config, Security
 from adderclaw.core.host import ToolContext
 from adderclaw.core.types import Workspace
 from adderclaw.policy.case import Case

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from adderclaw import policy as gate
-from adderclaw.config.schema.settings import Config, Permissions, Profile, Security
+from adderclaw.config.schema import Config, Permissions, Profile, Security
 from adderclaw.core.types import Autonomy, PermissionMode, Verdict
 from adderclaw.policy.case import Case
 from tests.policy.conftest import HOME, WS, build

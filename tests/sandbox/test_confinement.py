@@ -69,7 +69,7 @@ def run(text: str, box: Box, root: Path, timeout: float = 60.0) -> Finished:
     return asyncio.run(escapes.bash(text, box, root, timeout))
 
 
-ABSTRACT = f"adderclaw-{os.getpid()}"
+REACHES_ABSTRACT_SOCKETS = f"adderclaw-{os.getpid()}"
 """The name of a socket of this machine that is no file."""
 
 
@@ -79,7 +79,7 @@ def filled(text: str, home: Path, port: int = 9) -> str:
         "pid": os.getpid(),
         "port": port,
         "space": limits.scratch_bytes() + 4096,
-        "abstract": ABSTRACT,
+        "abstract": REACHES_ABSTRACT_SOCKETS,
     }
     for name, value in values.items():
         text = text.replace(f"{{{name}}}", str(value))
@@ -100,7 +100,7 @@ def tried(table: dict[str, str], box: Box, root: Path, home: Path) -> list[str]:
         ]
 
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as unnamed:
-        unnamed.bind(f"\0{ABSTRACT}")
+        unnamed.bind(f"\0{REACHES_ABSTRACT_SOCKETS}")
         unnamed.listen()
         return asyncio.run(every(server.getsockname()[1]))
 

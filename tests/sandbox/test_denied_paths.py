@@ -8,7 +8,7 @@ import pytest
 from adderclaw import policy as gate
 from adderclaw.agent.run import denied_paths
 from adderclaw.agent.run.denied_paths import Held, Shutter
-from adderclaw.config.schema.settings import Config, Permissions, Security
+from adderclaw.config.schema import Config, Permissions, Security
 from adderclaw.sandbox.legacy.survey import Surveyor
 
 

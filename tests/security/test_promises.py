@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import adderclaw
-from adderclaw.config.schema.settings import Limits
+from adderclaw.config.schema import Limits
 from adderclaw.models.http.client import Failed, request
 from adderclaw.models.http.urls import Hosts, parse
 from tests.acceptance.test_stop_and_limits import running

@@ -9,7 +9,7 @@ import pytest
 
 from adderclaw.core.errors import AdderClawError, StoreError, UsageError
 from adderclaw.core.types import Json, Outcome
-from adderclaw.storage import Store, locks, memory, model_calls, permissions, runs, settings
+from adderclaw.storage import Store, locks, memory, model_calls, runs, settings, transcript
 from tests.storage.book import abandoned
 
 
@@ -211,6 +211,6 @@ def test_a_model_call_is_a_row(store: Store) -> None:
 
 def test_a_decision_is_a_row(store: Store) -> None:
     with store.write() as cursor:
-        permissions.log(cursor, session_id="s", tool_use_id="t", tool_name="Bash", decision="deny", reason={"by": "é"})
+        transcript.log(cursor, session_id="s", tool_use_id="t", tool_name="Bash", decision="deny", reason={"by": "é"})
     row = store.read("SELECT session_id, tool_use_id, tool_name, decision, reason_json FROM tool_permission_log")[0]
     assert tuple(row) == ("s", "t", "Bash", "deny", '{"by":"é"}')

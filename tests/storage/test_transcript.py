@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adderclaw.core.errors import StoreError, UsageError
-from adderclaw.storage import Store, memory, model_calls, permissions, runs, transcript
+from adderclaw.storage import Store, memory, model_calls, runs, transcript
 from adderclaw.storage.transcript import ENTRY_TYPES
 from tests.storage.book import Book, abandoned
 
@@ -141,7 +141,7 @@ def test_clearing_takes_transcripts_and_memories_and_leaves_the_ledger(book: Boo
         sequence = transcript.append(cursor, "session", "assistant", {})
         transcript.store_opaque(cursor, "session", sequence, [{"x": 1}])
         memory.put(cursor, "k", "unforgettable")
-        permissions.log(cursor, session_id="session", tool_use_id="t", tool_name="Read", decision="allow", reason={})
+        transcript.log(cursor, session_id="session", tool_use_id="t", tool_name="Read", decision="allow", reason={})
         model_calls.record(
             cursor, session_id="session", step=1, provider="p", model="m", request_hash="h",
             response={"text": "unforgettable"}, usage={}, attempts=1, latency_ms=1.0, status="ok", error=None,

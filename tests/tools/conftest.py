@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.host import ToolContext
 from adderclaw.core.types import Prepared, ToolResult, Touch, Workspace
 from adderclaw.tools import Kit, builtin_tools, decode_arguments, find_tool, resolve_arguments

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.host import ToolContext
 from adderclaw.core.types import ToolResult, Workspace
 from adderclaw.tools import Kit, background, builtin_tools, decode_arguments, find_tool, resolve_arguments

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.errors import PathRefused
 from adderclaw.core.host import ToolContext
 from adderclaw.core.json_text import check_size

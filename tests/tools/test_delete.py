@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from adderclaw.config.schema.settings import Checkpoints, Config
+from adderclaw.config.schema import Checkpoints, Config
 from tests.program import Soak
 from tests.security.swapping import swapping
 from tests.tools.conftest import Bench

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from adderclaw.config.schema.settings import Config, Runtime, Security, Web
+from adderclaw.config.schema import Config, Runtime, Security, Web
 from adderclaw.core.errors import LimitError, ProviderError
 from adderclaw.core.host import NoSession, ToolContext
 from adderclaw.core.types import ToolResult, Workspace

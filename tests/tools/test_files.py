@@ -328,7 +328,7 @@ def test_what_a_call_would_touch(
 
 
 def test_outside_reads_when_the_operator_lifts_the_boundary(bench: Bench, tmp_path: Path) -> None:
-    from adderclaw.config.schema.settings import Config, Security
+    from adderclaw.config.schema import Config, Security
 
     lifted = bench._replace(config=Config(security=Security(workspace_only=False)))
     assert "outside-secret" in lifted.call("Read", file_path=str(bench.outside / "secret.txt")).content

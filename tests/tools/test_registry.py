@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from adderclaw.agent.session.prompt import advertised_tools
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.host import ToolContext
 from adderclaw.core.tool_traits import NAMES
 from adderclaw.core.types import Alias, ToolResult, Workspace
@@ -101,7 +101,7 @@ def test_building_the_tools_imports_nothing_heavy() -> None:
     heavy = "pydantic rich prompt_toolkit yaml tomlkit tree_sitter httpx2 httpcore2 anyio pathspec ctypes difflib"
     code = (
         "import sys; from adderclaw.tools import Kit, builtin_tools;"
-        "from adderclaw.config.schema.settings import Config;"
+        "from adderclaw.config.schema import Config;"
         "builtin_tools(Kit(Config(), None, None));"
         f"print([name for name in {heavy.split()} if name in sys.modules])"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adderclaw.config.schema.settings import Config, Runtime
+from adderclaw.config.schema import Config, Runtime
 from adderclaw.core.decode import Invalid, decode
 from adderclaw.core.host import ToolContext
 from adderclaw.core.types import ToolResult, Workspace

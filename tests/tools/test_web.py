@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from adderclaw.config.schema.settings import Config, Runtime, Security
+from adderclaw.config.schema import Config, Runtime, Security
 from adderclaw.core.errors import PathRefused
 from adderclaw.core.types import HostFact
 from adderclaw.models.http.addresses import is_public

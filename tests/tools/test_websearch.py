@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from adderclaw.config.schema.settings import Config, Runtime, Security, Web
+from adderclaw.config.schema import Config, Runtime, Security, Web
 from adderclaw.core.host import ToolContext
 from adderclaw.core.types import ToolResult, Workspace
 from adderclaw.tools import Kit, builtin_tools, decode_arguments

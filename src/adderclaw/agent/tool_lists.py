@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from adderclaw.config import Loaded, checks, home
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.plugins import installed
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.suggestions import did_you_mean
 from adderclaw.tools import lookup

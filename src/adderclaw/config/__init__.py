@@ -3,7 +3,7 @@
 from adderclaw.config import cache, places
 from adderclaw.config.loaded import Loaded
 from adderclaw.config.places import home
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.decode import thaw
 from adderclaw.core.errors import ConfigError, Problem, UsageError
 from adderclaw.core.json_text import to_json

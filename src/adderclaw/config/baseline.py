@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from adderclaw.config.schema.settings import LIMIT_NAMES
+from adderclaw.config.schema import LIMIT_NAMES
 from adderclaw.core.record import NamedTuple
 
 

@@ -161,7 +161,7 @@ def _providers(tree: Json) -> Iterator[tuple[str, str]]:
 
 MOST_EXTRA = 16_384
 """Maximum bytes of JSON that an entry may add to each request."""
-DECIDED = frozenset(
+RESERVED_REQUEST_FIELDS = frozenset(
     (
         *("model", "models", "messages", "input", "contents", "stream", "n", "candidateCount", "prompt"),
         *("system", "systemInstruction", "system_instruction", "instructions", "previous_response_id", "conversation"),
@@ -194,7 +194,7 @@ def _extra_body(key: str, extra: Json) -> Iterator[tuple[str, str]]:
     inner = ((name, extra.get(name)) for name in ("generationConfig", "generation_config"))
     tables = (("", extra), *((f"{name}.", cast(Json, value)) for name, value in inner if isinstance(value, dict)))
     for path, table in tables:
-        for name in sorted(table.keys() & DECIDED):
+        for name in sorted(table.keys() & RESERVED_REQUEST_FIELDS):
             yield f"{key}.{path}{name}", "this field of a request is controlled by AdderClaw; remove it"
 
 

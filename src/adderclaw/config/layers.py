@@ -12,7 +12,7 @@ from adderclaw.config.loaded import Loaded
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permission_mode import BYPASS, MODE
 from adderclaw.config.places import FLAGS, Request
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.config.trust import trust
 from adderclaw.config.trust.folders import leads_out
 from adderclaw.config.urls import check_url

@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, TypeAliasType, Union, cast, get_args, get_origin
 
-from adderclaw.config.schema.settings import Config, Meaning
+from adderclaw.config.schema import Config, Meaning
 from adderclaw.core.decode import plain_type
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json

@@ -1,6 +1,6 @@
 """The effective configuration as it was loaded, with what it was made of."""
 
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 

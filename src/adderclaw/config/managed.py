@@ -10,7 +10,7 @@ from adderclaw.config.leaves import get, leaves, put
 from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, BYPASS, without_bypass
 from adderclaw.config.places import FILE_LIMIT, MANAGED_FOLDER
 from adderclaw.config.policy import NAME as POLICY
-from adderclaw.config.schema.settings import MODE_AUTONOMY, Config
+from adderclaw.config.schema import MODE_AUTONOMY, Config
 from adderclaw.core.decode import decode, short_json
 from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.json_text import to_json

@@ -7,7 +7,7 @@ from adderclaw.config.paths import OWN_ENDINGS, beneath, followed, is_run_name
 from adderclaw.core.record import NamedTuple
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema.settings import Config
+    from adderclaw.config.schema import Config
 
 SPEC_STATUS_FILE = ".adderclaw/status.json"
 """In a project: its scenarios and which of them pass."""

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from adderclaw.config.baseline import MODE
 from adderclaw.config.places import FLAGS
-from adderclaw.config.schema.settings import MODE_AUTONOMY
+from adderclaw.config.schema import MODE_AUTONOMY
 from adderclaw.core.types import Json
 
 BYPASS = "bypassPermissions"

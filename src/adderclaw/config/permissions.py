@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 
 from adderclaw.config import operator_file
 from adderclaw.config.checks import is_rule
-from adderclaw.config.schema.settings import Permissions
+from adderclaw.config.schema import Permissions
 from adderclaw.core.decode import Invalid
 from adderclaw.core.record import record
 from adderclaw.core.types import Json, PermissionMode

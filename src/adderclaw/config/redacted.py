@@ -4,7 +4,7 @@ import os
 import re
 from typing import Any, cast
 
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.json_text import to_json
 from adderclaw.core.redaction import MARK, Secrets
 from adderclaw.core.types import Json

@@ -8,7 +8,7 @@ from typing import Any, TypeAliasType, get_args, get_origin
 from adderclaw.config.baseline import BASELINE, EVERYWHERE, TIGHTEN
 from adderclaw.config.foreign import dialects
 from adderclaw.config.leaves import meaning
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.decode import Between, field_docs, literals, plain_type, short_json
 
 HEAD = """\

@@ -9,7 +9,7 @@ from typing import Any, cast, get_args, get_origin
 from adderclaw.config import checks, managed, operator_file
 from adderclaw.config.leaves import get
 from adderclaw.config.places import PROJECT_FILES, Request
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.config.trust.folders import leads_out
 from adderclaw.core.decode import Invalid, decode, literals, plain_type, short_json, unknown_key_hint
 from adderclaw.core.errors import UsageError

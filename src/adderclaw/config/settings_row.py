@@ -7,7 +7,7 @@ from adderclaw.config.foreign import dialects
 from adderclaw.config.layers import Composition
 from adderclaw.config.loaded import Loaded
 from adderclaw.config.permission_mode import AUTONOMY, BY_MODE, MODE, without_bypass
-from adderclaw.config.schema.settings import MODE_AUTONOMY, Config
+from adderclaw.config.schema import MODE_AUTONOMY, Config
 from adderclaw.core.decode import decode
 from adderclaw.core.json_text import to_json
 from adderclaw.core.types import Json

@@ -1,15 +1,137 @@
 """The session as seen by its tools and drivers, the stand-in used if there is no session, and a call's context."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, answer_with
-from adderclaw.core.record import mutable_record
-from adderclaw.core.types import Effort, Json, Tool, ToolResult, Workspace
+from adderclaw.core.record import mutable_record, record
+from adderclaw.core.types import (
+    DEFAULT_THINKING,
+    Effort,
+    EndedBy,
+    Json,
+    Outcome,
+    PermissionMode,
+    Thinking,
+    Tool,
+    ToolResult,
+    Verdict,
+    Workspace,
+)
+
+
+@record
+class Isolation:
+    """Isolates a child from the work of its parent and siblings, except for what the fields here allow.
+
+    The child has its own sandbox (network, /tmp, processes, browser) with a read-only workspace. Its tools are a closed
+    list (`Child.tools`). Its system prompt contains no project files, memory or skills. What it must not see is denied
+    by the gate and hidden by the sandbox.
+    """
+
+    workspace: Literal["read", "none"] = "read"
+    hidden: tuple[str, ...] = ()
+    """Absolute paths in the workspace that are hidden from it. The git directory and run records always are."""
+    servers: tuple[str, ...] = ()
+    """Names of the MCP servers that are started separately for it. It has no others."""
+    network: bool = False
+    """Whether it can reach its parent's allowed hosts, in addition to its own 127.0.0.1."""
+
+
+@record
+class ChildRequest:
+    """A request for a child session: its prompt and its restrictions relative to the parent."""
+
+    prompt: str
+    agent_type: str = "general-purpose"
+    description: str = ""
+    system: str | None = None
+    """Its system prompt; None for the standard one."""
+    persona: str = ""
+    """Text about its role, appended to the system prompt."""
+    tools: tuple[str, ...] | None = None
+    """The parent's tools that it may use; None for all."""
+    excluded_tools: tuple[str, ...] = ()
+    extra_tools: "tuple[Tool[Any], ...]" = ()
+    """Tools that only this child has, usually to return its result."""
+    before_end: Callable[[], str | None] | None = None
+    """Called when the child wants to end. Returns a message that makes it continue (used once), or None."""
+    mode: PermissionMode | None = None
+    """Applies only if it is stricter than the parent's mode."""
+    model: str | None = None
+    """An entry, `entry/model` or a model of the parent's entry; None for the parent's model."""
+    thinking: Thinking = DEFAULT_THINKING
+    """Overrides the parent's thinking settings."""
+    max_rounds: int | None = None
+    """Limit of tool call rounds; cannot exceed the configured limit."""
+    background: bool = False
+    """Runs in the background, so it cannot ask the operator."""
+    waits_for_slot: bool = False
+    """If the maximum number of children is running, wait for a free slot instead of failing."""
+    without_hooks: bool = False
+    """No hooks run for it, because a hook started it."""
+    tool_use_id: str = ""
+    """The tool call that requested it."""
+    resumed_session_id: str = ""
+    """Id of the interrupted child session of an earlier process to resume; it already has its prompt."""
+    rounds_used: int = 0
+    """Rounds of tool calls already used."""
+    cwd: str = ""
+    """Its initial directory in the workspace, such as its own worktree; empty for the root."""
+    isolation: Isolation | None = None
+    wrap_tool: "Callable[[Tool[Any]], Tool[Any]] | None" = None
+    """Applied to every tool that it gets by name, including tools of servers that connect late."""
+
+
+@record
+class ChildReport:
+    """How a child session ended."""
+
+    session_id: str
+    outcome: Outcome
+    answer: str
+    reason: str = ""
+    model: str = ""
+    tokens: int = 0
+    tool_calls: int = 0
+    ended_by: EndedBy = ""
+
+
+type Spawn = Callable[[ChildRequest], Awaitable[ChildReport]]
+"""Creates a child session and runs its turn; raises AdderClawError if that is not allowed."""
+
+
+ASKED_BY_SERVERS = frozenset({"Elicitation", "ElicitationResult"})
+"""Hook events for questions that a server asks while its tool runs. They belong to that tool's result."""
+
+
+@record
+class HookOutcome:
+    """The combined results of an event's hooks, in their order."""
+
+    blocked: bool = False
+    """A hook blocked the action, by exit code 2 or `decision: block`."""
+    reason: str = ""
+    """The reasons of all blocking hooks by ordinal, for the model."""
+    verdict: Verdict | None = None
+    """PreToolUse: the strictest permission decision."""
+    verdict_reason: str = ""
+    updated_input: Json | None = None
+    """The complete new input if a hook rewrote the call; it is decoded and judged again before the call runs."""
+    context: tuple[str, ...] = ()
+    """Additional context for the model."""
+    messages: tuple[str, ...] = ()
+    """`systemMessage`s for the user."""
+    stop: str | None = None
+    """The reason why the turn ends, if a hook returned `continue: false`."""
+    specific: Json = field(default_factory=dict[str, Any])
+    """Event-specific fields: decision, retry, action, content, watchPaths, worktreePath, …"""
+    ran: int = 0
+
+
+NO_HOOKS = HookOutcome()
 
 
 class Resources(Protocol):

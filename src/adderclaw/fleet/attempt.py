@@ -48,7 +48,7 @@ class Means(NamedTuple):
     """Whether repositories may be local paths."""
 
 
-class Ended(NamedTuple):
+class OutcomeStored(NamedTuple):
     """The outcome of the run is stored."""
 
     outcome: str
@@ -97,7 +97,7 @@ class Attempt:
         """Whether the process waits for an answer. Another run may use its slot meanwhile."""
         return bool(self._questions)
 
-    def start(self) -> Ended | None:
+    def start(self) -> OutcomeStored | None:
         """Fills the folder and starts the process, which is told about calls that an earlier attempt left open."""
         means = self._means
         about = {"adderclaw.run.id": self.run, "adderclaw.fleet.worker": self.lease.worker}
@@ -134,13 +134,13 @@ class Attempt:
     def _is_cancelled(self) -> bool:
         return self.stopped is not None or self.fenced
 
-    def serve(self) -> Unit | Ended | Died:
+    def serve(self) -> Unit | OutcomeStored | Died:
         """Serves the process until it has finished a unit or ends."""
         link = self._link
         assert link is not None
         while (message := link.receive()) is not None:
             answer: Json
-            came: Unit | Ended | Died | None = None
+            came: Unit | OutcomeStored | Died | None = None
             try:
                 answer, came = self._answered(message)
             except Fenced as error:
@@ -163,7 +163,7 @@ class Attempt:
             return self._stopped_end(self._saved_if_possible())
         return Died(f"signal {-code}" if code < 0 else f"exit code {code}", blameless=not self.up)
 
-    def _answered(self, message: Json) -> tuple[Json, Unit | Ended | Died | None]:
+    def _answered(self, message: Json) -> tuple[Json, Unit | OutcomeStored | Died | None]:
         database, lease = self._means.database, self.lease
         match message["do"]:
             case "up":
@@ -231,7 +231,7 @@ class Attempt:
         name = self.folder.save(self._saver)
         return Saved(name, *self.folder.head())
 
-    def _ended(self, report: Json) -> Ended:
+    def _ended(self, report: Json) -> OutcomeStored:
         """Stores the last state with the outcome, after the process has ended."""
         stop = self.stopped
         if stop is not None and report["outcome"] == "stopped":
@@ -241,9 +241,9 @@ class Attempt:
             progress.keep_waiting(means.database, means.key, self.lease, saved, question, means.identity)
         else:
             progress.keep_end(means.database, self.lease, report, saved, means.identity)
-        return Ended(report["outcome"])
+        return OutcomeStored(report["outcome"])
 
-    def _stopped_end(self, saved: Saved | None) -> Ended:
+    def _stopped_end(self, saved: Saved | None) -> OutcomeStored:
         """Stores the outcome of a run that a stop ended. The outcome of calls in progress is unknown."""
         if self.stopped is None:
             raise Fenced(f"run {self.run} belongs to another worker now")
@@ -251,7 +251,7 @@ class Attempt:
         progress.keep_end(
             self._means.database, self.lease, {**report, "exit_code": STOPPED}, saved, self._means.identity
         )
-        return Ended("stopped")
+        return OutcomeStored("stopped")
 
     def _saved_if_possible(self) -> Saved | None:
         """Saves the state of a killed process; None if that fails."""

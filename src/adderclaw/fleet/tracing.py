@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from adderclaw import __version__
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema.settings import Config
+    from adderclaw.config.schema import Config
 
 VARIABLE = "TRACEPARENT"
 """The span that another program started, in the format of the W3C's Trace Context."""

@@ -11,7 +11,7 @@ from adderclaw.core.errors import EXIT_CODES, AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.fleet import leases, progress, queue, versions
-from adderclaw.fleet.attempt import Attempt, Died, Ended, Unit
+from adderclaw.fleet.attempt import Attempt, Died, OutcomeStored, Unit
 from adderclaw.fleet.controls import Stop
 from adderclaw.fleet.database import Cursor, Unreachable
 from adderclaw.fleet.leases import Fenced
@@ -81,7 +81,7 @@ class Work:
             case Unit(done):
                 self._worker.works()
                 return {"unit": done}
-            case Ended(outcome):
+            case OutcomeStored(outcome):
                 self._worker.works()
                 self._drop(release=False)
                 return {"outcome": outcome}

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from adderclaw.agent.run.driver import Driver, MessageDriver
 from adderclaw.config.legacy.options import Options, overrides
-from adderclaw.config.schema.settings import LimitName, Limits
+from adderclaw.config.schema import LimitName, Limits
 from adderclaw.core.decode import Between
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record

@@ -15,7 +15,7 @@ from adderclaw.policy.rules import Anchors, Rule, literal_path, matches_path, na
 
 if TYPE_CHECKING:
     from adderclaw.config.denied_names import DeniedNames
-    from adderclaw.config.schema.settings import Config, Permissions
+    from adderclaw.config.schema import Config, Permissions
     from adderclaw.policy.policy_file import PolicyFile
 
 __all__ = [

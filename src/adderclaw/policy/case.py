@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
-from adderclaw.config.schema.settings import MODE_AUTONOMY
+from adderclaw.config.schema import MODE_AUTONOMY
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Autonomy, Json, PermissionMode, Phase, Risk, Touch, Verdict
 from adderclaw.policy.rules import NO_RULES, Rules

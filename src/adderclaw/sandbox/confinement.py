@@ -49,7 +49,7 @@ NOT_ACCEPTED = {
     '(docs/systems.md lists what). Accept it with `accept = "seatbelt"` under [sandbox] in {file}, or use '
     "--profile supervised, which asks about each command",
 }
-ABSTRACT = "it can reach abstract Unix sockets of this machine"
+REACHES_ABSTRACT_SOCKETS = "it can reach abstract Unix sockets of this machine"
 UNCONFINED = "no OS sandbox starts on this system, so commands run unconfined: `adderclaw doctor` says why"
 LESSER = {
     "landlock": "bubblewrap does not start here; Landlock confines commands: other processes can be seen, "

@@ -64,7 +64,7 @@ def _start_without_reads(order: ProcessRequest, away: Sequence[str]) -> RunningP
 
     def begin() -> None:
         try:
-            blocked_port.restrict_self(landlock.read_ruleset(landlock.visible(away, ())))
+            blocked_port.restrict_self(landlock.create_read_ruleset(landlock.visible(away, ())))
             outcome.append(start_unconfined(order))
         except BaseException as error:  # noqa: BLE001 - it is raised where the hook was wanted
             outcome.append(error)

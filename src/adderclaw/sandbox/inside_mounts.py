@@ -5,7 +5,7 @@ import posix
 
 BIND_ALL = 0x1000 | 0x4000
 OPEN_TREE, MOVE_MOUNT, SET_MOUNT = 428, 429, 442
-AT_ITSELF, AT_ALL = 0x1000, 0x8000
+AT_EMPTY_PATH, AT_RECURSIVE = 0x1000, 0x8000
 """AT_EMPTY_PATH, AT_RECURSIVE: the file of a descriptor, with everything mounted in it."""
 PATH_FLAGS = posix.O_PATH | posix.O_NOFOLLOW | posix.O_CLOEXEC
 REMOUNT = 0x1000 | 0x20
@@ -95,7 +95,7 @@ def is_read_only(fd: int) -> bool:
 
 def bind(fd: int, path: bytes, *, read_only: bool) -> None:
     """Mount the file of a descriptor onto itself; it is read-only before it becomes visible."""
-    tree = libc.syscall(ctypes.c_long(OPEN_TREE), fd, b"", AT_ITSELF | AT_ALL | 1 | posix.O_CLOEXEC)
+    tree = libc.syscall(ctypes.c_long(OPEN_TREE), fd, b"", AT_EMPTY_PATH | AT_RECURSIVE | 1 | posix.O_CLOEXEC)
     if tree < 0:
         bind_by_name(fd, path, read_only=read_only)
         return
@@ -104,7 +104,9 @@ def bind(fd: int, path: bytes, *, read_only: bool) -> None:
         if read_only:
             size = ctypes.c_size_t(32)
             raise_on_errno(
-                libc.syscall(ctypes.c_long(SET_MOUNT), tree, b"", AT_ITSELF | AT_ALL, ctypes.byref(attributes), size),
+                libc.syscall(
+                    ctypes.c_long(SET_MOUNT), tree, b"", AT_EMPTY_PATH | AT_RECURSIVE, ctypes.byref(attributes), size
+                ),
                 path,
             )
         raise_on_errno(libc.syscall(ctypes.c_long(MOVE_MOUNT), tree, b"", fd, b"", 0x04 | 0x40), path)

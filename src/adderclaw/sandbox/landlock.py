@@ -21,7 +21,7 @@ TCP = 0b11
 """Bind and connect."""
 PORT_RULE = 2
 """The kind of a rule."""
-ABSTRACT = 0b01
+REACHES_ABSTRACT_SOCKETS = 0b01
 SCOPES = 0b11
 """Restrict abstract Unix sockets and signals to the sandbox."""
 SCOPE_VERSION = 6
@@ -58,7 +58,7 @@ def ruleset(readable: Sequence[str], writable: Sequence[str], *, network: bool) 
     return rules
 
 
-def read_ruleset(readable: Iterable[str]) -> int:
+def create_read_ruleset(readable: Iterable[str]) -> int:
     """A ruleset descriptor that restricts only reading files, to these paths. Raises OSError."""
     rules = _syscall(CREATE, struct.pack("=Q", READ_FILE), 8, 0)
     if rules < 0:
@@ -86,7 +86,7 @@ def ports_except(shut: int) -> int:
 
     Rules can only allow, so there is one for each other port, which takes a tenth of a second. Raises OSError.
     """
-    attributes = struct.pack("=QQQ", 0, TCP, ABSTRACT)
+    attributes = struct.pack("=QQQ", 0, TCP, REACHES_ABSTRACT_SOCKETS)
     size = 16 if version() < SCOPE_VERSION else 24
     rules = _syscall(CREATE, attributes[:size], size, 0)
     if rules < 0:

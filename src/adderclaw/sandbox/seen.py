@@ -48,7 +48,7 @@ MANAGERS = frozenset(
     miniconda3 miniforge3 mambaforge anaconda3 micromamba""".split()  # noqa: SIM905 - a list would take 19 lines
 )
 """Folders directly in a home that are shown as a whole if PATH leads into them."""
-STORES = (
+INTERPRETER_FOLDERS = (
     *(".rustup/toolchains", ".rustup/settings.toml", ".local/share/uv/python", ".pyenv/versions", ".nvm/versions"),
     *(".local/share/fnm/node-versions", ".local/share/mise/installs", ".asdf/installs", ".cache/ms-playwright"),
     *(".sdkman/candidates", ".rbenv/versions", ".volta/tools"),
@@ -95,7 +95,7 @@ def toolchains(roots: Sequence[str]) -> tuple[str, ...]:
 def _toolchains(path: tuple[str, ...], user: str, *prefixes: str) -> tuple[str, ...]:
     candidates = [_prefix(followed(entry), user) for entry in path if os.path.isdir(entry)]
     candidates += [followed(prefix) for prefix in prefixes]
-    candidates += [os.path.join(user, name) for name in STORES if os.path.exists(os.path.join(user, name))]
+    candidates += [os.path.join(user, name) for name in INTERPRETER_FOLDERS if os.path.exists(os.path.join(user, name))]
     usable = [
         folder for folder in dict.fromkeys(candidates) if not _is_too_much(folder, user) and not is_system_path(folder)
     ]

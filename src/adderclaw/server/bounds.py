@@ -26,7 +26,7 @@ def require_profile(client: Client, options: Options, profile: str | None) -> No
         )
 
 
-async def require_own_profile(request: ApiRequest, conversation: Conversation) -> None:
+async def require_profile_of_conversation(request: ApiRequest, conversation: Conversation) -> None:
     """Refuse a message to a conversation that another client opened with a looser profile than this client may use."""
     if (
         conversation.client != request.client.id and conversation.otherwise is None

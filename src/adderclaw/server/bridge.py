@@ -14,7 +14,7 @@ from adderclaw.agent.run import Options
 from adderclaw.agent.tool_call.approvals import AnswerRejected
 from adderclaw.config.managed import PROFILES, profile_for_others
 from adderclaw.config.paths import followed
-from adderclaw.config.schema.settings import Config, Sender
+from adderclaw.config.schema import Config, Sender
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import AdderClawError, SessionInUse, UsageError
 from adderclaw.core.json_text import to_json

@@ -41,7 +41,7 @@ async def chat(request: ApiRequest) -> ChatAnswer:
             raise not_found("conversation", body.conversation_id)
         granted = client.steers("", folder)
         conversation = await state.conversations.open(client.id, resume=id, granted=granted)
-        await bounds.require_own_profile(request, conversation)
+        await bounds.require_profile_of_conversation(request, conversation)
     turn = await conversation.send(body.message, client=client.id, granted=granted)
     result = await conversation.ended(turn)
     return ChatAnswer(conversation.id, turn, result.outcome, result.answer, result.reason)

@@ -310,7 +310,7 @@ async def open_conversation(request: ApiRequest) -> ConversationState:
         granted=granted,
     )
     if body.go_on or body.text is not None:
-        await bounds.require_own_profile(request, conversation)
+        await bounds.require_profile_of_conversation(request, conversation)
     if body.go_on and body.resume is not None:
         await conversation.go_on(client.id, granted=granted)
     if body.text is not None:
@@ -320,7 +320,7 @@ async def open_conversation(request: ApiRequest) -> ConversationState:
 
 async def send(request: ApiRequest) -> QueuedMessage:
     conversation, body = find_conversation(request), request.body
-    await bounds.require_own_profile(request, conversation)
+    await bounds.require_profile_of_conversation(request, conversation)
     pictures = decode_pictures(body.images or [])
     turn = await conversation.send(
         body.text, client=request.client.id, images=pictures, granted=steers(request, conversation)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from adderclaw.agent import queries
 from adderclaw.agent.queries.webhook_channels import NAMES
 from adderclaw.config.legacy.options import Options
-from adderclaw.config.schema.settings import WebhookChannel
+from adderclaw.config.schema import WebhookChannel
 
 SECONDS = 1.0
 

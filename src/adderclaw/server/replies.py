@@ -11,7 +11,7 @@ from adderclaw.agent.queries.webhook_channels import secrets as channel_secrets
 from adderclaw.agent.session.clock import random_ids
 from adderclaw.agent.session.session import TurnResult
 from adderclaw.agent.tool_call.approvals import DisplayedRequest, displayed_request, questions_text
-from adderclaw.config.schema.settings import Sender, WebhookChannel
+from adderclaw.config.schema import Sender, WebhookChannel
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.questions import QuestionRequest
 from adderclaw.core.record import NamedTuple, record

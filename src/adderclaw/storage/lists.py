@@ -88,7 +88,7 @@ def change(cursor: sqlite3.Cursor, conversation_id: str, number: int, fields: di
         )
 
 
-def delete(cursor: sqlite3.Cursor, conversation_id: str, number: int) -> None:
+def delete_task(cursor: sqlite3.Cursor, conversation_id: str, number: int) -> None:
     cursor.execute("DELETE FROM todo_tasks WHERE conversation_id = ? AND number = ?", (conversation_id, number))
     cursor.execute(
         "DELETE FROM todo_links WHERE conversation_id = ? AND (blocker = ? OR blocked = ?)",

@@ -565,3 +565,13 @@ def snippet(text: str, words: list[str], width: int = 160) -> str:
     start = max(0, at - width // 3)
     piece = text[start : start + width]
     return ("…" if start else "") + piece + ("…" if start + width < len(text) else "")
+
+
+def log(
+    cursor: sqlite3.Cursor, *, session_id: str, tool_use_id: str, tool_name: str, decision: str, reason: Json
+) -> None:
+    cursor.execute(
+        "INSERT INTO tool_permission_log(session_id, tool_use_id, tool_name, decision, reason_json)"
+        " VALUES (?, ?, ?, ?, ?)",
+        (session_id, plain(tool_use_id), plain(tool_name), decision, compact(reason)),
+    )

@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 
-from adderclaw.config.schema.settings import Limits
+from adderclaw.config.schema import Limits
 from adderclaw.core.decode import plain_type
 from adderclaw.core.errors import UsageError
 

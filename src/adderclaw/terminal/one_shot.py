@@ -20,7 +20,7 @@ from adderclaw.terminal.operators import Terminal
 from adderclaw.terminal.output import StreamFormat, print_json
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema.settings import Config
+    from adderclaw.config.schema import Config
 
 
 class OneShot:

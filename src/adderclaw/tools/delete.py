@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from adderclaw.config.paths import beneath, followed
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.errors import PathRefused
 from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from adderclaw.config.paths import beneath, followed
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.host import ToolContext
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Alias, MediaBlock, PathFact, Prepared, Tool, ToolResult, Touch, own_words, rejected

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core import decode
 from adderclaw.core.tool_traits import TOOLS, traits
 from adderclaw.core.types import Json, Tool
@@ -68,7 +68,7 @@ def load_all_tools() -> dict[str, Tool[Any]]:
     kit = Kit(Config(), None, _Clock())
     tools_by_name: dict[str, Tool[Any]] = {tool.name: tool for tool in control.tools(kit)}
     for module in registry.names_by_module():
-        tools_by_name |= {tool.name: tool for tool in registry.load_tools(module, kit)}
+        tools_by_name |= {tool.name: tool for tool in registry.build_module_tools(module, kit)}
     return tools_by_name
 
 

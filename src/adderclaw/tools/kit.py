@@ -10,7 +10,7 @@ from adderclaw.core.types import Clock, Effort, Json
 
 if TYPE_CHECKING:
     from adderclaw.config.plugins.loaded_plugin import LoadedPlugin
-    from adderclaw.config.schema.settings import Config, Web
+    from adderclaw.config.schema import Config, Web
     from adderclaw.sandbox.process import Starter
     from adderclaw.sandbox.proxy import Judge
     from adderclaw.storage import Store

@@ -83,7 +83,7 @@ def _late_tools(kit: Kit) -> Iterator[Tool[Any]]:
             yield module.tool(tool)
 
 
-def load_tools(module: str, kit: Kit) -> Iterable[Tool[Any]]:
+def build_module_tools(module: str, kit: Kit) -> Iterable[Tool[Any]]:
     """Imports a module and builds its tools."""
     make = TOOL_FACTORIES.get(module, lambda module, kit: module.tools(kit))
     return make(importlib.import_module(f"adderclaw.tools.{module}"), kit)
@@ -100,7 +100,7 @@ class _Module:
         if not self._tools:
             if name == BASH:
                 self._kit.begin()  # the sandbox starts while the modules are imported
-            self._tools = {tool.name: tool for tool in load_tools(self._name, self._kit)}
+            self._tools = {tool.name: tool for tool in build_module_tools(self._name, self._kit)}
         return self._tools[name]
 
     def tool(self, name: str) -> Tool[Any]:

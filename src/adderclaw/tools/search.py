@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record
 from adderclaw.core.types import Alias, PathFact, Prepared, Tool, ToolResult, Touch, own_words, rejected

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from adderclaw.config.paths import followed
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.decode import Between
 from adderclaw.core.framing import STDERR, exit_line
 from adderclaw.core.host import ToolContext

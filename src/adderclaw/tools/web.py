@@ -5,7 +5,7 @@ import re
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.errors import PathRefused
 from adderclaw.core.host import ToolContext
 from adderclaw.core.record import record

@@ -3,7 +3,7 @@
 from contextlib import closing
 from pathlib import Path
 
-from adderclaw.agent.legacy.later_record import Later
+from adderclaw.agent.legacy.later_report import Later
 from adderclaw.storage import Store
 
 

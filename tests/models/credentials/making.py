@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from adderclaw.config.schema.settings import Auth, OAuth, ProviderEntry
+from adderclaw.config.schema import Auth, OAuth, ProviderEntry
 from adderclaw.core.redaction import Secrets
 from adderclaw.models.credentials.login_flows import Person
 from adderclaw.models.credentials.sources import Sources

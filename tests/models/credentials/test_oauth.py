@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema.settings import Auth
+from adderclaw.config.schema import Auth
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.redaction import Secrets
 from adderclaw.models.credentials import loopback

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema.settings import Auth, ProviderEntry
+from adderclaw.config.schema import Auth, ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.redaction import Secrets
 from adderclaw.models.credentials.sources import Credential, Sources

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from adderclaw.config.schema.settings import Config, ModelEntry, ProviderEntry, Providers, Runtime
+from adderclaw.config.schema import Config, ModelEntry, ProviderEntry, Providers, Runtime
 from adderclaw.core.events import Body
 from adderclaw.core.history import History
 from adderclaw.core.redaction import Secrets

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from adderclaw.config.schema.settings import ProviderEntry
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.core.types import ChatRequest, ChatResponse, Delta, Json
 from adderclaw.models.providers.gemini import Gemini
 from tests.models.providers.making import House, ask, request

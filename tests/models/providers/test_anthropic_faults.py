@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema.settings import ProviderEntry
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.models.providers.anthropic import Anthropic
 from tests.models.providers.making import House, ask, request, run

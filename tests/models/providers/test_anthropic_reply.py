@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema.settings import ProviderEntry
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.redaction import Secrets
 from adderclaw.core.types import ChatResponse, Delta, Json, ToolCall, Usage

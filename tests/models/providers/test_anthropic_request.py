@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema.settings import ProviderEntry
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.core.errors import ConfigError, ProviderError
 from adderclaw.core.types import (
     Json,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema.settings import ProviderEntry
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import Delta, Provider
 from tests.models.providers.making import House, ask, chat_entry, request, user

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema.settings import ProviderEntry
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import Provider
 from adderclaw.models.providers.reading import Events

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema.settings import ModelEntry, ProviderEntry
+from adderclaw.config.schema import ModelEntry, ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import MediaBlock, Message, TextBlock, Thinking, ToolResultBlock, ToolUseBlock, Usage
 from adderclaw.models.providers.faults import retry_after

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema.settings import ProviderEntry
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.core.errors import ConfigError, ProviderError
 from adderclaw.core.types import Message, OpaqueBlock, TextBlock, ToolCall, ToolResultBlock, ToolUseBlock
 from tests.models.providers.making import READ, House, ask, called, chat_entry, request, result, run, user

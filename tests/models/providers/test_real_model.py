@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema.settings import ProviderEntry
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import ChatRequest, Delta, Message, Provider, TextBlock, ToolSpec
 from tests.acceptance.world import World

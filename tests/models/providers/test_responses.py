@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema.settings import ModelEntry, ProviderEntry
+from adderclaw.config.schema import ModelEntry, ProviderEntry
 from adderclaw.core.errors import ConfigError, ProviderError
 from adderclaw.core.types import (
     ChatResponse,

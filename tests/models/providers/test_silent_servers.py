@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.config.schema.settings import ProviderEntry
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.core.errors import ProviderError
 from tests.listening import listening
 from tests.models.providers.making import House, ask, request

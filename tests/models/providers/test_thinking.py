@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from adderclaw.config.schema.settings import ProviderEntry
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.core.events import Body
 from adderclaw.core.history import History
 from adderclaw.core.types import EFFORTS, Json, Message, OpaqueBlock, TextBlock, Thinking, ToolCall, ToolUseBlock

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from adderclaw.config.schema.settings import ProviderEntry
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.core.events import Body
 from adderclaw.core.types import ChatRequest, Delta, Json
 from tests.models.providers.making import House, ask

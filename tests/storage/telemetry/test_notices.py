@@ -18,7 +18,7 @@ from adderclaw.agent.notices.letter import Letter
 from adderclaw.agent.notices.listener import NoticeContext
 from adderclaw.agent.notices.subscriptions import awake, body, is_subscribed
 from adderclaw.agent.session.clock import random_ids
-from adderclaw.config.schema.settings import Config, Notices, NoticeTarget
+from adderclaw.config.schema import Config, Notices, NoticeTarget
 from adderclaw.core.events import Bus
 from adderclaw.core.redaction import Secrets
 from adderclaw.models.http.signing import new_secret
@@ -85,7 +85,7 @@ def cert(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 ENDS = """
 import atexit, sys
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.agent.notices.courier import Courier, Place
 courier = Courier(Place(sys.argv[1], sys.argv[2], Config, print))
 atexit.register(courier.close)

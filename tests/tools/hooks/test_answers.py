@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from adderclaw.core.hook_outcome import HookOutcome
+from adderclaw.core.host import HookOutcome
 from adderclaw.core.types import Json
 from adderclaw.tools.hooks.answers import MAX_SHOWN_CHARS, Answer, HookRun, Merge, read_answer
 from tests.rows import rows

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from adderclaw.agent.conversation.asking import Cancelling
 from adderclaw.agent.conversation.watched import END, Full, State, Watched
-from adderclaw.agent.run import Runtime, open_run, run_again, start
+from adderclaw.agent.run import Runtime, open_run, resume_of_run, start
 from adderclaw.agent.run.drive import drive
 from adderclaw.agent.run.driver import Driver, Rows
 from adderclaw.core.events import EventRecord
@@ -77,7 +77,7 @@ class HostedRun(Watched):
     async def _lived(self, opened: "asyncio.Future[None]") -> None:
         opening = self._driver.opening
         runtime = start(opening.options)
-        again = run_again(runtime, opening.again) if opening.again is not None else None
+        again = resume_of_run(runtime, opening.again) if opening.again is not None else None
         kind, channel = opening.kind, self.channel
         who = self._asking if self._operator is None else self._operator(runtime)
         more = (*opening.rows, *self._more)

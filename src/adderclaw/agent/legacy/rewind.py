@@ -6,7 +6,7 @@ from typing import NamedTuple, TypedDict
 from adderclaw.agent.session.session import Session
 from adderclaw.config.own_paths import OwnPaths, own_paths
 from adderclaw.config.paths import beneath
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core import home_names
 from adderclaw.core.errors import UsageError
 from adderclaw.sandbox.legacy.checkpoints.blobs import Blobs, moment, prune

@@ -1,7 +1,7 @@
 """The goal of a session: a condition that is checked whenever the model stops, and must hold before the turn ends."""
 
 from adderclaw.agent.session.session import Rows, Session
-from adderclaw.core.hook_outcome import HookOutcome
+from adderclaw.core.host import HookOutcome
 from adderclaw.core.types import Json
 from adderclaw.storage import transcript
 

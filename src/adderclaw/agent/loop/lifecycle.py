@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from adderclaw.agent.session.session import Session, hook_text
-from adderclaw.core.hook_outcome import HookOutcome
+from adderclaw.core.host import HookOutcome
 from adderclaw.core.types import Block, Json, TextBlock, ToolCall, ToolResultBlock
 from adderclaw.sandbox import workspace
 from adderclaw.storage import transcript

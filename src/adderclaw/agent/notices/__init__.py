@@ -11,7 +11,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema.settings import NoticeKind, Notices
+    from adderclaw.config.schema import NoticeKind, Notices
     from adderclaw.storage import Store
 
 type Clean = Callable[[Any], Any]

@@ -4,7 +4,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 
-from adderclaw.config.schema.settings import NoticeTarget
+from adderclaw.config.schema import NoticeTarget
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 

@@ -11,7 +11,7 @@ from functools import partial
 from adderclaw.agent.notices import Clean, Notice
 from adderclaw.agent.notices.courier import GRACE, Courier, Place, of_process
 from adderclaw.agent.notices.subscriptions import notice_rows
-from adderclaw.config.schema.settings import Config, Notices
+from adderclaw.config.schema import Config, Notices
 from adderclaw.core.errors import StoreError
 from adderclaw.core.events import Bus, EventRecord, Sink
 from adderclaw.core.record import NamedTuple

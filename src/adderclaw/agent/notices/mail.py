@@ -9,7 +9,7 @@ from email.message import EmailMessage
 from email.utils import formatdate
 
 from adderclaw.agent.notices.letter import Letter, Undelivered
-from adderclaw.config.schema.settings import NoticeTarget
+from adderclaw.config.schema import NoticeTarget
 
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
 SUBJECT = 120

@@ -11,7 +11,7 @@ from uuid import uuid4
 from adderclaw.agent.notices import Clean, Notice
 from adderclaw.config.notice_targets import QUIET
 from adderclaw.config.paths import beneath, followed
-from adderclaw.config.schema.settings import Notices, NoticeTarget
+from adderclaw.config.schema import Notices, NoticeTarget
 from adderclaw.core.json_text import digest
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json

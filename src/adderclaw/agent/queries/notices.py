@@ -15,7 +15,7 @@ from adderclaw.agent.queries import clean, read_only
 from adderclaw.agent.queries import loaded as loaded_config
 from adderclaw.config import Loaded, home
 from adderclaw.config.legacy.options import Options
-from adderclaw.config.schema.settings import Config, NoticeTarget
+from adderclaw.config.schema import Config, NoticeTarget
 from adderclaw.core.decode import unknown_key_hint
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.storage import Store

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from adderclaw.agent.queries import Check, loaded, read_only
 from adderclaw.config.legacy.options import Options
-from adderclaw.config.schema.settings import WebhookChannel
+from adderclaw.config.schema import WebhookChannel
 from adderclaw.core.record import NamedTuple
 from adderclaw.models.credentials import webhook_secrets
 

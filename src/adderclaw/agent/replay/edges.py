@@ -8,12 +8,11 @@ from typing import Any, cast
 from adderclaw.agent.session.instructions import File, Instructions
 from adderclaw.agent.session.limits import Pace
 from adderclaw.agent.session.session import Chain, Planning, Rows, Session
-from adderclaw.config.schema.settings import Permissions
+from adderclaw.config.schema import Permissions
 from adderclaw.core.decode import Invalid, thaw
 from adderclaw.core.errors import LimitError, ProviderError, Stopped
 from adderclaw.core.events import Bus
-from adderclaw.core.hook_outcome import HookOutcome
-from adderclaw.core.host import ToolContext
+from adderclaw.core.host import HookOutcome, ToolContext
 from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import Answer, ApprovalRequest, QuestionRequest, answer_with
 from adderclaw.core.types import (

@@ -29,7 +29,7 @@ from adderclaw.agent.session.session import (
 from adderclaw.agent.tool_call.approvals import PersistentApprovals
 from adderclaw.agent.tool_call.permission_check import PreparedCall, unfit_call
 from adderclaw.config.model_facts.catalogue import Prices
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core import home_names
 from adderclaw.core.decode import thaw
 from adderclaw.core.errors import AdderClawError, AnswerPending, UsageError

@@ -21,7 +21,7 @@ from adderclaw.agent.tool_call.approvals import PersistentApprovals
 from adderclaw.core.errors import AnswerPending, LimitError, ProviderError, Stopped, StoreError
 from adderclaw.core.events import Bus
 from adderclaw.core.history import media_json
-from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, HookOutcome
+from adderclaw.core.host import ASKED_BY_SERVERS, HookOutcome
 from adderclaw.core.overseer import NO_SUPERVISOR
 from adderclaw.core.questions import Answer
 from adderclaw.core.tool_traits import NAMES

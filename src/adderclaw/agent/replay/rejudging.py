@@ -7,7 +7,7 @@ from adderclaw import config as configs
 from adderclaw import policy as gate
 from adderclaw.agent.replay import playing
 from adderclaw.agent.session.session import policy_of
-from adderclaw.config.schema.settings import Config, Permissions
+from adderclaw.config.schema import Config, Permissions
 from adderclaw.core.decode import thaw
 from adderclaw.core.errors import ConfigError, Problem, UsageError
 from adderclaw.core.record import record

@@ -1,6 +1,6 @@
 """The composition root: the only package that knows every concrete part."""
 
-from adderclaw.agent.run.opened import Resume, Run, open_run, run_again
+from adderclaw.agent.run.opened import Resume, Run, open_run, resume_of_run
 from adderclaw.agent.run.start import Runtime, credentials, start, start_agent, start_reading
 from adderclaw.agent.run.tool_environment import tool_environment
 from adderclaw.config.legacy.options import Options
@@ -12,7 +12,7 @@ __all__ = [
     "Runtime",
     "credentials",
     "open_run",
-    "run_again",
+    "resume_of_run",
     "start",
     "start_agent",
     "start_reading",

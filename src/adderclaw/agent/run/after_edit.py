@@ -10,7 +10,7 @@ from adderclaw.agent.session.session import Rows, Session
 from adderclaw.agent.tool_call.hooks import AFTER_EDIT
 from adderclaw.core.errors import PathRefused
 from adderclaw.core.framing import content_mark, framed
-from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
+from adderclaw.core.host import NO_HOOKS, HookOutcome
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import Json, ToolResult
 from adderclaw.sandbox import programs, workspace

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from adderclaw.agent.run.start import Runtime, warn
 from adderclaw.config.paths import beneath, followed
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.errors import AdderClawError
 
 if TYPE_CHECKING:

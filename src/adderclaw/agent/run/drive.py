@@ -8,7 +8,7 @@ from adderclaw.agent.loop import lifecycle
 from adderclaw.agent.loop.loop import ignore_delta
 from adderclaw.agent.run.opened import Run
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.config.schema.settings import LIMIT_NAMES
+from adderclaw.config.schema import LIMIT_NAMES
 from adderclaw.core.errors import EXIT_CODES, AdderClawError, StoreError, ended_by, outcome_of
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Delta, Json, OnDelta

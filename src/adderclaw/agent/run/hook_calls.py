@@ -14,8 +14,7 @@ from adderclaw.agent.tool_call.call import run_call
 from adderclaw.agent.tool_call.permission_check import prepare_and_judge
 from adderclaw.agent.tool_call.result import FinishedCall
 from adderclaw.agent.tool_call.session_hooks import AGENT
-from adderclaw.core.child import ChildRequest
-from adderclaw.core.host import ToolContext
+from adderclaw.core.host import ChildRequest, ToolContext
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, answer_with
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.tool_traits import BASH

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from sqlite3 import Cursor
 
-    from adderclaw.agent.legacy.later_record import Later
+    from adderclaw.agent.legacy.later_report import Later
 
 RUN_FAILED: Mapping[EndedBy, str] = {"missing_key": MISSING_KEY, "turns": "max_turns_exceeded"}
 """Reasons of `run_failed` that have names of their own."""
@@ -137,7 +137,7 @@ class Run(NamedTuple):
         return code
 
 
-def run_again(runtime: Runtime, run_id: str) -> Resume:
+def resume_of_run(runtime: Runtime, run_id: str) -> Resume:
     """Resume a run under its own id, in its own conversation; raises if it cannot be resumed."""
     from adderclaw.storage import workflows
 
@@ -235,7 +235,7 @@ def open_run(
 
 
 def _later_record(runtime: Runtime, store: Store, session_id: str) -> "Later":
-    from adderclaw.agent.legacy.later_record import Later
+    from adderclaw.agent.legacy.later_report import Later
 
     allow = runtime.config.security.later == "allow"
     return Later(store, followed(runtime.loaded.workspace), session_id, runtime.home, allow=allow)

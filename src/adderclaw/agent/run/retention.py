@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from adderclaw.config.paths import is_run_name
-from adderclaw.config.schema.settings import Retention
+from adderclaw.config.schema import Retention
 from adderclaw.core.errors import AdderClawError, PathRefused
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath

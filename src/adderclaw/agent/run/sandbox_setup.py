@@ -15,7 +15,7 @@ from adderclaw.agent.session.session import ActivePolicy
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
-from adderclaw.core.child import Isolation
+from adderclaw.core.host import Isolation
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import CommandFact, Workspace
 from adderclaw.models.http import own_network
@@ -296,12 +296,12 @@ class SessionNetwork:
 
     def describe(self, command: CommandFact | None) -> str:
         """The network access of a command, for the approval question; empty if it uses none."""
-        from adderclaw.sandbox.confinement import ABSTRACT, reaches_abstract_sockets
+        from adderclaw.sandbox.confinement import REACHES_ABSTRACT_SOCKETS, reaches_abstract_sockets
 
         if command is None:
             return ""
         if not self.is_sealed:
-            return ABSTRACT if reaches_abstract_sockets(self._kind, self._security.network) else ""
+            return REACHES_ABSTRACT_SOCKETS if reaches_abstract_sockets(self._kind, self._security.network) else ""
         from adderclaw.policy.legacy import registries
 
         if not registries.is_networked(command):

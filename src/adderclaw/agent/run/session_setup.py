@@ -14,10 +14,9 @@ from adderclaw.agent.tool_call.hooks import AFTER_EDIT
 from adderclaw.config import KEY_AS_MODEL
 from adderclaw.config.model_facts.catalogue import Prices
 from adderclaw.config.places import FLAGS
-from adderclaw.config.schema.settings import Config
-from adderclaw.core.child import ChildReport, ChildRequest
+from adderclaw.config.schema import Config
 from adderclaw.core.errors import PathRefused, ProviderError, UsageError
-from adderclaw.core.hook_outcome import HookOutcome
+from adderclaw.core.host import ChildReport, ChildRequest, HookOutcome
 from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest
 from adderclaw.core.redaction import looks_secret

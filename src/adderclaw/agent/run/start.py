@@ -10,7 +10,7 @@ from adderclaw.agent.session.clock import SystemClock, ids_with_runs
 from adderclaw.config.legacy.options import Options
 from adderclaw.config.paths import followed
 from adderclaw.config.places import FLAGS, foreign_homes
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core import home_names
 from adderclaw.core.errors import NoModelChosen, StoreError, UsageError
 from adderclaw.core.events import Bus
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from asyncio import Event
     from typing import TextIO
 
-    from adderclaw.agent.legacy.later_record import Later
+    from adderclaw.agent.legacy.later_report import Later
     from adderclaw.agent.replay.recorder import Recording
     from adderclaw.agent.run.fetches import Fetches
     from adderclaw.agent.run.plugins import SessionPlugins

@@ -11,7 +11,7 @@ from adderclaw import tools
 from adderclaw.agent.session.limits import Pace
 from adderclaw.agent.session.session import ActivePolicy, Planning, ToolEnvironment, policy_of
 from adderclaw.config.paths import followed
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.host import ToolContext

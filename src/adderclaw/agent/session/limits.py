@@ -4,7 +4,7 @@ from collections import deque
 from threading import Lock
 
 from adderclaw.config.model_facts.catalogue import Prices, Quote, cost
-from adderclaw.config.schema.settings import Limits
+from adderclaw.config.schema import Limits
 from adderclaw.core.errors import LimitError
 from adderclaw.core.json_text import digest
 from adderclaw.core.overseer import NO_SUPERVISOR, ModelCallEstimate, RunSupervisor

@@ -13,12 +13,11 @@ from adderclaw.agent.session.limits import Budget, LoopDetector, Pace
 from adderclaw.agent.session.prompt import Prompt
 from adderclaw.agent.session.tape import NO_TAPE, Tape
 from adderclaw.config.paths import followed
-from adderclaw.config.schema.settings import Config, Permissions
+from adderclaw.config.schema import Config, Permissions
 from adderclaw.core.events import Bus
 from adderclaw.core.framing import tagged
 from adderclaw.core.history import History
-from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
-from adderclaw.core.host import NO_SESSION, Host, ToolContext
+from adderclaw.core.host import NO_HOOKS, NO_SESSION, HookOutcome, Host, ToolContext
 from adderclaw.core.overseer import NO_SUPERVISOR as NO_OVERSEER
 from adderclaw.core.overseer import RunSupervisor
 from adderclaw.core.questions import Operator

@@ -9,9 +9,8 @@ from adderclaw.agent.run.sandbox_setup import SessionNetwork, WorkspaceContents,
 from adderclaw.agent.run.start import Runtime
 from adderclaw.agent.run.tool_environment import is_unmasked, make_box, outputs_folder
 from adderclaw.agent.session.session import ActivePolicy, Session, ToolEnvironment, policy_of
-from adderclaw.core.child import ChildRequest, Isolation
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.host import ToolContext
+from adderclaw.core.host import ChildRequest, Isolation, ToolContext
 from adderclaw.core.tool_traits import EDIT, READ
 from adderclaw.core.types import Json, Tool, Touch, Workspace
 from adderclaw.tools.background import Tasks

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from adderclaw.agent.session.session import Rows, Session, hook_text
 from adderclaw.agent.tool_call.permission_check import PreparedCall, judge_in_session
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.hook_outcome import HookOutcome
+from adderclaw.core.host import HookOutcome
 from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import Answer
 from adderclaw.core.tool_traits import EDIT

@@ -7,7 +7,7 @@ from adderclaw.config import managed
 from adderclaw.config import permissions as kept
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.permissions import PermissionUpdate
-from adderclaw.config.schema.settings import Permissions
+from adderclaw.config.schema import Permissions
 from adderclaw.core.errors import UsageError
 from adderclaw.core.types import PermissionMode
 from adderclaw.sandbox import programs, workspace

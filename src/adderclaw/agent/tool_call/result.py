@@ -13,7 +13,7 @@ from adderclaw.core.history import media_json
 from adderclaw.core.json_text import digest
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import ErrorClass, Json, Risk, ToolCall, ToolResult
-from adderclaw.storage import permissions, transcript
+from adderclaw.storage import transcript
 from adderclaw.storage.ledger.chain import ReceiptDraft, Status
 from adderclaw.storage.text import plain
 
@@ -35,7 +35,7 @@ def write_intent(session: Session, cursor: Cursor, prepared_call: PreparedCall, 
     if not session.config.security.audit_log and how["verdict"] == "allow":
         return
     name = prepared_call.tool.name if prepared_call.tool else call.name
-    permissions.log(
+    transcript.log(
         cursor,
         session_id=session.session_id,
         tool_use_id=call.id,

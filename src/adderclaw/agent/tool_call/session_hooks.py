@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from adderclaw.agent.session.session import Chain, Rows, Session, ToolEnvironment
 from adderclaw.agent.tool_call.permission_check import prepare_and_judge
-from adderclaw.core.child import ChildRequest
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.hook_outcome import ASKED_BY_SERVERS, HookOutcome
+from adderclaw.core.host import ASKED_BY_SERVERS, ChildRequest, HookOutcome
 from adderclaw.core.redaction import Secrets, mask_secret_shapes
 from adderclaw.core.tool_traits import BASH, READERS
 from adderclaw.core.types import Autonomy, Json, PermissionMode, ToolCall

@@ -2,7 +2,7 @@
 
 from adderclaw.agent.conversation import asking
 from adderclaw.agent.conversation.asking import Asking, Cancelling, Request
-from adderclaw.agent.run import Runtime, open_run, run_again, start
+from adderclaw.agent.run import Runtime, open_run, resume_of_run, start
 from adderclaw.agent.run.drive import drive
 from adderclaw.agent.run.driver import Driver
 from adderclaw.agent.tool_call.approvals import AlreadyAnswered, AnswerRejected
@@ -72,7 +72,7 @@ class Runs:
         opening = driver.opening
         try:
             runtime = start(opening.options)
-            again = run_again(runtime, opening.again) if opening.again is not None else None
+            again = resume_of_run(runtime, opening.again) if opening.again is not None else None
         except AdderClawError as error:
             raise RpcError(RUN_REFUSED, str(error)) from error
         active = Active(runtime, self._outbox, id, opening.kind)

@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Literal, cast
 
 from adderclaw.config.foreign import hooks, settings_keys
-from adderclaw.config.schema.settings import Config, ProviderEntry
+from adderclaw.config.schema import Config, ProviderEntry
 from adderclaw.core.decode import plain_type, short_json, unknown_key_hint
 from adderclaw.core.errors import Problem
 from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME, LM_STUDIO, OPENAI_COMPATIBLE

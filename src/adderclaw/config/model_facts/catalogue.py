@@ -8,7 +8,7 @@ from operator import mul
 from typing import Any
 
 from adderclaw.config.model_facts import table as model_table
-from adderclaw.config.schema.settings import Config, ModelEntry, ProviderEntry
+from adderclaw.config.schema import Config, ModelEntry, ProviderEntry
 from adderclaw.core.provider_kinds import BY_NAME, RELIABLE, ROUTER
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json, Usage

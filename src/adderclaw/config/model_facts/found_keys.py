@@ -6,7 +6,7 @@ from typing import Any
 
 from adderclaw.config import places
 from adderclaw.config.legacy.options import FIXTURE_VARIABLE
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core import home_names
 from adderclaw.core.errors import NoModelChosen
 from adderclaw.core.provider_kinds import BY_NAME, KEY_VARIABLES, MOCK

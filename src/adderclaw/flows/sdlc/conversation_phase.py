@@ -9,7 +9,7 @@ from adderclaw.agent.legacy.plan_baseline import record_baseline
 from adderclaw.agent.session.clock import random_ids
 from adderclaw.agent.tool_call.approvals import person_answering
 from adderclaw.config import Loaded, home, load
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import PHASES, Json, Phase

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from sqlite3 import Cursor
 
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.core.child import ChildRequest
 from adderclaw.core.errors import AdderClawError, LimitError
 from adderclaw.core.framing import tagged
+from adderclaw.core.host import ChildRequest
 from adderclaw.core.types import Outcome
 from adderclaw.flows.sdlc import proving, running
 from adderclaw.flows.sdlc.proving import Judgement, Proved

@@ -9,7 +9,7 @@ from adderclaw.core.errors import PathRefused
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
 from adderclaw.storage.checkpoints import State
-from adderclaw.storage.sdlc.generated_tests import with_lent_digest
+from adderclaw.storage.sdlc.generated_tests import tree_and_packages_digest
 
 NAMES = frozenset({"node_modules", ".venv"})
 MARK = "pyvenv.cfg"
@@ -61,7 +61,7 @@ def with_lent(digest: str, root: str) -> str:
     for folder in lent:
         for row in _rows(root, folder):
             hasher.update(repr(row).encode())
-    return with_lent_digest(digest, hasher.hexdigest())
+    return tree_and_packages_digest(digest, hasher.hexdigest())
 
 
 def _rows(root: str, top: str) -> Iterator[tuple[object, ...]]:

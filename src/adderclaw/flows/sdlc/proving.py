@@ -12,7 +12,7 @@ from adderclaw.flows.sdlc.running import SECONDS, Ran, Replacing
 from adderclaw.flows.sdlc.trees import Tree, Trees
 from adderclaw.storage.sdlc import faults
 from adderclaw.storage.sdlc.criteria import Criterion
-from adderclaw.storage.sdlc.generated_tests import Test, replaced_digest
+from adderclaw.storage.sdlc.generated_tests import Test, stubbed_tree_digest
 from adderclaw.storage.sdlc.generated_tests import Tree as Kind
 
 PASSES_BEFORE = (
@@ -80,7 +80,7 @@ async def prove_replaced(trees: Trees, now: Tree, criterion: Criterion, test: Te
 
     reason, replaced_runs = await judge(run, criterion.text)
     runs = (
-        Proved("fault", now._replace(digest=replaced_digest(replaced.variant, now.digest)), replaced.ran)
+        Proved("fault", now._replace(digest=stubbed_tree_digest(replaced.variant, now.digest)), replaced.ran)
         for replaced in replaced_runs
     )
     return Judgement(reason, tuple(runs))

@@ -10,9 +10,9 @@ from adderclaw.agent.loop.loop import run_planned_call, store_message
 from adderclaw.agent.run.driver import RunEnds
 from adderclaw.agent.session.limits import LoopDetector
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.core.child import ChildRequest
 from adderclaw.core.errors import AdderClawError, AnswerPending, LimitError, Stopped, outcome_of
 from adderclaw.core.framing import framed, shorten
+from adderclaw.core.host import ChildRequest
 from adderclaw.core.json_text import digest
 from adderclaw.core.questions import Answer, ApprovalRequest
 from adderclaw.core.types import EndedBy, Json, Message, Outcome, TextBlock, ToolCall

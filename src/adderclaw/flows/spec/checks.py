@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Literal
 
 from adderclaw.agent.session.session import Session
-from adderclaw.core.child import ChildReport, Spawn
 from adderclaw.core.errors import AdderClawError, LimitError, PathRefused
 from adderclaw.core.framing import content_mark, framed, shorten
+from adderclaw.core.host import ChildReport, Spawn
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import EndedBy, Json, Outcome
 from adderclaw.flows.spec import features, status, tree
@@ -21,7 +21,7 @@ from adderclaw.storage import transcript
 from adderclaw.storage.sdlc import checks
 from adderclaw.storage.sdlc.checks import Check
 
-UNCHECKED_WARNING = (
+UNVERIFIED_CLAIMS = (
     "claims of sessions count here without being verified: an isolated session needs bubblewrap (`adderclaw doctor` "
     'says why it is not used; set `verify = "off"` under [spec] to accept that)'
 )

@@ -3,11 +3,11 @@
 import asyncio
 
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.core.child import ChildRequest, Spawn
 from adderclaw.core.errors import AdderClawError, LimitError, UsageError
+from adderclaw.core.host import ChildRequest, Spawn
 from adderclaw.core.types import Json, Outcome
 from adderclaw.flows.spec import status, tools
-from adderclaw.flows.spec.checks import UNCHECKED_WARNING, Checker, RunEnd
+from adderclaw.flows.spec.checks import UNVERIFIED_CLAIMS, Checker, RunEnd
 from adderclaw.flows.spec.prompts import Names
 from adderclaw.flows.spec.sessions import SessionEnd, SessionOrder, WorkResult, run_sessions
 from adderclaw.flows.spec.status import Status
@@ -153,5 +153,5 @@ def _checker(session: Session, spawn: Spawn, mode: str) -> Checker | None:
     if mode == "required":
         raise UsageError(CANNOT_VERIFY)
     if mode == "auto":
-        session.bus.publish({"event_type": "warning", "message": UNCHECKED_WARNING})
+        session.bus.publish({"event_type": "warning", "message": UNVERIFIED_CLAIMS})
     return None

@@ -2,7 +2,7 @@
 
 from adderclaw.config import home
 from adderclaw.config.own_paths import own_paths
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.json_text import digest
 from adderclaw.flows.spec import features, status
 from adderclaw.sandbox.legacy.checkpoints.git_ignored import ignored

@@ -11,7 +11,7 @@ from adderclaw.core.tool_traits import ASK_USER, BASH
 from adderclaw.core.types import Json, ToolCall
 from adderclaw.flows.task.contracts import ActionStep, AskUser, CallSkill, RunCommand, Status, StepExecutionResult
 
-MAX_SUMMARY = 4_000
+MAX_SHOWN_OUTPUT = 4_000
 """How many characters of an output the model sees: its beginning and its end."""
 TAIL_LENGTH = 1_000
 RETRYABLE: frozenset[Status] = frozenset({"failed", "timeout"})
@@ -87,7 +87,7 @@ def _streams(content: str) -> tuple[str, str]:
 def summary(text: str) -> str:
     """Returns the beginning and the end of an output, without terminal control sequences."""
     text = visible(text.strip())
-    if len(text) <= MAX_SUMMARY:
+    if len(text) <= MAX_SHOWN_OUTPUT:
         return text
-    left = len(text) - MAX_SUMMARY
-    return f"{text[: MAX_SUMMARY - TAIL_LENGTH]}\n[… {left:,} characters left out …]\n{text[-TAIL_LENGTH:]}"
+    left = len(text) - MAX_SHOWN_OUTPUT
+    return f"{text[: MAX_SHOWN_OUTPUT - TAIL_LENGTH]}\n[… {left:,} characters left out …]\n{text[-TAIL_LENGTH:]}"

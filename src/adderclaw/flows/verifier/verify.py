@@ -4,9 +4,8 @@ import os
 from collections.abc import Sequence
 from typing import Literal
 
-from adderclaw.core.child import ChildReport, ChildRequest, Isolation, Spawn
 from adderclaw.core.framing import content_mark, framed
-from adderclaw.core.host import ToolContext
+from adderclaw.core.host import ChildReport, ChildRequest, Isolation, Spawn, ToolContext
 from adderclaw.core.record import record
 from adderclaw.core.tool_traits import tools_in_set
 from adderclaw.core.types import Json, Tool, ToolResult, Touch, fixed_prepare, rejected

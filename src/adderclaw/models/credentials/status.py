@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.provider_kinds import BY_NAME
 from adderclaw.core.types import Json
 from adderclaw.models.credentials.sources import Sources, Status

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Never, cast
 
 from adderclaw.config.model_facts.catalogue import model_of, without_alias
-from adderclaw.config.schema.settings import Config, ProviderEntry
+from adderclaw.config.schema import Config, ProviderEntry
 from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.events import Body
 from adderclaw.core.json_text import reject_constant

@@ -5,7 +5,7 @@ from typing import Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
 from adderclaw.config.model_facts.catalogue import facts
-from adderclaw.config.schema.settings import ProviderEntry
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.history import History
 from adderclaw.core.json_text import json_writer

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from adderclaw.config.model_facts.catalogue import bare, facts, never_thinks, thinks
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.provider_kinds import ANTHROPIC, BY_NAME, MOCK
 from adderclaw.core.types import EFFORTS, Effort, Json, Thinking
 

@@ -73,7 +73,7 @@ class Result(NamedTuple):
         return self.tree_digest.rpartition(":")[2]
 
 
-def replaced_digest(variant: Variant, digest: str) -> str:
+def stubbed_tree_digest(variant: Variant, digest: str) -> str:
     """The digest of a tree in which the programs that a test starts are replaced."""
     return f"{_REPLACED}{variant}:{digest}"
 
@@ -82,7 +82,7 @@ def hash_of(plan_hash: str, criterion: str, language: str, content: str) -> str:
     return hashlib.sha256(compact([plan_hash, criterion, language, content]).encode()).hexdigest()
 
 
-def with_lent_digest(digest: str, lent: str) -> str:
+def tree_and_packages_digest(digest: str, lent: str) -> str:
     """The digest of a tree, followed by that of the installed packages that its tests could use."""
     return f"{digest}+{lent}"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from adderclaw.core.events import EventRecord, Sink
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema.settings import Config
+    from adderclaw.config.schema import Config
 
 MAX_WAITING = 2_048
 """Events that wait to be sent."""

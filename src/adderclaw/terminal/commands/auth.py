@@ -10,7 +10,7 @@ from adderclaw import config as configuration
 from adderclaw.agent.run import Options, credentials
 from adderclaw.agent.run.start import with_operators_own
 from adderclaw.agent.session.clock import SystemClock
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.errors import UsageError
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.models.credentials.login_flows import Method

@@ -12,7 +12,7 @@ import typer
 from adderclaw.agent.queries import clean, webhook_channels
 from adderclaw.config import home
 from adderclaw.config.legacy.options import Options
-from adderclaw.config.schema.settings import WebhookChannel
+from adderclaw.config.schema import WebhookChannel
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.redaction import visible
 from adderclaw.core.suggestions import did_you_mean

@@ -12,7 +12,7 @@ from adderclaw.agent.tool_call import session_hooks
 from adderclaw.config.foreign.hooks import EVENTS, NEWER
 from adderclaw.core.decode import unknown_key_hint
 from adderclaw.core.errors import EXIT_CODES, UsageError
-from adderclaw.core.hook_outcome import HookOutcome
+from adderclaw.core.host import HookOutcome
 from adderclaw.core.redaction import visible
 from adderclaw.core.types import Json
 from adderclaw.storage.hooks import Invocation

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from adderclaw.agent.legacy.later_record import answered
+from adderclaw.agent.legacy.later_report import answered
 from adderclaw.config import home, load
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, UsageError

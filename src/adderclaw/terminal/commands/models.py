@@ -12,7 +12,7 @@ from adderclaw.config import home
 from adderclaw.config.model_facts import table as model_table
 from adderclaw.config.model_facts.catalogue import facts
 from adderclaw.config.model_facts.table import ALIASES, Table
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.redaction import visible

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from adderclaw.config.schema.settings import LIMIT_NAMES
+from adderclaw.config.schema import LIMIT_NAMES
 from adderclaw.core.errors import UsageError
 from adderclaw.core.record import record
 

@@ -13,7 +13,7 @@ from adderclaw.agent.queries.judging import probe_request
 from adderclaw.agent.run.start import helpers_path
 from adderclaw.agent.session.clock import SystemClock
 from adderclaw.config.model_facts.catalogue import ModelFacts, cost, facts_of, first_answering
-from adderclaw.config.schema.settings import Config, ProviderEntry
+from adderclaw.config.schema import Config, ProviderEntry
 from adderclaw.core.errors import ConfigError, ProviderError, Stopped
 from adderclaw.core.provider_kinds import BY_NAME, ROUTER
 from adderclaw.core.redaction import Secrets

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand
 
 from adderclaw import config as configuration
-from adderclaw.agent.run import Options, Run, Runtime, open_run, run_again, start
+from adderclaw.agent.run import Options, Run, Runtime, open_run, resume_of_run, start
 from adderclaw.agent.run.drive import Report, drive
 from adderclaw.agent.run.driver import Driver, Opening
 from adderclaw.agent.run.signals import until_signal
@@ -445,7 +445,7 @@ def execute_driver(task_driver: Driver, output_format: StreamFormat, page: str |
     opening = task_driver.opening
     watched = opening.kind == "task" and sys.stderr.isatty() and not os.environ.get("ADDERCLAW_LOG")
     runtime = start(replace(opening.options, live=watched))
-    again = run_again(runtime, opening.again) if opening.again is not None else None
+    again = resume_of_run(runtime, opening.again) if opening.again is not None else None
     if output_format == "stream-json":
         runtime.bus.add_sink("stream", print_event)
     who = _operator(runtime)

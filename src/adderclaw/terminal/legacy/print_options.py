@@ -16,7 +16,7 @@ from adderclaw.terminal.print_mode import FALLBACK, Reports
 
 if TYPE_CHECKING:
     from adderclaw.config import Loaded
-    from adderclaw.config.schema.settings import Config, ProviderEntry
+    from adderclaw.config.schema import Config, ProviderEntry
 
 MOST_FILE = 4 << 20
 """Bytes of a file that a flag names."""
@@ -237,7 +237,7 @@ def _with_betas(now: "Config", given: Json, reports: Reports) -> "Config":
 
 def _with_fallback(now: "Config", given: Json) -> "Config":
     """An entry that asks the wanted model first, then each of the others."""
-    from adderclaw.config.schema.settings import ProviderEntry
+    from adderclaw.config.schema import ProviderEntry
     from adderclaw.models import providers
 
     models = dict(now.providers.models)

@@ -13,7 +13,7 @@ from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import Attached, TurnResult
 from adderclaw.agent.view.items import Notice
 from adderclaw.clients.python.channel import Handle
-from adderclaw.config.schema.settings import Config
+from adderclaw.config.schema import Config
 from adderclaw.core.errors import SessionInUse
 from adderclaw.core.questions import Operator
 from adderclaw.core.record import NamedTuple

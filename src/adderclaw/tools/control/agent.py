@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.config.places import foreign_homes
 from adderclaw.core import home_names
-from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.host import ToolContext
+from adderclaw.core.host import ChildReport, ChildRequest, ToolContext
 from adderclaw.core.record import record
 from adderclaw.core.types import (
     EFFORTS,

@@ -120,7 +120,7 @@ async def create_task(store: "Store", arguments: TaskCreateArguments, ctx: ToolC
     blocked = await _fire_and_get_block(ctx, "TaskCreated", number, arguments.subject, arguments.description)
     if blocked is not None:
         with store.write() as cursor:
-            lists.delete(cursor, ctx.conversation_id, number)
+            lists.delete_task(cursor, ctx.conversation_id, number)
         return rejected(f"the task was not created: {blocked}")
     return own_words(f"Task #{number} created: {arguments.subject}", {"task": {"id": str(number)}})
 
@@ -152,7 +152,7 @@ async def update_task(store: "Store", arguments: TaskUpdateArguments, ctx: ToolC
         return task
     if arguments.status == "deleted":
         with store.write() as cursor:
-            lists.delete(cursor, ctx.conversation_id, task.number)
+            lists.delete_task(cursor, ctx.conversation_id, task.number)
         return own_words(f"Task #{task.number} deleted.", {"updatedFields": ["status"]})
     links = _new_links(store, arguments, task, ctx)
     if isinstance(links, str):

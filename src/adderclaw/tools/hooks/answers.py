@@ -3,7 +3,7 @@
 import json
 from typing import Any, NamedTuple, cast
 
-from adderclaw.core.hook_outcome import HookOutcome
+from adderclaw.core.host import HookOutcome
 from adderclaw.core.types import Json, Verdict
 from adderclaw.tools.hooks import catalogue
 from adderclaw.tools.hooks.catalogue import EVENTS

@@ -12,7 +12,7 @@ from anthropic import transform_schema
 from anthropic.types import MessageCountTokensParams, MessageCreateParams
 from pydantic import TypeAdapter, ValidationError
 
-from adderclaw.config.schema.settings import ProviderEntry
+from adderclaw.config.schema import ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import (
     ChatRequest,

@@ -10,7 +10,7 @@ from openai.types.chat.completion_create_params import (
     CompletionCreateParamsStreaming,
 )
 
-from adderclaw.config.schema.settings import ModelEntry
+from adderclaw.config.schema import ModelEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import Message, Thinking
 from adderclaw.tools.specs import specs

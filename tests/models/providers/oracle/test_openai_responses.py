@@ -11,7 +11,7 @@ from openai.types.responses.response_create_params import (
     ResponseCreateParamsStreaming,
 )
 
-from adderclaw.config.schema.settings import ModelEntry, ProviderEntry
+from adderclaw.config.schema import ModelEntry, ProviderEntry
 from adderclaw.core.errors import ProviderError
 from adderclaw.core.types import ChatResponse, Message, TextBlock, Thinking, ToolUseBlock
 from adderclaw.tools.specs import specs

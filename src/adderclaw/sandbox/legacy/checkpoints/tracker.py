@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from sqlite3 import Cursor
 
 from adderclaw.config.own_paths import OwnPaths
-from adderclaw.config.schema.settings import Checkpoints as Settings
+from adderclaw.config.schema import Checkpoints as Settings
 from adderclaw.core.errors import PathRefused, StoreError
 from adderclaw.core.record import NamedTuple
 from adderclaw.sandbox import workspace
