@@ -85,7 +85,7 @@ class Secrets:
         return mask_secret_shapes(self.scrub(text))
 
     def redact_all(self, value: Any) -> Any:
-        """A JSON value with all its strings redacted like `shown`."""
+        """A JSON value with all its strings redacted like `redact`."""
         match value:
             case str():
                 return self.redact(value)

@@ -21,7 +21,7 @@ TCP = 0b11
 """Bind and connect."""
 PORT_RULE = 2
 """The kind of a rule."""
-REACHES_ABSTRACT_SOCKETS = 0b01
+ABSTRACT_SOCKETS = 0b01
 SCOPES = 0b11
 """Restrict abstract Unix sockets and signals to the sandbox."""
 SCOPE_VERSION = 6
@@ -86,7 +86,7 @@ def ports_except(shut: int) -> int:
 
     Rules can only allow, so there is one for each other port, which takes a tenth of a second. Raises OSError.
     """
-    attributes = struct.pack("=QQQ", 0, TCP, REACHES_ABSTRACT_SOCKETS)
+    attributes = struct.pack("=QQQ", 0, TCP, ABSTRACT_SOCKETS)
     size = 16 if version() < SCOPE_VERSION else 24
     rules = _syscall(CREATE, attributes[:size], size, 0)
     if rules < 0:
