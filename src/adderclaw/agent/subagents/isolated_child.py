@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import policy, tools
-from adderclaw.agent.run import servers
+from adderclaw.agent.run.configured_servers import configured
 from adderclaw.agent.run.sandbox_setup import SessionNetwork, WorkspaceContents, hidden_apart
 from adderclaw.agent.run.start import Runtime
 from adderclaw.agent.run.tool_environment import is_unmasked, make_box, outputs_folder
@@ -150,7 +150,7 @@ def _start_servers(
 ) -> None:
     """Start MCP servers in the child's sandbox, without the pages, cookies or files of another session."""
     names = order.isolation.servers if order.isolation is not None else ()
-    entries = [entry for entry in servers.configured(runtime) if entry.name in names and not entry.server.disabled]
+    entries = [entry for entry in configured(runtime) if entry.name in names and not entry.server.disabled]
     if not entries:
         return
 
