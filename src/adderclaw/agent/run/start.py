@@ -16,8 +16,8 @@ from adderclaw.core.errors import NoModelChosen, StoreError, UsageError
 from adderclaw.core.events import Bus
 from adderclaw.core.provider_kinds import BY_NAME
 from adderclaw.core.record import mutable_record
-from adderclaw.core.redaction import Secrets
-from adderclaw.core.types import Clock, Ids, Json
+from adderclaw.core.redaction import Secrets, looks_secret
+from adderclaw.core.types import Clock, Ids, Json, Provider
 from adderclaw.models import providers
 from adderclaw.models.credentials.sources import Sources
 from adderclaw.sandbox.legacy.checkpoints import Checkpoints
@@ -303,6 +303,26 @@ def load_config_and_choose_model(options: Options) -> tuple[config.Loaded, tuple
     overrides, used = found_keys.with_key(options.overrides, key, now)
     why = f"no model is configured, so {used} is used; `adderclaw onboard` chooses one for good"
     return _load(options, overrides), (why,) if options.provider is None else ()
+
+
+def chosen_model(options: Options, now: Config) -> providers.Choice:
+    """The model that the options or the configuration choose."""
+    if options.model and looks_secret(options.model):
+        raise UsageError(config.KEY_AS_MODEL)
+    if options.provider:
+        return providers.choice_at(options.provider, options.model or providers.model_of(options.provider, now), now)
+    return providers.choice(options.model or now.default_provider, now, now.default_provider)
+
+
+def open_provider(runtime: Runtime, name: str) -> Provider:
+    return providers.make(
+        name,
+        runtime.config,
+        secrets=runtime.secrets,
+        tell=runtime.bus.publish,
+        clock=runtime.clock,
+        credentials=runtime.credentials,
+    )
 
 
 def _operators_row(path: str) -> Json | None:

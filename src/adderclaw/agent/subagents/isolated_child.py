@@ -9,6 +9,7 @@ from adderclaw.agent.run.sandbox_setup import SessionNetwork, WorkspaceContents,
 from adderclaw.agent.run.start import Runtime
 from adderclaw.agent.run.tool_environment import is_unmasked, make_box, outputs_folder
 from adderclaw.agent.session.session import ActivePolicy, Session, ToolEnvironment, policy_of
+from adderclaw.agent.tool_lists import tools_by_name
 from adderclaw.core.child import ChildRequest, Isolation
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.tool_traits import EDIT, READ
@@ -127,8 +128,6 @@ def _policy(parent: Session, policy_inputs: Json, denied: tuple[str, ...]) -> po
 
 
 def _tools(built_in: dict[str, Tool[Any]], order: ChildRequest) -> dict[str, Tool[Any]]:
-    from adderclaw.agent.subagents.children import tools_by_name
-
     names = tools_by_name(built_in, order.tools or ())
     chosen = {name: replace(tool, deferred=False) for name, tool in built_in.items() if name in names}
     return {name: _wrap_tool(tool, order) for name, tool in chosen.items()} | {
