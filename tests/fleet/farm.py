@@ -15,8 +15,8 @@ import psycopg
 from psycopg.rows import namedtuple_row
 
 from adderclaw.fleet import requests
-from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.database import Database
+from adderclaw.fleet.identities import Identity
 from tests.forked import Forked, Forks
 from tests.program import PROGRAM, Cli, Done
 

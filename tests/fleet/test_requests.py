@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from adderclaw.core.errors import AdderClawError
-from adderclaw.fleet import anchors, leases, requests, states
+from adderclaw.fleet import identities, leases, requests, states
 from adderclaw.fleet.database import Database
 from adderclaw.fleet.submit import ANY_PLACE, Order, submit
 from tests.fleet.farm import Farm
@@ -152,8 +152,8 @@ def test_a_worker_refuses_what_the_command_line_refuses(claims: Claims) -> None:
 
 def test_a_run_continues_only_from_a_state_that_a_worker_signed(claims: Claims) -> None:
     farm, first, second = claims.farm, claims.submitted(), claims.submitted()
-    worker = anchors.identity(str(farm.root), "w")
-    anchors.enrol(claims.database, "w", worker.public)
+    worker = identities.identity(str(farm.root), "w")
+    identities.enrol(claims.database, "w", worker.public)
     point = "UPDATE fleet.runs SET saved = %s, saved_by = %s, saved_signature = %s WHERE id = %s RETURNING 1"
     for by, signature in (("", ""), ("eve", worker.sign(b"x")), states.signed(worker, second, "s")):
         farm.rows(point, "s", by, signature, first)

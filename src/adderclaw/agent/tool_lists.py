@@ -1,7 +1,8 @@
-"""Checks the names of tools in the configuration: lists of tools, and permission rules."""
+"""Names of tools: checks those in the configuration, and finds the tools that a list names."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from adderclaw.config import Loaded, checks, home
 from adderclaw.config.legacy.options import Options
@@ -9,7 +10,8 @@ from adderclaw.config.plugins import installed
 from adderclaw.config.schema import Config
 from adderclaw.core.errors import ConfigError, Problem
 from adderclaw.core.suggestions import did_you_mean
-from adderclaw.tools import lookup
+from adderclaw.core.types import Tool
+from adderclaw.tools import find_tool, lookup
 
 ALL = "*"
 
@@ -65,3 +67,12 @@ def unknown_in_rules(loaded: Loaded) -> list[str]:
                 hint = did_you_mean(tool, builtin)
                 problems.append(f"permissions.{behaviour}: {rule!r} names a tool that does not exist: {tool}{hint}")
     return problems
+
+
+def tools_by_name(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
+    """The names of tools, by name or alias; `mcp__SERVER` and `mcp__SERVER__*` stand for all tools of a server."""
+    if "*" in names:
+        return set(above)
+    servers = tuple(f"{name.removesuffix('__*')}__" for name in names if name.startswith("mcp__"))
+    matched = {matched[0].name for name in names if (matched := find_tool(above, name)) is not None}
+    return matched | ({name for name in above if name.startswith(servers)} if servers else set())

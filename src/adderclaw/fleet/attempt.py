@@ -13,9 +13,9 @@ from adderclaw.core.overseer import ModelCallEstimate
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.fleet import asking, budgets, progress
-from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.controls import Stop
 from adderclaw.fleet.database import Database, Unreachable
+from adderclaw.fleet.identities import Identity
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.leases import Fenced, Lease
 from adderclaw.fleet.link import Link, now

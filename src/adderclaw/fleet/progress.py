@@ -6,8 +6,8 @@ from adderclaw.core.json_text import canonical
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.fleet import anchors, asking, budgets, queue, states, versions
-from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.database import Cursor, Database, notify
+from adderclaw.fleet.identities import Identity
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.leases import Lease, require
 
@@ -148,8 +148,28 @@ def _end(cursor: Cursor, run: Any, report: Json) -> None:
         ),
     )
     budgets.settle_lost(cursor, run.id, run.token + 1)
-    queue.start_dependents(cursor, run.id)
+    _start_dependents(cursor, run.id)
     notify(cursor, f"ended {run.id}")
+
+
+def _start_dependents(cursor: Cursor, ended: str) -> None:
+    """Queues runs that waited only for this one, or ends them if a run that they wait for did not complete."""
+    waiting = cursor.execute(
+        "SELECT id, token, after FROM fleet.runs WHERE state = 'held' AND stopped_by IS NULL AND %s = ANY(after)"
+        " FOR UPDATE",
+        (ended,),
+    ).fetchall()
+    for run in waiting:
+        left = cursor.execute(
+            "SELECT id, outcome FROM fleet.runs WHERE id = ANY(%s) AND outcome IS DISTINCT FROM 'completed'",
+            (list(run.after),),
+        ).fetchall()
+        failed = [row for row in left if row.outcome is not None]
+        if failed:
+            end_unworked(cursor, run, "error", f"run {failed[0].id}, which it waits for, ended {failed[0].outcome}")
+        elif not left:
+            cursor.execute("UPDATE fleet.runs SET state = 'queued' WHERE id = %s", (run.id,))
+            queue.enqueue(cursor, run)
 
 
 def _text(text: object) -> str:

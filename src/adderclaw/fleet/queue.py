@@ -34,28 +34,6 @@ def enqueue(cursor: Cursor, run: Any) -> None:
     cursor.execute("SELECT fleet.enqueue(%s, %s)", (run.id, STEP))
 
 
-def start_dependents(cursor: Cursor, ended: str) -> None:
-    """Queues runs that waited only for this one, or ends them if a run that they wait for did not complete."""
-    waiting = cursor.execute(
-        "SELECT id, token, after FROM fleet.runs WHERE state = 'held' AND stopped_by IS NULL AND %s = ANY(after)"
-        " FOR UPDATE",
-        (ended,),
-    ).fetchall()
-    for run in waiting:
-        left = cursor.execute(
-            "SELECT id, outcome FROM fleet.runs WHERE id = ANY(%s) AND outcome IS DISTINCT FROM 'completed'",
-            (list(run.after),),
-        ).fetchall()
-        failed = [row for row in left if row.outcome is not None]
-        if failed:
-            from adderclaw.fleet.progress import end_unworked
-
-            end_unworked(cursor, run, "error", f"run {failed[0].id}, which it waits for, ended {failed[0].outcome}")
-        elif not left:
-            cursor.execute("UPDATE fleet.runs SET state = 'queued' WHERE id = %s", (run.id,))
-            enqueue(cursor, run)
-
-
 def again(cursor: Cursor, run: Any, *, fresh: bool = False) -> None:
     """Queues a run again that has ended or waits. It continues from its last unit, or with `fresh` starts over."""
     row = cursor.execute(

@@ -19,9 +19,9 @@ from adderclaw.core.json_text import canonical
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.fleet import queue
-from adderclaw.fleet.anchors import Identity, load_or_create_key, signed_by
 from adderclaw.fleet.boxes import BOX
 from adderclaw.fleet.database import Cursor, Database
+from adderclaw.fleet.identities import Identity, load_or_create_key, signed_by
 from adderclaw.fleet.places import Place, require_commit, require_fit, require_reachable
 from adderclaw.flows.request import SOURCES, RunParams
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from adderclaw.core.json_text import canonical
-from adderclaw.fleet.anchors import Identity, signed_by
 from adderclaw.fleet.database import Cursor
+from adderclaw.fleet.identities import Identity, signed_by
 from adderclaw.fleet.requests import Refused
 
 

@@ -14,8 +14,8 @@ from adderclaw.core.json_text import canonical
 from adderclaw.core.record import NamedTuple, record
 from adderclaw.core.types import Json
 from adderclaw.fleet import queue, trees
-from adderclaw.fleet.anchors import Identity
 from adderclaw.fleet.database import Cursor, Database, DuplicateKey
+from adderclaw.fleet.identities import Identity
 from adderclaw.fleet.objects import Boxes
 from adderclaw.fleet.requests import Request, require_valid, signed_text
 from adderclaw.flows.request import RunParams, prepare_driver

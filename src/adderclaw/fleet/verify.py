@@ -10,8 +10,9 @@ from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 from adderclaw.fleet import trees
-from adderclaw.fleet.anchors import export_anchors, signed_by
+from adderclaw.fleet.anchors import export_anchors
 from adderclaw.fleet.database import Database
+from adderclaw.fleet.identities import signed_by
 from adderclaw.fleet.keys import Key
 from adderclaw.fleet.objects import Objects
 from adderclaw.fleet.requests import signed_text

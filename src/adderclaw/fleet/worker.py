@@ -17,7 +17,7 @@ from adderclaw import __version__
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
-from adderclaw.fleet import anchors, controls, engine, leases, queue, versions
+from adderclaw.fleet import controls, engine, identities, leases, queue, versions
 from adderclaw.fleet.attempt import GRACE, Attempt, Means
 from adderclaw.fleet.controls import Stop
 from adderclaw.fleet.database import careful
@@ -76,7 +76,7 @@ class Worker:
     def run(self) -> None:
         """Works until a signal ends it or it is drained."""
         versions.require_tables(self.database)
-        anchors.require_enrolled(self.database, self.means.identity)
+        identities.require_enrolled(self.database, self.means.identity)
         self.means = self.means._replace(root=self._room.take(self.id))
         warming = threading.Thread(target=self.means.warm.start, daemon=True)
         warming.start()

@@ -1,10 +1,9 @@
 """Endpoints that list and answer questions of the fleet's runs, for clients with a token and for signed requests."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adderclaw.agent.tool_call.approvals import person_answering
-from adderclaw.config import home
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import AdderClawError, UsageError
 from adderclaw.core.record import record
@@ -12,12 +11,10 @@ from adderclaw.models.credentials import webhook_secrets
 from adderclaw.server import signed
 from adderclaw.server.answers import channel_name
 from adderclaw.server.endpoint import ApiRequest, Endpoint
+from adderclaw.server.home_fleet import open_fleet
 from adderclaw.server.refusal import Refusal, not_found
 from adderclaw.storage import deliveries
 from adderclaw.storage.deliveries import Claim
-
-if TYPE_CHECKING:
-    from adderclaw.fleet.where import Fleet
 
 DOOR = "fleet"
 """The same as `fleet.asking.DOOR`, which needs the extra."""
@@ -53,17 +50,6 @@ class FleetAnswered:
 @record
 class FleetQuestions:
     questions: list[dict[str, Any]]
-
-
-def open_fleet() -> "Fleet":
-    """The fleet of this home."""
-    try:
-        from adderclaw.fleet import where
-    except ModuleNotFoundError as error:
-        from adderclaw.config.installation import missing_extra
-
-        raise AdderClawError(missing_extra("fleet", error.name)) from error
-    return where.read(home(), patience=1.0)
 
 
 async def list_questions(_: ApiRequest) -> FleetQuestions:

@@ -16,6 +16,7 @@ from adderclaw import __version__
 from adderclaw.agent.queries.ledger import Watch
 from adderclaw.core.errors import AdderClawError
 from adderclaw.server.endpoint import ApiRequest, Endpoint
+from adderclaw.server.home_fleet import read_fleet
 from adderclaw.storage import Store
 from adderclaw.storage.queries.metrics import COUNTED, TOKENS, count_after
 
@@ -103,8 +104,6 @@ class ServerMetrics(Collector):
 
 def _fleet_metrics() -> "Iterator[Metric]":
     """The metrics of the fleet that this home belongs to, if any."""
-    from adderclaw.server.pages.fleet import read_fleet
-
     try:
         overview = read_fleet()
     except AdderClawError:

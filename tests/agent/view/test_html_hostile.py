@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from adderclaw.agent.view.escaping import address, exact, is_address
 from adderclaw.agent.view.html_markdown import markdown
 from adderclaw.agent.view.items import Call, Change, Child, Item, Line, Notice, Todo, Words
-from adderclaw.agent.view.markup import address, exact, is_address, macro
+from adderclaw.agent.view.markup import macro
 from adderclaw.agent.view.page import Block, Heading, Output, Picture, Table
 from adderclaw.core.redaction import visible
 from tests.server.hostile import HOSTILE

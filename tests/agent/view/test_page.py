@@ -4,8 +4,8 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 
+from adderclaw.agent.view.escaping import SHOWN
 from adderclaw.agent.view.items import Call, Notice, Words
-from adderclaw.agent.view.markup import SHOWN
 from adderclaw.agent.view.page import Block, Heading, Output, Picture, Table, page
 
 HOSTILE = "</pre></title><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x1b[31m\u202e"

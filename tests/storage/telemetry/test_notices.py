@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from adderclaw.agent.notices import Notice, listener, mail, send, webhook
+from adderclaw.agent.notices import listener, mail, webhook
 from adderclaw.agent.notices.courier import Courier, Place
 from adderclaw.agent.notices.letter import Letter
 from adderclaw.agent.notices.listener import NoticeContext
-from adderclaw.agent.notices.subscriptions import awake, body, is_subscribed
+from adderclaw.agent.notices.notice import Notice
+from adderclaw.agent.notices.subscriptions import awake, body, is_subscribed, send
 from adderclaw.agent.session.clock import random_ids
 from adderclaw.config.schema import Config, Notices, NoticeTarget
 from adderclaw.core.events import Bus

@@ -13,8 +13,7 @@ from adderclaw.agent.session.prompt import Prompt
 from adderclaw.agent.session.session import NO_ATTACHMENTS, Attached, Session, TurnResult
 from adderclaw.agent.tool_call.batch import Batch
 from adderclaw.agent.tool_call.call import reached_limit, run_call
-from adderclaw.agent.tool_call.hooks import CallRecord, SaveOutcome
-from adderclaw.agent.tool_call.result import FinishedCall
+from adderclaw.agent.tool_call.result import CallRecord, FinishedCall, SaveOutcome
 from adderclaw.core.errors import LimitError, ProviderError, Stopped, StoreError, UsageError
 from adderclaw.core.framing import framed, notice
 from adderclaw.core.history import message_json

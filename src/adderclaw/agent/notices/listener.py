@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from adderclaw.agent.notices import Clean, Notice
 from adderclaw.agent.notices.courier import GRACE, Courier, Place, of_process
+from adderclaw.agent.notices.notice import Clean, Notice
 from adderclaw.agent.notices.subscriptions import notice_rows
 from adderclaw.config.schema import Config, Notices
 from adderclaw.core.errors import StoreError

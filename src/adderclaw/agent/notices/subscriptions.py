@@ -1,4 +1,4 @@
-"""Which notices a target subscribes to, when they may be sent, and their content."""
+"""Stores a notice for each target that subscribes to it: when it may be sent, and its content."""
 
 import os
 import re
@@ -8,13 +8,14 @@ from functools import partial
 from sqlite3 import Cursor
 from uuid import uuid4
 
-from adderclaw.agent.notices import Clean, Notice
+from adderclaw.agent.notices.notice import Clean, Notice
 from adderclaw.config.notice_targets import QUIET
 from adderclaw.config.paths import beneath, followed
 from adderclaw.config.schema import Notices, NoticeTarget
 from adderclaw.core.json_text import digest
 from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
+from adderclaw.storage import Store
 from adderclaw.storage import notices as rows
 from adderclaw.storage.text import iso
 
@@ -23,6 +24,28 @@ TEXT = 1_200
 FULL = 2_400
 FACT = 400
 """Maximum characters of each part that are sent."""
+
+
+def send(
+    settings: Notices,
+    store: Store,
+    notice: Notice,
+    *,
+    now: float,
+    due_in: float = 0.0,
+    only: Collection[str] | None = None,
+) -> int:
+    """Store a notice for each target that subscribes to it, in its own transaction; returns their number.
+
+    `only`: these targets instead.
+    """
+    writes = notice_rows(settings, notice, now=now, due_in=due_in, only=only)
+    if not writes:
+        return 0
+    with store.write() as cursor:
+        for write in writes:
+            write(cursor)
+    return len(writes)
 
 
 def notice_rows(

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import TypedDict
 from urllib.parse import urlsplit
 
-from adderclaw.agent.notices import Notice, letter, send
+from adderclaw.agent.notices import letter
 from adderclaw.agent.notices.courier import LEASE, Courier, Place, attempt, flush, keep, reason, secrets_of
 from adderclaw.agent.notices.letter import Undelivered
+from adderclaw.agent.notices.notice import Notice
+from adderclaw.agent.notices.subscriptions import send
 from adderclaw.agent.queries import clean, read_only
 from adderclaw.agent.queries import loaded as loaded_config
 from adderclaw.config import Loaded, home

@@ -4,7 +4,7 @@ from typing import Any, Literal, TypedDict
 
 from adderclaw.agent.queries import clean, loaded, read_only
 from adderclaw.agent.run import configured_hooks, start, start_reading
-from adderclaw.agent.run.servers import configured
+from adderclaw.agent.run.configured_servers import configured
 from adderclaw.agent.run.skills import located
 from adderclaw.agent.run.start import with_operators_own
 from adderclaw.config.legacy.options import Options

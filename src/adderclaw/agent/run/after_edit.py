@@ -4,8 +4,7 @@ import os
 from collections.abc import Sequence
 
 from adderclaw.agent.run import hook_calls
-from adderclaw.agent.run.configured_hooks import roots_of
-from adderclaw.agent.run.start import Runtime, operators_own
+from adderclaw.agent.run.start import Runtime, operators_own, workspace_folders
 from adderclaw.agent.session.session import Rows, Session
 from adderclaw.agent.tool_call.hooks import AFTER_EDIT
 from adderclaw.core.errors import PathRefused
@@ -59,7 +58,7 @@ class Checks:
         """Whether a checker is installed, in the project or on PATH, and has not timed out too often."""
         if self._timeouts.get(checker.name, 0) >= TIMES:
             return False
-        roots = roots_of(self._root, self._runtime.config)
+        roots = workspace_folders(self._root, self._runtime.config)
         return any(map(self._own, checker.own)) or programs.resolve(checker.name, roots) is not None
 
     def _relative(self, path: str) -> str | None:

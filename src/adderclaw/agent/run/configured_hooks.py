@@ -4,9 +4,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from adderclaw.agent.run.start import Runtime, warn
+from adderclaw.agent.run.start import Runtime, warn, workspace_folders
 from adderclaw.config.paths import beneath, followed
-from adderclaw.config.schema import Config
 from adderclaw.core.errors import AdderClawError
 
 if TYPE_CHECKING:
@@ -74,12 +73,7 @@ def _named(runtime: Runtime, hooks: "Sequence[Hook]") -> list[str]:
 
 def roots(runtime: Runtime) -> tuple[str, ...]:
     """The folders of the workspace, with links resolved."""
-    return roots_of(runtime.loaded.workspace, runtime.config)
-
-
-def roots_of(workspace: str, now: Config) -> tuple[str, ...]:
-    extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
-    return (followed(workspace), *map(followed, extra))
+    return workspace_folders(runtime.loaded.workspace, runtime.config)
 
 
 def hashes(project: str) -> dict[str, str]:
@@ -103,7 +97,7 @@ def _once_trusted(project: str) -> "tuple[tuple[Hook, ...], tuple[str, ...]]":
     hooks = settings.read_hooks(
         then.config.hooks, origins=then.origins, home=home(), project=followed(project), environ={}
     )
-    return hooks, roots_of(project, then.config)
+    return hooks, workspace_folders(project, then.config)
 
 
 def incomplete(project: str) -> list[str]:

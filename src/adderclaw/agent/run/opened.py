@@ -12,7 +12,7 @@ from adderclaw.agent.legacy import later_report
 from adderclaw.agent.loop import lifecycle, resume
 from adderclaw.agent.replay.recorder import UNRECORDED, Recording
 from adderclaw.agent.run import session_setup as sessions
-from adderclaw.agent.run.start import Runtime, credentials, loaded_by, warn
+from adderclaw.agent.run.start import Runtime, credentials, loaded_by, open_provider, warn
 from adderclaw.agent.session.session import Session, TurnResult
 from adderclaw.config.paths import followed
 from adderclaw.core.errors import EXIT_CODES, AdderClawError, AlreadyCompleted, UsageError
@@ -70,7 +70,7 @@ class Run(NamedTuple):
         if (refused := await lifecycle.run_before_switch_hooks(session, change)) is not None:
             raise UsageError(f"a hook refused the model {chosen.model}: {refused}")
         if chosen.provider != session.provider.name:
-            left, session.provider = session.provider, sessions.open_provider(self.runtime, chosen.provider)
+            left, session.provider = session.provider, open_provider(self.runtime, chosen.provider)
             await left.close()
         session.model, session.state.cached_tokens = chosen.model, 0
         self.runtime.bus.publish({"event_type": "provider_selected", **chosen._asdict()})  # pyright: ignore[reportArgumentType]

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, cast
 
-from adderclaw.agent.run.start import Runtime
 from adderclaw.config import servers
 from adderclaw.config.foreign import hooks
 from adderclaw.config.paths import followed
@@ -22,6 +21,7 @@ from adderclaw.core.decode import Invalid
 from adderclaw.core.errors import ConfigError, UsageError
 from adderclaw.core.events import Bus
 from adderclaw.core.types import Json
+from adderclaw.models.credentials.sources import Sources
 from adderclaw.storage import Store
 from adderclaw.tools.skills.catalogue import SkillFolder
 
@@ -226,13 +226,15 @@ def _filled(plugin: LoadedPlugin, table: Json) -> Json:
     return entry
 
 
-def forget(runtime: Runtime, name: str, servers: Json, *, keep_data: bool = False) -> list[str]:
+def forget(
+    home: str, store_path: str, credentials: Sources, name: str, servers: Json, *, keep_data: bool = False
+) -> list[str]:
     """Remove the traces of a removed plugin, and return their names. `servers`: its MCP servers."""
     scope = f"plugin:{name}"
     remote = [server_name(name, server) for server, entry in servers.items() if "url" in entry]
     done: list[str] = []
-    if Store.exists(runtime.config.memory.path):
-        store = Store.open(runtime.config.memory.path)
+    if Store.exists(store_path):
+        store = Store.open(store_path)
         try:
             with store.write() as cursor:
                 cursor.execute("DELETE FROM mcp_pins WHERE scope = ?", (scope,))
@@ -240,9 +242,9 @@ def forget(runtime: Runtime, name: str, servers: Json, *, keep_data: bool = Fals
                     done.append("the approvals of its MCP servers")
         finally:
             store.close()
-    if remote and asyncio.run(_logged_out(runtime, scope, remote)):
+    if remote and asyncio.run(_logged_out(credentials, scope, remote)):
         done.append("its logins")
-    data = installed.data_folder(runtime.home, name)
+    data = installed.data_folder(home, name)
     if os.path.isdir(data) and not os.path.islink(data) and not keep_data:
         shutil.rmtree(data)
         done.append("its data")
@@ -251,7 +253,7 @@ def forget(runtime: Runtime, name: str, servers: Json, *, keep_data: bool = Fals
     return done
 
 
-async def _logged_out(runtime: Runtime, scope: str, servers: list[str]) -> bool:
-    logins = runtime.credentials.logins()
+async def _logged_out(credentials: Sources, scope: str, servers: list[str]) -> bool:
+    logins = credentials.logins()
     removed = [await logins.forget(f"mcp:{scope}:{server}") for server in servers]
     return any(removed)

@@ -1,22 +1,19 @@
 """What a session's commands can see of the machine and the workspace, and which hosts they can reach."""
 
-import hashlib
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from adderclaw import policy as gate
 from adderclaw.agent.run import configured_hooks
-from adderclaw.agent.run.start import Runtime, operators_own, warn
+from adderclaw.agent.run.start import Runtime, operators_own, warn, workspace_folders
 from adderclaw.agent.session.session import ActivePolicy
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
-from adderclaw.core.host import Isolation
-from adderclaw.core.record import NamedTuple
+from adderclaw.core.child import Isolation
 from adderclaw.core.types import CommandFact, Workspace
 from adderclaw.models.http import own_network
 from adderclaw.sandbox.workspace import is_directory, is_regular, stat_target
@@ -176,7 +173,7 @@ def skill_folders(runtime: Runtime, root: str) -> tuple[str, ...]:
 
 def _server_files(runtime: Runtime) -> tuple[str, ...]:
     """The programs of the configured MCP servers, which are started in the same sandbox."""
-    from adderclaw.agent.run.servers import configured
+    from adderclaw.agent.run.configured_servers import configured
     from adderclaw.config.servers import files
 
     paths: list[str] = []
@@ -206,7 +203,7 @@ def _registries(runtime: Runtime) -> tuple[str, ...]:
     listed = tuple(runtime.config.security.registries)
     if not listed or not operators_own(runtime.options, runtime.loaded, "security.registries"):
         return listed
-    own = own_network.indexes(writable(runtime)).hosts
+    own = own_network.indexes(workspace_folders(runtime.loaded.workspace, runtime.config)).hosts
     if not own:
         return listed
     from adderclaw.policy.legacy import registries
@@ -311,68 +308,3 @@ class SessionNetwork:
         named = ", ".join(self.domains[:MOST_NAMED])
         more = f" and {len(self.domains) - MOST_NAMED} more hosts" if len(self.domains) > MOST_NAMED else ""
         return ONLY.format(hosts=named + more)
-
-
-# ------------------------------------------------------------------ the operator's own network
-
-
-UNWRITABLE = (
-    "{folder} cannot be written ({why}), so commands do not use your own certificate authorities and registries"
-)
-
-
-class Surroundings(NamedTuple):
-    """The operator's network configuration for the sandbox."""
-
-    shown: tuple[str, ...] = ()
-    """Files that commands can read."""
-    variables: tuple[tuple[str, str], ...] = ()
-    """Environment variables that make programs use them, unless a command sets others."""
-    problems: tuple[str, ...] = ()
-
-
-def writable(runtime: Runtime) -> tuple[str, ...]:
-    """The folders that commands can write, whose files cannot configure anything for the operator."""
-    now = runtime.config
-    more = (*now.security.additional_directories, *now.permissions.additionalDirectories)
-    return tuple(map(followed, (runtime.loaded.workspace, *more)))
-
-
-def surroundings(home: str, roots: Sequence[str]) -> Surroundings:
-    """The network configuration from the operator's environment and home; files in a workspace are ignored."""
-    if any(beneath(home, root) for root in roots):  # files that we write there are hidden from commands
-        return Surroundings()
-    folder = os.path.join(home, home_names.CACHE, "network")
-    bundle, indexes = own_network.bundle(roots), own_network.indexes(roots)
-    shown: list[str] = []
-    variables: dict[str, str] = {}
-    try:
-        if bundle.text:
-            shown.append(_write_once(folder, "authorities.pem", bundle.text))
-            variables |= own_network.environment(shown[-1])
-        if indexes.npm:
-            lines = "".join(f"{key}={url}\n" for key, url in sorted(indexes.npm.items()))
-            shown.append(_write_once(folder, "npmrc", lines.encode()))
-            variables["npm_config_globalconfig"] = shown[-1]  # a project's .npmrc overrides it
-    except OSError as error:
-        return Surroundings(problems=(UNWRITABLE.format(folder=folder, why=error.strerror),))
-    settings = {
-        "PIP_INDEX_URL": indexes.pip,
-        "PIP_EXTRA_INDEX_URL": " ".join(indexes.pip_more),
-        "UV_DEFAULT_INDEX": indexes.uv,
-        "UV_INDEX": " ".join(indexes.uv_more),
-    }
-    variables |= {name: value for name, value in settings.items() if value}
-    return Surroundings(tuple(shown), tuple(variables.items()), bundle.problems)
-
-
-def _write_once(folder: str, name: str, content: bytes) -> str:
-    """The path of a file with this content, written once; its name contains the content's hash."""
-    path = os.path.join(folder, f"{hashlib.sha256(content).hexdigest()[:24]}-{name}")
-    if not os.path.exists(path):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        temporary = f"{path}.{os.getpid()}"
-        with open(temporary, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    return path

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from adderclaw.agent.loop import lifecycle
 from adderclaw.agent.session import prompt
-from adderclaw.agent.session.instructions import Instructions
+from adderclaw.agent.session.instructions import Instructions, scrubbed_text
 from adderclaw.agent.session.limits import Budget, LoopDetector
 from adderclaw.agent.session.session import Chain, Rows, Session, State
 from adderclaw.agent.tool_call.hooks import AFTER_EDIT
-from adderclaw.config import KEY_AS_MODEL
 from adderclaw.config.model_facts.catalogue import Prices
 from adderclaw.config.places import FLAGS
-from adderclaw.config.schema import Config
-from adderclaw.core.errors import PathRefused, ProviderError, UsageError
-from adderclaw.core.host import ChildReport, ChildRequest, HookOutcome
+from adderclaw.core.child import ChildReport, ChildRequest
+from adderclaw.core.errors import PathRefused, ProviderError
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest
-from adderclaw.core.redaction import looks_secret
 from adderclaw.core.tool_traits import BASH
 from adderclaw.core.types import (
     ChatRequest,
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
     from adderclaw.tools.background import Tasks
 from adderclaw.agent.replay.recorder import recorded_hooks
 from adderclaw.agent.run import configured_hooks
-from adderclaw.agent.run.start import Options, Runtime, warn
+from adderclaw.agent.run.start import Runtime, chosen_model, open_provider, warn
 from adderclaw.agent.run.tool_environment import tool_environment
 
 
@@ -107,7 +105,7 @@ def make_session(
             root,
             memory.context(store, root),
             environment.offered_tools.values(),
-            instructions=scrubbed_instructions(runtime, files),
+            instructions=scrubbed_text(files, runtime.secrets),
         ),
         operator=operator,
         budget=Budget(now.limits, runtime.clock, Prices(now), options.supervisor, cost_set_in=cost_set_in(runtime)),
@@ -196,11 +194,6 @@ def _settings_source(runtime: Runtime, path: str) -> str:
     return "local_settings" if ".local." in name else "project_settings"
 
 
-def scrubbed_instructions(runtime: Runtime, files: Instructions | None) -> str:
-    """The text of the instruction files for the prompt, without secrets."""
-    return runtime.secrets.scrub(files.text) if files is not None else ""
-
-
 async def ask_small_model(
     runtime: Runtime,
     session: Session,
@@ -263,7 +256,7 @@ class SessionHost:
     async def spawn(self, order: ChildRequest) -> ChildReport:
         from adderclaw.agent.subagents import children
 
-        return await children.run_child(self._runtime, self._session, order)
+        return await children.run_child(self._runtime, self._session, order, SessionHost)
 
     async def call_tool(self, name: str, arguments: Json, why: str, *, asked: bool = False) -> ToolResult:
         from adderclaw.agent.run import hook_calls
@@ -371,26 +364,6 @@ def cost_set_in(runtime: Runtime) -> str:
     if origin == "default":
         return ""
     return "set for this run" if origin == FLAGS else f"set in {origin}"
-
-
-def chosen_model(options: Options, now: Config) -> providers.Choice:
-    """The model that the options or the configuration choose."""
-    if options.model and looks_secret(options.model):
-        raise UsageError(KEY_AS_MODEL)
-    if options.provider:
-        return providers.choice_at(options.provider, options.model or providers.model_of(options.provider, now), now)
-    return providers.choice(options.model or now.default_provider, now, now.default_provider)
-
-
-def open_provider(runtime: Runtime, name: str) -> Provider:
-    return providers.make(
-        name,
-        runtime.config,
-        secrets=runtime.secrets,
-        tell=runtime.bus.publish,
-        clock=runtime.clock,
-        credentials=runtime.credentials,
-    )
 
 
 def _ledger(runtime: Runtime, store: Store, closing: ExitStack) -> Ledger | None:

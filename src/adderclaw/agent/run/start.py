@@ -16,8 +16,8 @@ from adderclaw.core.errors import NoModelChosen, StoreError, UsageError
 from adderclaw.core.events import Bus
 from adderclaw.core.provider_kinds import BY_NAME
 from adderclaw.core.record import mutable_record
-from adderclaw.core.redaction import Secrets
-from adderclaw.core.types import Clock, Ids, Json
+from adderclaw.core.redaction import Secrets, looks_secret
+from adderclaw.core.types import Clock, Ids, Json, Provider
 from adderclaw.models import providers
 from adderclaw.models.credentials.sources import Sources
 from adderclaw.sandbox.legacy.checkpoints import Checkpoints
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from adderclaw.agent.replay.recorder import Recording
     from adderclaw.agent.run.fetches import Fetches
     from adderclaw.agent.run.plugins import SessionPlugins
-    from adderclaw.agent.run.sandbox_setup import Surroundings
+    from adderclaw.agent.run.surroundings import Surroundings
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.legacy.survey import Surveyor
     from adderclaw.sandbox.workspace import WorkspacePath
@@ -123,9 +123,9 @@ class Runtime:
     def surroundings(self) -> "Surroundings":
         """What the operator's network needs in the session's sandbox."""
         if self.surroundings_cache is None:
-            from adderclaw.agent.run.sandbox_setup import surroundings, writable
+            from adderclaw.agent.run.surroundings import surroundings
 
-            self.surroundings_cache = surroundings(self.home, writable(self))
+            self.surroundings_cache = surroundings(self.home, workspace_folders(self.loaded.workspace, self.config))
             for message in self.surroundings_cache.problems:
                 warn(self, message)
         return self.surroundings_cache
@@ -305,6 +305,26 @@ def load_config_and_choose_model(options: Options) -> tuple[config.Loaded, tuple
     return _load(options, overrides), (why,) if options.provider is None else ()
 
 
+def chosen_model(options: Options, now: Config) -> providers.Choice:
+    """The model that the options or the configuration choose."""
+    if options.model and looks_secret(options.model):
+        raise UsageError(config.KEY_AS_MODEL)
+    if options.provider:
+        return providers.choice_at(options.provider, options.model or providers.model_of(options.provider, now), now)
+    return providers.choice(options.model or now.default_provider, now, now.default_provider)
+
+
+def open_provider(runtime: Runtime, name: str) -> Provider:
+    return providers.make(
+        name,
+        runtime.config,
+        secrets=runtime.secrets,
+        tell=runtime.bus.publish,
+        clock=runtime.clock,
+        credentials=runtime.credentials,
+    )
+
+
 def _operators_row(path: str) -> Json | None:
     """The operator's own row of settings, which overrides the files once a run has begun."""
     from adderclaw.storage import Store, settings
@@ -352,10 +372,17 @@ def credentials(options: Options, loaded: config.Loaded, secrets: Secrets, clock
 
 def helpers_path(loaded: config.Loaded) -> str:
     """The PATH for the operator's programs that run outside of the sandbox."""
-    from adderclaw.agent.run.configured_hooks import roots_of
     from adderclaw.sandbox.programs import search_path
 
-    return os.pathsep.join(search_path(roots_of(loaded.workspace, loaded.config)))
+    return os.pathsep.join(search_path(workspace_folders(loaded.workspace, loaded.config)))
+
+
+def workspace_folders(workspace: str, now: Config) -> tuple[str, ...]:
+    """The folders of the workspace, with links resolved. Commands can write them, so no file there configures anything
+    for the operator.
+    """
+    extra = (*now.security.additional_directories, *now.permissions.additionalDirectories)
+    return (followed(workspace), *map(followed, extra))
 
 
 def operators_own(options: Options, loaded: config.Loaded, key: str) -> bool:

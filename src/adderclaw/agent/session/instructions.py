@@ -17,7 +17,7 @@ from adderclaw.core import home_names
 from adderclaw.core.errors import PathRefused
 from adderclaw.core.framing import content_mark, framed
 from adderclaw.core.record import NamedTuple
-from adderclaw.core.redaction import visible
+from adderclaw.core.redaction import Secrets, visible
 from adderclaw.core.types import Json
 from adderclaw.sandbox import workspace
 from adderclaw.sandbox.workspace import WorkspacePath
@@ -413,3 +413,8 @@ def _imports(text: str, path: str) -> Iterator[list[str]]:
         words = match[1].split(" ")
         named = (os.path.expanduser(" ".join(words[:count])) for count in range(len(words), 0, -1))
         yield [os.path.normpath(os.path.join(os.path.dirname(path), name)) for name in named]
+
+
+def scrubbed_text(files: Instructions | None, secrets: Secrets) -> str:
+    """The text of the instruction files for the prompt, without secrets."""
+    return secrets.scrub(files.text) if files is not None else ""

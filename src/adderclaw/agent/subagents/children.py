@@ -1,7 +1,7 @@
 """Creates and runs child sessions, for the Agent tool, personas and hooks of type agent."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,20 +9,17 @@ from adderclaw import policy as gate
 from adderclaw import tools
 from adderclaw.agent.loop import resume
 from adderclaw.agent.loop.loop import run_turn
-from adderclaw.agent.run.session_setup import (
-    NoModelProvider,
-    SessionHost,
-    chosen_model,
-    open_provider,
-    scrubbed_instructions,
-)
-from adderclaw.agent.run.start import Runtime
+from adderclaw.agent.run.start import Runtime, chosen_model, open_provider
 from adderclaw.agent.session import prompt
+from adderclaw.agent.session.instructions import scrubbed_text
 from adderclaw.agent.session.limits import LoopDetector
 from adderclaw.agent.session.session import ActivePolicy, Session, State, ToolEnvironment, TurnResult
 from adderclaw.agent.session.tape import NO_TAPE
+from adderclaw.agent.tool_lists import tools_by_name
+from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import AdderClawError, LimitError
-from adderclaw.core.host import NO_HOOKS, ChildReport, ChildRequest, HookOutcome, ToolContext
+from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
+from adderclaw.core.host import Host
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, answer_with
 from adderclaw.core.tool_traits import TOOLS
 from adderclaw.core.types import Json, Provider, Tool, Workspace
@@ -31,6 +28,9 @@ from adderclaw.storage import subagents, transcript
 
 if TYPE_CHECKING:
     from adderclaw.agent.subagents.isolated_child import IsolatedChild
+
+type MakeHost = Callable[[Runtime, Session], Host]
+"""Makes what the tools of a child see of its session."""
 
 STOP_HOOK_CAP = 8
 """How often a SubagentStop hook may make a child continue."""
@@ -46,27 +46,29 @@ class Unattended:
         return answer_with(None)
 
 
-async def run_child(runtime: Runtime, parent: Session, order: ChildRequest) -> ChildReport:
+async def run_child(runtime: Runtime, parent: Session, order: ChildRequest, make_host: MakeHost) -> ChildReport:
     """Create a child, run its turn and store how it ended, before the result is reported."""
     # A child must not wait for a slot held by its own ancestors (deadlock).
     await _require_slot(runtime, parent, waits=order.waits_for_slot and not parent.depth)
     runtime.children += 1
     parent.budget.children += 1
     try:
-        return await _run_counted_child(runtime, parent, order)
+        return await _run_counted_child(runtime, parent, order, make_host)
     finally:
         runtime.children -= 1
         if runtime.child_ended is not None:
             runtime.child_ended.set()
 
 
-async def _run_counted_child(runtime: Runtime, parent: Session, order: ChildRequest) -> ChildReport:
+async def _run_counted_child(
+    runtime: Runtime, parent: Session, order: ChildRequest, make_host: MakeHost
+) -> ChildReport:
     # Start the MCP servers whose tools the order names and which have not been started yet.
     arrive = parent.environment.wait_for_tool if order.isolation is None else None  # an isolated child starts its own
     for name in order.tools or ():
         if arrive is not None and name.startswith("mcp__") and not tools_by_name(parent.environment.tools, (name,)):
             await arrive(name if "__" in name[5:] else f"{name}__*")
-    child, own_provider, apart = make_child(runtime, parent, order)
+    child, own_provider, apart = make_child(runtime, parent, order, make_host)
     begin_child(child, parent, order)
     try:
         result = await _turns(parent, child, order)
@@ -111,7 +113,7 @@ async def _require_slot(runtime: Runtime, parent: Session, *, waits: bool) -> No
 
 
 def make_child(
-    runtime: Runtime, parent: Session, order: ChildRequest
+    runtime: Runtime, parent: Session, order: ChildRequest, make_host: MakeHost
 ) -> "tuple[Session, Provider | None, IsolatedChild | None]":
     """Create a child with its own id, context, prompt and history, and its parent's store, ledger, budget and sandbox.
 
@@ -145,7 +147,7 @@ def make_child(
             environment.offered_tools.values(),
             system=order.system,
             persona=order.persona,
-            instructions=scrubbed_instructions(runtime, files if order.system is None else None),
+            instructions=scrubbed_text(files if order.system is None else None, runtime.secrets),
         ),
         instructions=files,
         operator=operator_of(parent, order, session_id),
@@ -156,7 +158,7 @@ def make_child(
         depth=parent.depth + 1,
         tape=NO_TAPE,
     )
-    child.set_host(SessionHost(runtime, child))
+    child.set_host(make_host(runtime, child))
     if parent.tape.records and runtime.recording is not None:
         runtime.recording.attach(child, "child")
     return child, own, apart
@@ -168,7 +170,7 @@ def _denied(parent: Session, apart: "IsolatedChild | None") -> list[str]:
 
 def _model(runtime: Runtime, parent: Session, order: ChildRequest) -> providers.Choice:
     own = providers.Choice(parent.provider.name, parent.model)
-    if isinstance(parent.provider, NoModelProvider):
+    if not parent.host.has_model:
         own = chosen_model(runtime.options, runtime.config)
     return providers.wanted(order.model or "", parent.config, own)
 
@@ -255,15 +257,6 @@ def _child_tools(above: Mapping[str, Tool[Any]], parent: Session, order: ChildRe
         return {name: tool for name, tool in above.items() if name not in left_out}
     names = tools_by_name(above, order.tools) - left_out
     return {name: replace(tool, deferred=False) for name, tool in above.items() if name in names}
-
-
-def tools_by_name(above: Mapping[str, Tool[Any]], names: tuple[str, ...]) -> set[str]:
-    """The names of tools, by name or alias; `mcp__SERVER` and `mcp__SERVER__*` stand for all tools of a server."""
-    if "*" in names:
-        return set(above)
-    servers = tuple(f"{name.removesuffix('__*')}__" for name in names if name.startswith("mcp__"))
-    matched = {matched[0].name for name in names if (matched := tools.find_tool(above, name)) is not None}
-    return matched | ({name for name in above if name.startswith(servers)} if servers else set())
 
 
 def operator_of(parent: Session, order: ChildRequest, session_id: str) -> Operator:

@@ -4,11 +4,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adderclaw import policy, tools
-from adderclaw.agent.run import servers
+from adderclaw.agent.run.configured_servers import configured
 from adderclaw.agent.run.sandbox_setup import SessionNetwork, WorkspaceContents, hidden_apart
 from adderclaw.agent.run.start import Runtime
 from adderclaw.agent.run.tool_environment import is_unmasked, make_box, outputs_folder
 from adderclaw.agent.session.session import ActivePolicy, Session, ToolEnvironment, policy_of
+from adderclaw.agent.tool_lists import tools_by_name
+from adderclaw.core.child import ChildRequest, Isolation
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.host import ChildRequest, Isolation, ToolContext
 from adderclaw.core.tool_traits import EDIT, READ
@@ -127,8 +129,6 @@ def _policy(parent: Session, policy_inputs: Json, denied: tuple[str, ...]) -> po
 
 
 def _tools(built_in: dict[str, Tool[Any]], order: ChildRequest) -> dict[str, Tool[Any]]:
-    from adderclaw.agent.subagents.children import tools_by_name
-
     names = tools_by_name(built_in, order.tools or ())
     chosen = {name: replace(tool, deferred=False) for name, tool in built_in.items() if name in names}
     return {name: _wrap_tool(tool, order) for name, tool in chosen.items()} | {
@@ -150,7 +150,7 @@ def _start_servers(
 ) -> None:
     """Start MCP servers in the child's sandbox, without the pages, cookies or files of another session."""
     names = order.isolation.servers if order.isolation is not None else ()
-    entries = [entry for entry in servers.configured(runtime) if entry.name in names and not entry.server.disabled]
+    entries = [entry for entry in configured(runtime) if entry.name in names and not entry.server.disabled]
     if not entries:
         return
 

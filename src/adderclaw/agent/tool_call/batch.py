@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Sequence
 from adderclaw.agent.session.session import Session
 from adderclaw.agent.tool_call import call as lifecycle
 from adderclaw.agent.tool_call.call import ApprovedCall, TimedResult
-from adderclaw.agent.tool_call.hooks import CallRecord
 from adderclaw.agent.tool_call.permission_check import PreparedCall
-from adderclaw.agent.tool_call.result import FinishedCall
+from adderclaw.agent.tool_call.result import CallRecord, FinishedCall
 from adderclaw.core.types import ToolCall
 
 NOT_RUN_WHILE_WAITING = "Not run: the turn was interrupted before this call began"

@@ -10,9 +10,8 @@ from adderclaw.agent.legacy.later_report import with_changes
 from adderclaw.agent.session.clock import wait_unless
 from adderclaw.agent.session.session import Session
 from adderclaw.agent.tool_call import hooks
-from adderclaw.agent.tool_call.hooks import CallRecord, SaveOutcome
 from adderclaw.agent.tool_call.permission_check import PreparedCall, judge_in_session, unfit_call
-from adderclaw.agent.tool_call.result import FinishedCall, record_result, write_intent
+from adderclaw.agent.tool_call.result import CallRecord, FinishedCall, SaveOutcome, record_result, write_intent
 from adderclaw.core.errors import AdderClawError, LimitError
 from adderclaw.core.json_text import canonical, digest
 from adderclaw.core.overseer import NO_SUPERVISOR, PendingToolCall

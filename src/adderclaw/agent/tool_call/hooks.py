@@ -1,14 +1,13 @@
 """Runs the hooks of one tool call: before it is judged, when approval is needed, and after it ran."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from sqlite3 import Cursor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from adderclaw.agent.session.session import Rows, Session, hook_text
+from adderclaw.agent.session.session import Session
 from adderclaw.agent.tool_call.permission_check import PreparedCall, judge_in_session
+from adderclaw.agent.tool_call.result import CallRecord, clip_result
 from adderclaw.core.errors import AdderClawError
-from adderclaw.core.host import HookOutcome
 from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import Answer
 from adderclaw.core.tool_traits import EDIT
@@ -16,53 +15,9 @@ from adderclaw.core.types import Json, ToolResult
 from adderclaw.policy.case import Decision, Opinion
 from adderclaw.tools import find_tool, resolve_arguments
 
-if TYPE_CHECKING:
-    from adderclaw.agent.tool_call.result import FinishedCall
-
 BY_HOOK = "hook"
 AFTER_EDIT = "AfterEdit"
 """The event of the checks after an edit. It is in the table of hooks, but cannot be configured."""
-
-
-type SaveOutcome = Callable[[Cursor, ToolResult, bool], None]
-"""Stores the result of a call, and whether it was denied, in the transaction of the result."""
-
-
-class CallRecord:
-    """The state of a call while it runs: its hooks' rows and texts, and whether they end the turn.
-
-    `save_outcome` stores the outcome elsewhere; `record_earlier` first records queued calls, so that all are in order.
-    """
-
-    __slots__ = ("begun", "finished", "hook_texts", "record_earlier", "rows", "save_outcome", "seconds", "stop")
-
-    def __init__(
-        self,
-        save_outcome: SaveOutcome | None = None,
-        record_earlier: Callable[[], None] = lambda: None,
-        seconds: float | None = None,
-    ) -> None:
-        self.save_outcome, self.record_earlier = save_outcome, record_earlier
-        self.seconds = seconds
-        """The time limit of the caller, if that is shorter than the tool's."""
-        self.rows: Rows = []
-        self.hook_texts: list[str] = []
-        self.stop: str | None = None
-        self.begun = False
-        """Whether its intent is committed. Without a result, its outcome is then unknown."""
-        self.finished: FinishedCall | None = None
-        """The recorded outcome."""
-
-    def add_hook_output(self, event: str, merged: HookOutcome, *reasons: str) -> None:
-        texts = [text for text in (*merged.context, *reasons) if text]
-        if texts:
-            self.hook_texts.append(hook_text(event, texts))
-        if merged.stop is not None and self.stop is None:
-            self.stop = merged.stop
-
-    def with_hook_output(self, result: ToolResult) -> ToolResult:
-        """The result with the texts of the hooks appended."""
-        return replace(result, content="\n\n".join((result.content, *self.hook_texts))) if self.hook_texts else result
 
 
 def _hook_fields(session: Session, prepared_call: PreparedCall) -> Json:
@@ -226,8 +181,6 @@ async def _run_result_hooks(
     record.add_hook_output(event, merged, merged.reason)
     replaced: Any = merged.specific.get("updatedMCPToolOutput")
     if replaced is not None and str(fields["tool_name"]).startswith("mcp__"):
-        from adderclaw.agent.tool_call.result import clip_result
-
         text = replaced if isinstance(replaced, str) else canonical(replaced)
         return clip_result(replace(result, content=session.secrets.scrub(text), page=False))
     return result

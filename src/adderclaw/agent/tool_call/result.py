@@ -1,15 +1,15 @@
-"""Records the end of a tool call: one result for the model and one receipt, in one transaction."""
+"""Records a tool call while it runs, and its end: one result for the model and one receipt, in one transaction."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from sqlite3 import Cursor
 from typing import Literal
 
-from adderclaw.agent.session.session import Session
-from adderclaw.agent.tool_call.hooks import CallRecord
+from adderclaw.agent.session.session import Rows, Session, hook_text
 from adderclaw.agent.tool_call.permission_check import PreparedCall
 from adderclaw.core.framing import Frame, shorten
 from adderclaw.core.history import media_json
+from adderclaw.core.hook_outcome import HookOutcome
 from adderclaw.core.json_text import digest
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import ErrorClass, Json, Risk, ToolCall, ToolResult
@@ -23,6 +23,47 @@ class FinishedCall(NamedTuple):
     denied: bool
     stop: str | None = None
     """The reason if a hook ends the turn."""
+
+
+type SaveOutcome = Callable[[Cursor, ToolResult, bool], None]
+"""Stores the result of a call, and whether it was denied, in the transaction of the result."""
+
+
+class CallRecord:
+    """The state of a call while it runs: its hooks' rows and texts, and whether they end the turn.
+
+    `save_outcome` stores the outcome elsewhere; `record_earlier` first records queued calls, so that all are in order.
+    """
+
+    __slots__ = ("begun", "finished", "hook_texts", "record_earlier", "rows", "save_outcome", "seconds", "stop")
+
+    def __init__(
+        self,
+        save_outcome: SaveOutcome | None = None,
+        record_earlier: Callable[[], None] = lambda: None,
+        seconds: float | None = None,
+    ) -> None:
+        self.save_outcome, self.record_earlier = save_outcome, record_earlier
+        self.seconds = seconds
+        """The time limit of the caller, if that is shorter than the tool's."""
+        self.rows: Rows = []
+        self.hook_texts: list[str] = []
+        self.stop: str | None = None
+        self.begun = False
+        """Whether its intent is committed. Without a result, its outcome is then unknown."""
+        self.finished: FinishedCall | None = None
+        """The recorded outcome."""
+
+    def add_hook_output(self, event: str, merged: HookOutcome, *reasons: str) -> None:
+        texts = [text for text in (*merged.context, *reasons) if text]
+        if texts:
+            self.hook_texts.append(hook_text(event, texts))
+        if merged.stop is not None and self.stop is None:
+            self.stop = merged.stop
+
+    def with_hook_output(self, result: ToolResult) -> ToolResult:
+        """The result with the texts of the hooks appended."""
+        return replace(result, content="\n\n".join((result.content, *self.hook_texts))) if self.hook_texts else result
 
 
 def write_intent(session: Session, cursor: Cursor, prepared_call: PreparedCall, how: Json) -> None:

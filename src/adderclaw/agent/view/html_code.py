@@ -4,7 +4,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from adderclaw.agent.view import markup
+from adderclaw.agent.view import escaping
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -75,13 +75,13 @@ def code(text: str, language: str = "") -> "Markup":
     from markupsafe import Markup
 
     if len(text) > COLOURED:
-        parts = [markup.text(text)]
+        parts = [escaping.text(text)]
     elif language in ("diff", "patch"):
         parts = [_span(line, _CHANGES.get(line[:1], "")) for line in text.splitlines(keepends=True)]
     elif language in LANGUAGES:
         parts = _coloured(text, language)
     else:
-        parts = [markup.text(text)]
+        parts = [escaping.text(text)]
     return Markup("<code>{}</code>").format(Markup("").join(parts))
 
 
@@ -95,15 +95,15 @@ def _coloured(text: str, language: str) -> "list[Markup]":
     for match in _expression(LANGUAGES[language][1]).finditer(text):
         name = _class(match, words, language)
         if name:
-            parts += [markup.text(text[end : match.start()]), _span(match[0], name)]
+            parts += [escaping.text(text[end : match.start()]), _span(match[0], name)]
             end = match.end()
-    return [*parts, markup.text(text[end:])]
+    return [*parts, escaping.text(text[end:])]
 
 
 def _span(text: str, name: str) -> "Markup":
     from markupsafe import Markup
 
-    return Markup('<span class="{}">{}</span>').format(name, markup.text(text)) if name else markup.text(text)
+    return Markup('<span class="{}">{}</span>').format(name, escaping.text(text)) if name else escaping.text(text)
 
 
 def _class(match: re.Match[str], words: frozenset[str], language: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from adderclaw.agent.view.escaping import exact, is_address, text
 from adderclaw.agent.view.html_code import code
-from adderclaw.agent.view.markup import exact, is_address, text
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

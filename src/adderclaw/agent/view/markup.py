@@ -13,18 +13,15 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
+from adderclaw.agent.view.escaping import address, exact, text, whole
 from adderclaw.core.redaction import Secrets, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-SHOWN = 60_000
-"""Characters of one text in a page. A longer text is cut, and the page says so."""
-OUTSIDE = ("http", "https", "mailto")
-"""Schemes of links that leave this server."""
 FOLDED = 12
 """Lines of a text that is shown unfolded."""
 PICTURES = {"image/png", "image/jpeg", "image/webp", "image/gif"}
@@ -56,48 +53,6 @@ def macro(library: str, name: str, /, *values: object) -> "Markup":
     """The result of one macro of a library: `ui`, `items`, `plots`, or `parts` of the server."""
     markup: Markup = getattr(_environment(len(_PACKAGES)).globals[library], name)(*values)
     return markup
-
-
-def text(value: str) -> "Markup":
-    """A text as a page shows it."""
-    from markupsafe import escape
-
-    left = len(value) - SHOWN
-    return escape(visible(value if left <= 0 else f"{value[:SHOWN]}\n[… {left} characters left out …]"))
-
-
-def whole(value: str) -> "Markup":
-    """A text that a person decides about: complete, with every direction mark spelled out."""
-    from markupsafe import escape
-
-    return escape(visible(value, directions=False))
-
-
-def exact(value: object) -> "Markup":
-    """The unchanged value of an attribute or a textarea; only what UTF-8 cannot encode is replaced."""
-    from markupsafe import escape
-
-    return escape(str(value).encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd"))
-
-
-def is_address(value: str) -> bool:
-    """Whether a link may have this address: a path of this server, or http, https and mailto."""
-    if not value or not value.isprintable() or "\\" in value or value != value.strip():
-        return False
-    if value[0] in "/#?":
-        return not value.startswith("//")
-    try:
-        parts = urlsplit(value)
-    except ValueError:
-        return False
-    return parts.scheme in OUTSIDE and bool(parts.netloc if parts.scheme != "mailto" else parts.path)
-
-
-def address(value: str) -> "Markup":
-    """The address of a link or form; ValueError if a page may not have it."""
-    if not is_address(value):
-        raise ValueError(f"{value[:80]!r} is not an address that a page may have")
-    return exact(value)
 
 
 def element_id(key: str, kind: str = "i") -> str:
@@ -167,7 +122,7 @@ def style() -> str:
 def _environment(packages: int) -> "Environment":
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    from adderclaw.agent.view import html_code, html_markdown, plots
+    from adderclaw.agent.view import html_code, html_markdown, numbers
 
     environment = Environment(
         loader=FunctionLoader(_source),
@@ -183,7 +138,7 @@ def _environment(packages: int) -> "Environment":
         "clean": Secrets().clean,
         "code": html_code.code,
         "day": moment,
-        "duration": plots.duration,
+        "duration": numbers.duration,
         "element_id": element_id,
         "exact": exact,
         "folds": folds,
@@ -194,7 +149,7 @@ def _environment(packages: int) -> "Environment":
         "picture": picture,
         "quoted": _quoted,
         "json": _json,
-        "short": plots.short,
+        "short": numbers.short,
         "whole": whole,
     }
     environment.filters.update(filters)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from adderclaw.agent.view.markup import iso_seconds
-from adderclaw.agent.view.plots import duration
+from adderclaw.agent.view.numbers import duration
 from adderclaw.core.record import NamedTuple
 from adderclaw.storage import Store, runs
 from adderclaw.storage.queries.runs import receipt_times, subagent_names

@@ -11,8 +11,7 @@ from typing import Literal, TypedDict
 
 from adderclaw.agent.queries import Check, clean
 from adderclaw.agent.queries import loaded as load_configuration
-from adderclaw.agent.run.configured_hooks import roots_of
-from adderclaw.agent.run.start import with_operators_own
+from adderclaw.agent.run.start import with_operators_own, workspace_folders
 from adderclaw.config import Loaded, home, managed
 from adderclaw.config.leaves import leaves
 from adderclaw.config.legacy.options import Options
@@ -56,7 +55,7 @@ def _run_checks(options: Options, *, connect: bool) -> Iterator[Check]:
     loaded, problems = _load_or_problems(options)
     # Without a readable configuration, the current folder may be the workspace.
     here = (workspace or os.getcwd(), os.getcwd())
-    roots = roots_of(loaded.workspace, loaded.config) if loaded else here
+    roots = workspace_folders(loaded.workspace, loaded.config) if loaded else here
     yield _check_python()
     yield _check_sqlite()
     yield _check_ripgrep(roots)

@@ -93,7 +93,8 @@ def _notices(store: Store, clock: Clock, options: Options) -> Notify:
             return
         if not settings.targets:
             return
-        from adderclaw.agent.notices import Notice, send
+        from adderclaw.agent.notices.notice import Notice
+        from adderclaw.agent.notices.subscriptions import send
 
         is_schedule = kind != "stuck"
         notice = Notice(

@@ -5,7 +5,7 @@ from sqlite3 import Cursor
 
 from adderclaw.agent.loop import resume
 from adderclaw.agent.session.session import Session
-from adderclaw.agent.tool_call.hooks import SaveOutcome
+from adderclaw.agent.tool_call.result import SaveOutcome
 from adderclaw.core.framing import TRUNCATED
 from adderclaw.core.json_text import to_json
 from adderclaw.core.record import NamedTuple, record

@@ -9,8 +9,7 @@ from adderclaw.agent.loop.loop import run_planned_call
 from adderclaw.agent.run.driver import RunEnds
 from adderclaw.agent.session.prompt import Prompt
 from adderclaw.agent.session.session import Session, TurnResult
-from adderclaw.agent.tool_call.hooks import SaveOutcome
-from adderclaw.agent.tool_call.result import FinishedCall
+from adderclaw.agent.tool_call.result import FinishedCall, SaveOutcome
 from adderclaw.core.decode import decode
 from adderclaw.core.errors import LimitError, PathRefused
 from adderclaw.core.events import Body, EventRecord

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from adderclaw.agent.loop import resume
 from adderclaw.agent.session.session import Session
-from adderclaw.agent.tool_call.hooks import SaveOutcome
-from adderclaw.agent.tool_call.result import FinishedCall
+from adderclaw.agent.tool_call.result import FinishedCall, SaveOutcome
 from adderclaw.core.decode import decode
 from adderclaw.core.json_text import canonical, to_json
 from adderclaw.core.redaction import MARK

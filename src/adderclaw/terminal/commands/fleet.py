@@ -17,7 +17,7 @@ from adderclaw.terminal.commands.fleet_common import DatabaseUrl, RunId, app, fu
 from adderclaw.config import home, load
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, UsageError
-from adderclaw.fleet import anchors, controls, keys, requests, submit, where
+from adderclaw.fleet import controls, identities, keys, requests, submit, where
 from adderclaw.fleet.database import Database, create, migrate, shown
 from adderclaw.fleet.where import Fleet
 from adderclaw.terminal.commands import fleet_list, fleet_proof, fleet_submit
@@ -94,8 +94,8 @@ def enroll(
         print_result({"name": called, "public_key": public}, text, output_format)
         return
     called = name or socket.gethostname()
-    public = key or anchors.identity(home(), called).public
-    anchors.enrol(fleet.database, called, public)
+    public = key or identities.identity(home(), called).public
+    identities.enrol(fleet.database, called, public)
     print_result(
         {"name": called, "public_key": public}, f"worker {called} is enrolled with the key {public}", output_format
     )
@@ -142,7 +142,7 @@ def worker(
         database=fleet.database,
         objects=fleet.objects(),
         key=fleet.key(),
-        identity=anchors.identity(home(), name or socket.gethostname()),
+        identity=identities.identity(home(), name or socket.gethostname()),
         warm=RunForker(keys.environment_for_runs(os.environ)),
         home=home(),
         root=os.path.abspath(os.path.expanduser(root or os.path.join(home(), home_names.FLEET_RUNS))),
@@ -151,7 +151,7 @@ def worker(
         local_repos=fleet.where.local_repos,
     )
     if enrolls:
-        anchors.enrol(fleet.database, means.identity.name, means.identity.public)
+        identities.enrol(fleet.database, means.identity.name, means.identity.public)
     Worker(means, Settings(slots, tuple(dict.fromkeys(labels or ())), lease, until_idle)).run()
 
 

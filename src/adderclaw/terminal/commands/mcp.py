@@ -10,8 +10,8 @@ import typer
 from adderclaw import config
 from adderclaw.agent.queries import parts
 from adderclaw.agent.run import Options, Run, Runtime, open_run, start
+from adderclaw.agent.run.configured_servers import configured
 from adderclaw.agent.run.drive import Report, drive
-from adderclaw.agent.run.servers import configured
 from adderclaw.agent.run.signals import until_signal
 from adderclaw.agent.session.session import TurnResult
 from adderclaw.config import checks, operator_file, servers

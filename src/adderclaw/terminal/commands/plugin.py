@@ -168,7 +168,8 @@ def _forget(plugin: Plugin, *, keep_data: bool) -> list[str]:
     from adderclaw.agent.run.plugins import forget
 
     runtime = start(Options(log_level="warning", here=True, looks=True, bare=True))
-    return forget(runtime, plugin.name, plugin.manifest.mcp_servers, keep_data=keep_data)
+    brought, store_path = plugin.manifest.mcp_servers, runtime.config.memory.path
+    return forget(runtime.home, store_path, runtime.credentials, plugin.name, brought, keep_data=keep_data)
 
 
 @app.command()

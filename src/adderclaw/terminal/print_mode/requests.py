@@ -73,7 +73,7 @@ class Requests:
         permission_updates.apply_update(self._run.session, update, may_bypass=self._can_bypass)
 
     async def set_model(self, request: Json) -> Json:
-        from adderclaw.agent.run.session_setup import chosen_model
+        from adderclaw.agent.run.start import chosen_model
 
         model = request.get("model")
         if model in (None, "", "default"):
