@@ -16,7 +16,7 @@ from adderclaw.agent.notices import letter as letters
 from adderclaw.agent.notices.letter import Letter, Undelivered
 from adderclaw.agent.notices.notice import Notice
 from adderclaw.agent.notices.subscriptions import FULL, cut, send
-from adderclaw.config.schema.settings import Auth, Config, NoticeTarget
+from adderclaw.config.schema import Auth, Config, NoticeTarget
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.redaction import Secrets, visible

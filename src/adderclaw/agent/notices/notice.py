@@ -7,7 +7,7 @@ from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import Json
 
 if TYPE_CHECKING:
-    from adderclaw.config.schema.settings import NoticeKind
+    from adderclaw.config.schema import NoticeKind
 
 type Clean = Callable[[Any], Any]
 """Removes secrets and control characters from a text."""

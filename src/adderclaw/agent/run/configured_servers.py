@@ -2,6 +2,7 @@
 
 from adderclaw.agent.run.start import Runtime, operators_own
 from adderclaw.config.servers import Entry, Server, entries, filled, slug
+from adderclaw.config.urls import check_url
 from adderclaw.core.errors import UsageError
 
 
@@ -57,9 +58,7 @@ def _host(url: str) -> str:
     """The host of a server's URL after its variables are filled in, because they may change the host."""
     from urllib.parse import urlsplit
 
-    from adderclaw.config import checks
-
     try:
-        return urlsplit(checks.url(filled(url))).hostname or ""
+        return urlsplit(check_url(filled(url))).hostname or ""
     except ValueError:
         return ""

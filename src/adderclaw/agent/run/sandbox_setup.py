@@ -13,7 +13,7 @@ from adderclaw.agent.session.session import ActivePolicy
 from adderclaw.config import places
 from adderclaw.config.paths import beneath, followed
 from adderclaw.core import home_names
-from adderclaw.core.child import Isolation
+from adderclaw.core.host import Isolation
 from adderclaw.core.types import CommandFact, Workspace
 from adderclaw.models.http import own_network
 from adderclaw.sandbox.workspace import is_directory, is_regular, stat_target

@@ -13,9 +13,8 @@ from adderclaw.agent.session.session import Chain, Rows, Session, State
 from adderclaw.agent.tool_call.hooks import AFTER_EDIT
 from adderclaw.config.model_facts.catalogue import Prices
 from adderclaw.config.places import FLAGS
-from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import PathRefused, ProviderError
-from adderclaw.core.hook_outcome import HookOutcome
+from adderclaw.core.host import ChildReport, ChildRequest, HookOutcome
 from adderclaw.core.json_text import canonical
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest
 from adderclaw.core.tool_traits import BASH

@@ -16,10 +16,8 @@ from adderclaw.agent.session.limits import LoopDetector
 from adderclaw.agent.session.session import ActivePolicy, Session, State, ToolEnvironment, TurnResult
 from adderclaw.agent.session.tape import NO_TAPE
 from adderclaw.agent.tool_lists import tools_by_name
-from adderclaw.core.child import ChildReport, ChildRequest
 from adderclaw.core.errors import AdderClawError, LimitError
-from adderclaw.core.hook_outcome import NO_HOOKS, HookOutcome
-from adderclaw.core.host import Host
+from adderclaw.core.host import NO_HOOKS, ChildReport, ChildRequest, HookOutcome, Host, ToolContext
 from adderclaw.core.questions import Answer, ApprovalRequest, Operator, QuestionRequest, answer_with
 from adderclaw.core.tool_traits import TOOLS
 from adderclaw.core.types import Json, Provider, Tool, Workspace

@@ -10,7 +10,6 @@ from adderclaw.agent.run.start import Runtime
 from adderclaw.agent.run.tool_environment import is_unmasked, make_box, outputs_folder
 from adderclaw.agent.session.session import ActivePolicy, Session, ToolEnvironment, policy_of
 from adderclaw.agent.tool_lists import tools_by_name
-from adderclaw.core.child import ChildRequest, Isolation
 from adderclaw.core.errors import AdderClawError
 from adderclaw.core.host import ChildRequest, Isolation, ToolContext
 from adderclaw.core.tool_traits import EDIT, READ

@@ -9,7 +9,7 @@ from adderclaw.agent.session.session import Rows, Session, hook_text
 from adderclaw.agent.tool_call.permission_check import PreparedCall
 from adderclaw.core.framing import Frame, shorten
 from adderclaw.core.history import media_json
-from adderclaw.core.hook_outcome import HookOutcome
+from adderclaw.core.host import HookOutcome
 from adderclaw.core.json_text import digest
 from adderclaw.core.record import NamedTuple
 from adderclaw.core.types import ErrorClass, Json, Risk, ToolCall, ToolResult
