@@ -4,6 +4,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
@@ -21,6 +22,62 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "adderclaw"
 PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ENDS_A_RUN = {"settle", "finish"}
+
+
+# ------------------------------------------------------------------ imports
+
+
+def imports_of(path: Path, modules: set[str]) -> Iterator[str]:
+    """The modules of the source that a module imports, inside functions too; imports for types alone do not count."""
+    nodes: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while nodes:
+        match nodes.pop():
+            case ast.If(test=ast.Name("TYPE_CHECKING"), orelse=otherwise):
+                nodes += otherwise
+            case ast.ImportFrom(module=str(module), names=names):
+                inner = {f"{module}.{name.name}" for name in names}
+                yield from inner & modules or {module} & modules
+            case node:
+                nodes += ast.iter_child_nodes(node)
+
+
+def import_graph(source: Path) -> dict[str, set[str]]:
+    """Module → the modules that it imports. What a later step replaces (`legacy`) is left out."""
+    paths = {
+        ".".join(path.relative_to(source.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in source.rglob("*.py")
+        if "legacy" not in path.parts
+    }
+    return {module: {*imports_of(path, {*paths})} - {module} for module, path in paths.items()}
+
+
+def test_no_module_imports_one_that_imports_it() -> None:
+    """An import inside a function is there for start-up time, never to hide a cycle."""
+    try:
+        TopologicalSorter(import_graph(SOURCE)).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
+
+
+@pytest.mark.parametrize(
+    ("text", "cycle"),
+    [
+        ("from adderclaw.b import x", True),
+        ("def f():\n    from adderclaw import b", True),
+        ("if TYPE_CHECKING:\n    from adderclaw import b", False),
+        ("from adderclaw.c import x", False),
+    ],
+)
+def test_a_cycle_is_found(tmp_path: Path, text: str, cycle: bool) -> None:
+    (tmp_path / "adderclaw").mkdir()
+    for name, content in {"__init__": "", "a": text, "b": "from adderclaw.a import y", "c": ""}.items():
+        (tmp_path / "adderclaw" / f"{name}.py").write_text(content)
+    sorter = TopologicalSorter(import_graph(tmp_path / "adderclaw"))
+    if cycle:
+        with pytest.raises(CycleError):
+            sorter.prepare()
+    else:
+        sorter.prepare()
 
 
 # ------------------------------------------------------------------ sizes

@@ -123,14 +123,14 @@ def _dispatch(arguments: list[str]) -> None:
         arguments = _with_agent_command(arguments)
     name = arguments[0] if arguments else ""
     if name in COMMANDS:
-        _run_command(name, arguments)
+        run_command(name, arguments)
     else:
         from adderclaw.terminal.commands.root import run_root
 
         run_root(arguments)
 
 
-def _run_command(name: str, arguments: list[str]) -> None:
+def run_command(name: str, arguments: list[str]) -> None:
     """Imports the module of a command and runs it; exits the process with its exit code."""
     from importlib import import_module
 
