@@ -1,4 +1,4 @@
-"""AdderClaw: a local-first agent runtime with one gate, one sandbox and one ledger.
+"""AdderClaw: a local-first agent runtime with one policy, one sandbox and one ledger.
 
 `from adderclaw import AgentClient, QueryOptions` is how another Python program uses it; see docs/python.md.
 """

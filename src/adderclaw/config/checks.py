@@ -92,7 +92,7 @@ def _variables(env: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _run_ids(logging: Json) -> Iterator[tuple[str, str]]:
-    """A run id must be a unique folder name of a form that the gate recognizes."""
+    """A run id must be a unique folder name of a form that the policy recognizes."""
     pattern: str = logging["run_id_pattern"]
     if pattern.count(RUN_ID) != 1:
         yield "logging.run_id_pattern", f"{short_json(pattern)} must contain {RUN_ID} exactly once"
@@ -178,7 +178,7 @@ RESERVED_REQUEST_FIELDS = frozenset(
         *("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "candidate_count"),
     )
 )
-"""Request fields that AdderClaw controls, because the gate and the limits depend on them."""
+"""Request fields that AdderClaw controls, because the policy and the limits depend on them."""
 
 
 def _extra_body(key: str, extra: Json) -> Iterator[tuple[str, str]]:

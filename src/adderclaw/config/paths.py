@@ -1,4 +1,4 @@
-"""Resolves links and compares paths, for the gate, the sandbox and the tools."""
+"""Resolves links and compares paths, for the policy, the sandbox and the tools."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 UNRESOLVED = "/dev/null/unresolved"
-"""Stands for a path that cannot be resolved. It is in no folder, and the gate refuses it."""
+"""Stands for a path that cannot be resolved. It is in no folder, and the policy refuses it."""
 _TRIES = 3
 _PATH = getattr(os, "O_PATH", 0)
 DELETED = " (deleted)"

@@ -1,4 +1,4 @@
-"""Names of files that other programs execute later, from `later.toml`, which the survey and the gate share."""
+"""Names of files that other programs execute later, from `later.toml`, which the survey and the policy share."""
 
 import itertools
 import os

@@ -182,7 +182,7 @@ class ModelEntry:
 
 @record
 class AfterEdit:
-    """The project's own type checkers and linters, after an edit: those of `run`, and where the gate does not ask."""
+    """The project's own type checkers and linters, after an edit: those of `run`, and where the policy does not ask."""
 
     check: bool = True
     """Tell the model the problems found in a file that it edited."""

@@ -28,7 +28,7 @@ class Isolation:
 
     The child has its own sandbox (network, /tmp, processes, browser) with a read-only workspace. Its tools are a closed
     list (`Child.tools`). Its system prompt contains no project files, memory or skills. What it must not see is denied
-    by the gate and hidden by the sandbox.
+    by the policy and hidden by the sandbox.
     """
 
     workspace: Literal["read", "none"] = "read"

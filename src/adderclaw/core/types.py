@@ -48,7 +48,7 @@ invalid: the tool does not exist, or the arguments do not fit it. denied: a poli
 not_run: it was interrupted before it began. unknown: it was interrupted after it began, so its effects are not
 known."""
 type DenialKind = Literal["policy", "hook", "operator", "no_operator", "timeout", "changed", "limit", "estop"]
-"""What refused a call. policy: the gate, or a tool that noticed a changed path. timeout: nobody answered in time."""
+"""What refused a call. policy: the policy, or a tool that noticed a changed path. timeout: nobody answered in time."""
 DENIAL_KINDS: Mapping[str, DenialKind] = {kind: kind for kind in DenialKind.__value__.__args__}
 type StopReason = Literal["end", "tool_use", "max_tokens", "refusal", "other"]
 type Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -302,7 +302,7 @@ class Provider(Protocol):
 
 @record
 class PathFact:
-    """A path that a call names, resolved before the gate judges the call."""
+    """A path that a call names, resolved before the policy judges the call."""
 
     given: str
     """As the model wrote it."""
@@ -362,7 +362,7 @@ class Touch:
 
 
 class CommandFact(Protocol):
-    """A shell command as the gate sees it: a compiled plan or raw bash. `policy.legacy.shell` defines both."""
+    """A shell command as the policy sees it: a compiled plan or raw bash. `policy.legacy.shell` defines both."""
 
     @property
     def text(self) -> str: ...

@@ -71,7 +71,7 @@ async def call_for_hook(
 async def call_without_question(
     runtime: Runtime, parent: Session, name: str, arguments: dict[str, object], why: str
 ) -> ToolResult | str:
-    """Call a tool only if the gate allows it without a question; else return why not."""
+    """Call a tool only if the policy allows it without a question; else return why not."""
     order = ChildRequest("", agent_type=AGENT, description=why, background=True)
     child = _session(runtime, parent, parent.environment.tools[name], order)
     child.operator = NoOperator()
@@ -86,8 +86,8 @@ async def call_without_question(
 async def call_read_only(runtime: Runtime, parent: Session, arguments: dict[str, object], why: str) -> ToolResult | str:
     """Run a command that the operator's settings name, in a read-only sandbox.
 
-    The settings count as approval if the gate asks; denied calls stay denied. Without a read-only sandbox, the command
-    runs only if the gate allows it without a question.
+    The settings count as approval if the policy asks; denied calls stay denied. Without a read-only sandbox, the
+    command runs only if the policy allows it without a question.
     """
     from adderclaw.tools import registry
 

@@ -133,7 +133,7 @@ def _has_servers(runtime: Runtime) -> bool:
 
 
 def _with_policy_scope(now: Config, policy: gate.Policy) -> Config:
-    """The configuration with the policy's `workspace_only`, so that tools open exactly what the gate allows."""
+    """The configuration with the policy's `workspace_only`, so that tools open exactly what the policy allows."""
     if now.security.workspace_only == policy.workspace_only:
         return now
     return replace(now, security=replace(now.security, workspace_only=policy.workspace_only))

@@ -52,7 +52,7 @@ async def run_call(
 
 
 class GatedCall(NamedTuple):
-    """A call after the PreToolUse hooks and the gate, with the output of the hooks."""
+    """A call after the PreToolUse hooks and the policy, with the output of the hooks."""
 
     prepared_call: PreparedCall
     record: CallRecord
@@ -99,7 +99,7 @@ async def judge(session: Session, call: ToolCall, record: CallRecord, refusal: s
 
 
 async def request_approval(session: Session, gated_call: GatedCall) -> ApprovedCall:
-    """Ask hooks and the operator if the gate requires it, and check the limits again. Nothing runs yet."""
+    """Ask hooks and the operator if the policy requires it, and check the limits again. Nothing runs yet."""
     prepared_call, record = gated_call
     if prepared_call.error is None and prepared_call.fails:
         prepared_call = _deny_failing(prepared_call)
@@ -342,7 +342,7 @@ def record_unknown(session: Session, approved_call: ApprovedCall) -> FinishedCal
 async def _get_answer(
     session: Session, prepared_call: PreparedCall, record: CallRecord
 ) -> tuple[PreparedCall, Answer | None]:
-    """The answer of a hook or of the operator, if the gate requires one. A hook may rewrite the call."""
+    """The answer of a hook or of the operator, if the policy requires one. A hook may rewrite the call."""
     if prepared_call.decision.verdict != "ask":
         return prepared_call, None
     prepared_call, answer = await hooks.run_permission_request_hooks(session, prepared_call, record)

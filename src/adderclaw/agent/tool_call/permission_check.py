@@ -33,7 +33,7 @@ class PreparedCall:
     argument_error: str = ""
     """The decoder's message about the arguments."""
     case: Case | None = None
-    """What the gate judged; None if the call did not get that far."""
+    """What the policy judged; None if the call did not get that far."""
     rewritten: bool = False
     """Whether a hook replaced the model's input."""
     fails: str = ""

@@ -109,7 +109,7 @@ class Call:
             case "asked":
                 return f"asks: {self.why}" if self.why else "asks"
             case "denied":
-                who = f"denied by {self.by or 'the gate'}"
+                who = f"denied by {self.by or 'the policy'}"
                 return f"{who}: {self.comment or self.why}" if self.comment or self.why else who
             case "running":
                 done = "runs"

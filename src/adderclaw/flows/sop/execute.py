@@ -189,7 +189,7 @@ class SopExecution:
         return None if answer.approved else self._finish(step, unknown)
 
     async def _call_tool(self, step: Step, args: Json, waiting: str, *, last: bool) -> StepResult:
-        """Makes one call through the gate. `waiting` is the id of an earlier call that never began, which it reuses."""
+        """Makes one call. `waiting` is the id of an earlier call that never began, which it reuses."""
         session, state = self.session, self.session.state
         number = self.stored.attempts(step) + (0 if waiting else 1)
         call = ToolCall(waiting or session.ids("call"), step.tool, args)

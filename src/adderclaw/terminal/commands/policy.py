@@ -36,7 +36,7 @@ def check(
 ) -> None:
     """Check a policy file, its own examples too; every problem is reported at once. Nothing runs.
 
-    With --tool it says what the file decides on that call, and what the gate decides with this file in place of the
+    With --tool it says what the file decides on that call, and what the policy decides with this file in place of the
     others.
 
     Example: adderclaw policy check policy.toml --tool Bash --json '{"command": "git status"}'

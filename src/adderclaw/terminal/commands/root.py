@@ -20,7 +20,7 @@ COMPLETIONS = ("--show-completion", "--install-completion")
 COMPLETE_VARIABLE = "_ADDERCLAW_COMPLETE"
 """The variable by which a shell asks for completions."""
 
-HELP = """A local-first agent runtime: every action passes one gate and is recorded in one ledger.
+HELP = """A local-first agent runtime: one policy judges every action, one ledger records it.
 
 \b
 adderclaw                 Open a conversation at the terminal.
@@ -175,7 +175,7 @@ def page(program: Any) -> str:
 
 def _lines(program: Any) -> Iterator[str]:
     yield f'.TH ADDERCLAW 1 "" "adderclaw {__version__}" "User Commands"'
-    yield from (".SH NAME", r"adderclaw \- a local-first agent runtime: one gate, one sandbox, one ledger")
+    yield from (".SH NAME", r"adderclaw \- a local-first agent runtime: one policy, one sandbox, one ledger")
     yield from (
         ".SH SYNOPSIS",
         r".B adderclaw",
@@ -184,7 +184,7 @@ def _lines(program: Any) -> Iterator[str]:
         r'.B adderclaw \-p "MESSAGE"',
     )
     yield from (".SH DESCRIPTION", "Without a command, adderclaw opens a conversation at a terminal.")
-    yield "Every action of a model passes one gate, runs in one sandbox and is appended to one ledger."
+    yield "Every action of a model passes one policy, runs in one sandbox and is appended to one ledger."
     yield from (".SH OPTIONS", *_options(program.params))
     yield from (rf".SS {_roff('adderclaw -p MESSAGE')}", "Answer one message on stdout and exit, for scripts.")
     yield from _options(print_options())

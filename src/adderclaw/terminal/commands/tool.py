@@ -63,7 +63,7 @@ def run_tool(
     profile: Profile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Run one tool by hand: calls the gate would ask about count as approved, calls it denies stay denied.
+    """Run one tool by hand: calls the policy would ask about count as approved, calls it denies stay denied.
 
     Example: adderclaw tool run file_list --json '{"path": "."}'
     """
@@ -86,7 +86,7 @@ def explain(
     profile: Profile = None,
     output_format: OutputFormat = "text",
 ) -> None:
-    """Explain what the gate would decide on a call. Nothing runs, except hooks with --hooks.
+    """Explain what the policy would decide on a call. Nothing runs, except hooks with --hooks.
 
     Example: adderclaw tool explain Bash --json '{"command": "rm -rf /"}'
     """

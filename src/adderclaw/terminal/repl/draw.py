@@ -97,7 +97,7 @@ class Drawing(NamedTuple):
     def head(self, call: Call) -> Fragments:
         """The first line of a call: its tool, its argument, its outcome and its duration."""
         style = STATE_STYLES.get(call.state, "dim") if not call.exit_code else "warn"
-        short = {"denied": f"denied by {call.by or 'the gate'}", "asked": "asks"}.get(call.state, call.verdict)
+        short = {"denied": f"denied by {call.by or 'the policy'}", "asked": "asks"}.get(call.state, call.verdict)
         short = short.replace("·", self.marks.dot)
         took = f" {self.marks.dot} {call.seconds:.1f} s" if call.seconds is not None and call.seconds >= 0.05 else ""
         tail = f" {self.marks.dot} {short}{took}"

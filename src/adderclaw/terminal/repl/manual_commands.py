@@ -1,4 +1,4 @@
-"""Files named with @, commands after ! and notes after #, all through the gate."""
+"""Files named with @, commands after ! and notes after #, all judged by the policy."""
 
 import os
 import re
