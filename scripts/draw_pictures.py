@@ -62,13 +62,13 @@ class Picture:
 
 
 def boundaries() -> Picture:
-    one = Picture(860, 470, "Boundaries: what is not trusted, the gate, the sandbox, and what lies outside of it")
+    one = Picture(860, 470, "Boundaries: what is not trusted, the policy, the sandbox, and what lies outside of it")
     one.box(20, 20, 220, 70, "outside", "What the model reads", "files, web pages, tool output")
     one.box(20, 150, 220, 70, "outside", "The model", "its aims do not matter")
     one.box(20, 280, 220, 70, "outside", "The repository", "settings, hooks, servers")
     one.arrow(130, 90, 130, 150, "in a frame", 44, 4)
     one.box(
-        320, 130, 200, 110, "ours", "The gate", "what would a call touch?", "guards, judges, risk", "allow, ask, deny"
+        320, 130, 200, 110, "ours", "The policy", "what would a call touch?", "guards, judges, risk", "allow, ask, deny"
     )
     one.arrow(240, 185, 320, 185, "call")
     one.arrow(240, 300, 330, 240, "after trust", 20, 26)
@@ -89,7 +89,7 @@ def boundaries() -> Picture:
 
 
 def message() -> Picture:
-    one = Picture(860, 330, "One message through the program: channel, loop, provider, gate, sandbox, store")
+    one = Picture(860, 330, "One message through the program: channel, loop, provider, policy, sandbox, store")
     one.box(20, 40, 150, 70, "box", "Channel", "terminal, HTTP, RPC,", "editor, schedule")
     one.box(230, 40, 170, 70, "ours", "Turn loop", "kernel/loop.run_turn")
     one.box(460, 40, 170, 70, "ours", "Provider", "types.Provider.chat")
@@ -100,7 +100,7 @@ def message() -> Picture:
     one.arrow(630, 66, 690, 66)
     one.arrow(690, 86, 630, 86)
     one.box(230, 180, 170, 70, "ours", "Tool", "prepares: what it touches")
-    one.box(460, 180, 170, 70, "ours", "Gate", "gate.judge, pure")
+    one.box(460, 180, 170, 70, "ours", "Policy", "policy.judge, pure")
     one.box(690, 180, 150, 70, "held", "Sandbox", "runs what was judged")
     one.arrow(300, 110, 300, 180, "call", 20, 4)
     one.arrow(400, 215, 460, 215)
@@ -150,7 +150,7 @@ def fleet() -> Picture:
         one.box(290, 74 + 60 * number, 210, 50, "ours", title, *([text] if text else []))
     for number in range(3):
         y = 40 + 100 * number
-        one.box(610, y, 230, 80, "held", f"Worker {number + 1}", "a process for each run:", "gate, sandbox, receipts")
+        one.box(610, y, 230, 80, "held", f"Worker {number + 1}", "a process for each run:", "policy, sandbox, receipts")
         one.arrow(520, y + 30, 610, y + 30)
         one.arrow(610, y + 54, 520, y + 54)
     for y in (70, 180, 290):
