@@ -11,6 +11,7 @@ _MESSAGES = ("AssistantMessage", "PartialMessage", "ResultMessage", "SystemMessa
 _NAMES = {
     **dict.fromkeys(("AgentClient", "Query", "run_channel"), _API),
     **dict.fromkeys(("Channel", "Handle"), "adderclaw.clients.python.channel"),
+    **dict.fromkeys(("Answer", "ApprovalRequest"), "adderclaw.core.questions"),
     **dict.fromkeys(("QueryOptions", *_MESSAGES), _QUERY),
     **dict.fromkeys(("BashSecurity", "ValidationResult"), _SECURITY),
     **dict.fromkeys(("Session", "SessionOptions", "SessionResult", "StatusTool"), _SCENARIOS),

@@ -11,6 +11,8 @@ from adderclaw.core.query import QueryOptions as QueryOptions
 from adderclaw.core.query import ResultMessage as ResultMessage
 from adderclaw.core.query import SystemMessage as SystemMessage
 from adderclaw.core.query import UserMessage as UserMessage
+from adderclaw.core.questions import Answer as Answer
+from adderclaw.core.questions import ApprovalRequest as ApprovalRequest
 from adderclaw.flows.spec.scenarios import Session as Session
 from adderclaw.flows.spec.scenarios import SessionOptions as SessionOptions
 from adderclaw.flows.spec.scenarios import SessionResult as SessionResult

@@ -480,26 +480,52 @@ def everything(folder: Path) -> dict[str, bytes | str]:
     }
 
 
-def test_uninstall_removes_no_folder_that_is_not_its_own(used: World) -> None:
+def photos(folder: Path) -> None:
+    (folder / "cache").mkdir()
+    (folder / "cache" / "cat.jpg").write_text("meow", encoding="utf-8")
+
+
+def website(folder: Path) -> None:
+    (folder / "config.toml").write_text("[server]\nport = 1\n", encoding="utf-8")
+    (folder / "server").mkdir()
+    (folder / "server" / "main.py").write_text("precious", encoding="utf-8")
+
+
+def similar(folder: Path) -> None:
+    """Every name that could be ours, with what others have in such files."""
+    website(folder)
+    (folder / "settings.json").write_text("{}", encoding="utf-8")
+    (folder / "receipt.key").write_text("mine", encoding="utf-8")
+    (folder / "tool_receipts.log").write_text('{"seq": 1, "tool": "hammer"}\n', encoding="utf-8")
+    with closing(sqlite3.connect(folder / "memory.sqlite")) as other:
+        other.execute("CREATE TABLE events (id)")
+
+
+NOT_OURS: dict[str, Callable[[Path], None]] = {"photos": photos, "a website": website, "similar names": similar}
+
+
+@pytest.mark.parametrize("what", NOT_OURS)
+def test_uninstall_removes_no_folder_that_is_not_its_own(used: World, what: str) -> None:
     other = used.cli.home / "other"
-    (other / "cache").mkdir(parents=True)
-    (other / "cache" / "cat.jpg").write_text("meow", encoding="utf-8")
+    other.mkdir()
+    NOT_OURS[what](other)
     before = everything(other)
     used.cli.env["ADDERCLAW_HOME"] = str(other)
     done = used.cli("uninstall", "--yes")
     assert (done.code, "is not a home of adderclaw" in done.err) == (2, True), done.err
-    assert everything(other) == before
+    assert everything(other).items() >= before.items()
 
 
-def test_uninstall_removes_nothing_of_a_repository_that_is_a_home_too(used: World) -> None:
-    """Its folders `runs` and `server` may be the repository's own."""
-    (used.cli.data / ".git").mkdir()
+@pytest.mark.parametrize("marker", [".git", "package.json", "SPEC.md"])
+def test_uninstall_removes_nothing_of_a_project_that_is_a_home_too(used: World, marker: str) -> None:
+    """Its folders `runs` and `server` may be the project's own."""
+    (used.cli.data / marker).mkdir()
     (used.cli.data / "server").mkdir(exist_ok=True)
     (used.cli.data / "server" / "main.py").write_text("precious\n")
     before = everything(used.cli.data)
     for option in ("--yes", "--dry-run"):
         done = used.cli("uninstall", option)
-        assert (done.code, "belongs to a git repository" in done.err) == (2, True), done.err
+        assert (done.code, f"belongs to a project ({marker} is there)" in done.err) == (2, True), done.err
     assert everything(used.cli.data).items() >= before.items()
 
 

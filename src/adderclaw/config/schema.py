@@ -223,7 +223,7 @@ class Repl:
 
 @record
 class StatusLine:
-    """Your own command that fills the line below the input (docs/REPL.md). It runs in a sandbox without write access
+    """Your own command that fills the line below the input (docs/repl.md). It runs in a sandbox without write access
     and network. A trusted project's file can set one."""
 
     type: Literal["command"] = "command"

@@ -126,7 +126,7 @@ def _foreign(cursor: sqlite3.Cursor, path: str, why: str) -> StoreError:
     row = cursor.execute("SELECT value FROM schema_meta WHERE key = 'written_by'").fetchone()
     version = f", {row[0]}" if row is not None else ""
     return StoreError(
-        f"{path} was written by another version of adderclaw{version} ({why}), and this is {__version__}: nothing was "
+        f"{path} was written by another version of adderclaw{version} ({why}), and this is {__version__}. Nothing was "
         "changed. Run `adderclaw update` if that version is newer, or export what matters with it (`adderclaw memory "
         f"export`, `adderclaw receipt export`) and set [memory] path to a new file{_copies(path)}"
     )

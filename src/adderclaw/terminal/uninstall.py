@@ -1,12 +1,15 @@
 """Lists and removes what this program created on this machine, and names what it leaves behind."""
 
+import contextlib
 import os
 import re
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
+from urllib.parse import quote
 
-from adderclaw.config import installation
+from adderclaw.config import installation, places
 from adderclaw.config.paths import OWN_ENDINGS, beneath, followed
 from adderclaw.core import home_names
 from adderclaw.core.errors import AdderClawError, StoreError, UsageError
@@ -69,18 +72,38 @@ def _require_home(home: str) -> None:
     if (owner := os.stat(home).st_uid) != os.geteuid():
         raise UsageError(f"{home} belongs to another user (uid {owner}). Run this as that user; nothing was removed.")
     names = set(os.listdir(home))
-    records = (home_names.CONFIG, home_names.DATABASE, home_names.RECEIPTS, home_names.RECEIPT_KEY)
-    if names and names.isdisjoint(records):
+    if names and not _is_home(home, names):
         raise UsageError(
-            f"{home} is not a home of adderclaw: it has none of {', '.join(records)}. Nothing was removed."
+            f"{home} is not a home of adderclaw: it has neither adderclaw's database ({home_names.DATABASE}) nor its "
+            f"receipt key ({home_names.RECEIPT_KEY}). Nothing was removed."
         )
-    parent = os.path.dirname(home)
-    in_project = os.path.basename(home) == ".adderclaw" and parent != os.path.expanduser("~")
-    if ".git" in names or (in_project and os.path.lexists(os.path.join(parent, ".git"))):
+    if marker := _project_marker(home):
         raise UsageError(
-            f"{home} belongs to a git repository, whose files may have the same names. Nothing was removed: "
-            "remove adderclaw's files there by hand."
+            f"{home} also belongs to a project ({marker} is there), whose files may have the same names. Nothing was "
+            "removed: remove adderclaw's files there by hand."
         )
+
+
+def _is_home(home: str, names: set[str]) -> bool:
+    """Whether adderclaw made this folder: by its database, or by its receipt key where the database is elsewhere."""
+    if home_names.DATABASE not in names:
+        return home_names.RECEIPT_KEY in names
+    path = os.path.join(home, home_names.DATABASE)
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)) as database:
+            tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    except sqlite3.DatabaseError:
+        return home_names.RECEIPT_KEY in names and home_names.RECEIPTS in names  # damaged
+    return {"conversations", "transcript_entries", "schema_meta"} <= tables
+
+
+def _project_marker(home: str) -> str:
+    """A file that makes the folder, or the parent of a project's `.adderclaw`, a project; empty if there is none."""
+    markers = [name for name in (*places.MARKERS, *places.MANIFESTS) if name not in home_names.USERS]
+    parent, name = os.path.split(home)
+    if name == ".adderclaw" and parent != os.path.expanduser("~"):
+        markers += [f"../{marker}" for marker in (*places.MARKERS, *places.MANIFESTS) if marker != name]
+    return next((marker for marker in markers if os.path.lexists(os.path.join(home, marker))), "")
 
 
 def _remove(item: Item, remove: Remove) -> Item:

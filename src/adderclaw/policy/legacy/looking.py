@@ -1,4 +1,4 @@
-"""Plans that only look: what each of their programs is, by its table, and that nothing is written (X-78).
+"""Plans that only look: what each of their programs is, by its table, and that nothing is written.
 
 The sandbox has a room for them in which nothing can be written; here it is only chosen.
 """
