@@ -274,7 +274,7 @@ async def list_items(request: ApiRequest) -> Items:
         start = max(0, len(rows) - page.limit) if page.start is None else page.start
         chosen = rows[start : start + page.limit]
         latest = [running.get(item.key, item) if isinstance(item, Call) else item for item in chosen]
-        return [wire.to_json(item) for item in latest], start, len(rows)
+        return [wire.item_to_json(item) for item in latest], start, len(rows)
 
     return Items(*await asyncio.to_thread(read), partial=partial, last_event_id=last)
 

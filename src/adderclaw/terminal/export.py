@@ -60,7 +60,7 @@ def form_of(path: str) -> Format:
 
 
 def as_json(items: Iterable[Item], title: str) -> str:
-    whole = {"title": title, "items": [wire.to_json(item) for item in items]}
+    whole = {"title": title, "items": [wire.item_to_json(item) for item in items]}
     return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adderclaw.agent.view.items import Call, Change, Child, Line, Notice, Todo, Words
-from adderclaw.agent.view.wire import ItemJson, from_json, to_json
+from adderclaw.agent.view.wire import ItemJson, item_from_json, item_to_json
 from adderclaw.core.decode import Invalid, json_schema
 from adderclaw.core.record import record
 
@@ -65,9 +65,9 @@ PAGES = jsonschema.Draft202012Validator(json_schema(Page))
 @settings(max_examples=150, deadline=None)
 @given(items)
 def test_an_item_comes_back_as_it_went_out(item: Words | Call | Notice) -> None:
-    sent = json.loads(json.dumps(to_json(item), allow_nan=False, ensure_ascii=False).encode())
-    assert from_json(sent) == item
-    assert to_json(from_json(sent)) == sent
+    sent = json.loads(json.dumps(item_to_json(item), allow_nan=False, ensure_ascii=False).encode())
+    assert item_from_json(sent) == item
+    assert item_to_json(item_from_json(sent)) == sent
     assert PAGES.is_valid({"items": [sent]})  # pyright: ignore[reportUnknownMemberType]
 
 
@@ -77,8 +77,8 @@ def test_what_no_json_holds_goes_out_in_words() -> None:
         deep = [deep]
     hostile = {"half \ud800": "\udfff", "nan": float("nan"), "inf": float("-inf"), "deep": deep}
     call = Call("c1", "s1", "Bash", "a \ud83d", hostile, output="é\udc80")
-    sent = json.dumps(to_json(call), allow_nan=False, ensure_ascii=False).encode()
-    back = from_json(json.loads(sent))
+    sent = json.dumps(item_to_json(call), allow_nan=False, ensure_ascii=False).encode()
+    back = item_from_json(json.loads(sent))
     assert isinstance(back, Call)
     assert back.input["nan"] == "nan"
     assert back.input["inf"] == "-inf"
@@ -98,5 +98,5 @@ def test_what_no_json_holds_goes_out_in_words() -> None:
 )
 def test_what_is_no_item_is_refused_with_every_problem(data: object, problem: str) -> None:
     with pytest.raises(Invalid) as refused:
-        from_json(data)
+        item_from_json(data)
     assert problem in str(refused.value)

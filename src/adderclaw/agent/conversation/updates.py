@@ -37,7 +37,7 @@ class Update(NamedTuple):
     def as_json(self) -> Json:
         """Its data as JSON."""
         if self.kind == "item":
-            return wire.to_json(self.data)
+            return wire.item_to_json(self.data)
         return asking.as_json(self.data) if self.kind == "question" else self.data
 
 

@@ -19,7 +19,7 @@ DEEPEST = 64
 # ------------------------------------------------------------------ out
 
 
-def to_json(item: Item) -> Json:
+def item_to_json(item: Item) -> Json:
     """An item with its `type`, without fields that are None. A call also has its `verdict` as text."""
     fields = {"type": type(item).__name__.lower(), **_fields(item)}
     return fields | {"verdict": _sendable(item.verdict)} if isinstance(item, Call) else fields
@@ -57,8 +57,8 @@ def _sendable(text: str) -> str:
 # ------------------------------------------------------------------ in
 
 
-def from_json(data: object) -> Item:
-    """Restore an item from the output of `to_json`; raises Invalid with every problem."""
+def item_from_json(data: object) -> Item:
+    """Restore an item from the output of `item_to_json`; raises Invalid with every problem."""
     fields = dict(cast(Json, data)) if isinstance(data, dict) else {}
     kind = KINDS.get(str(fields.pop("type", None)))
     if kind is None:

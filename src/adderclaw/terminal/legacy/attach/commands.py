@@ -132,7 +132,7 @@ async def _export(remote: Remote, rest: str, say: Say) -> None:
         if start >= page["total"] or not page["items"]:
             break
     title = str(remote.about.get("title") or remote.id)
-    export.write(path, export.write_export(map(wire.from_json, items), title, export.form_of(path)))
+    export.write(path, export.write_export(map(wire.item_from_json, items), title, export.form_of(path)))
     say(f"written to {path}")
 
 

@@ -241,7 +241,7 @@ class Remote:
 def _item(data: object) -> Item | None:
     """None: of a kind that a later server may have."""
     try:
-        return wire.from_json(data)
+        return wire.item_from_json(data)
     except Invalid:
         return None
 
