@@ -1,4 +1,4 @@
-"""The managed layer: the settings in /etc/adderclaw bound every other layer, and no user can loosen them."""
+"""The managed layer: the settings in /etc/adderclaw limit every other layer, and no user can loosen them."""
 
 import os
 import stat
@@ -37,7 +37,7 @@ ONLY_HERE = f"only the administrator of this machine can set this, in {FILE}"
 
 
 def files() -> dict[str, bytes]:
-    """The existing files. A folder or file that others could have written is an error and never ignored."""
+    """The existing files. A folder or file that another user could write is an error and never ignored."""
     try:
         folder = os.lstat(MANAGED_FOLDER)
     except FileNotFoundError:
