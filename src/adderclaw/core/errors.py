@@ -29,7 +29,6 @@ EXIT_CODES: dict[Outcome, int] = {
     "stopped": 6,
 }
 EXIT_USAGE = 2
-EXIT_SIGINT = 130
 
 
 class AdderClawError(Exception):

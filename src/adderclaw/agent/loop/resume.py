@@ -161,12 +161,12 @@ def media_blocks(stored: list[Json]) -> tuple[MediaBlock, ...]:
 
 
 def _frame(payload: Json) -> Frame | None:
-    """How the result was framed for the model; None for AdderClaw's own messages and for entries without a frame."""
+    """The frame of a stored result; None for AdderClaw's own messages and for entries without a frame."""
     return Frame(*payload["frame"]) if "frame" in payload else None
 
 
 def _message(role: Any, payload: Json, opaque_json: list[Json], news: list[Block]) -> Message:
-    """`news`: blocks that were sent with the user's message, such as the ends of background tasks."""
+    """A stored message. `news`: blocks sent with the user's message, such as the ends of background tasks."""
     opaque = (block for block in opaque_json if block["type"] == "opaque")
     blocks: list[Block] = [*news, *(OpaqueBlock(block["wire"], block["payload"]) for block in opaque)]
     blocks += media_blocks(opaque_json)

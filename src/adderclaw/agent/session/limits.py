@@ -51,7 +51,7 @@ class Budget:
         self.tool_calls = 0
         self._calls_before = 0
         self.children = 0
-        """The number of child sessions that were started."""
+        """The number of child sessions started."""
         self.spent = 0.0
         """US dollars spent on calls with a known price."""
         self.unpriced: set[str] = set()

@@ -29,7 +29,7 @@ class Batch:
     async def add(self, call: ToolCall, refusal: str | None) -> None:
         """Judge a call. One that only reads is queued to run in parallel; any other runs after the queue."""
         session, waiting = self._session, self._waiting
-        # not through self, which would be a reference cycle that keeps the results alive
+        # capturing self would create a reference cycle that keeps the results alive
         record = CallRecord(record_earlier=lambda: _record_waiting_as_not_run(session, waiting))
         self.records.append(record)
         gated_call = await lifecycle.judge(session, call, record, refusal)
