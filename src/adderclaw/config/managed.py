@@ -301,20 +301,22 @@ def remove_disallowed_providers(tree: Json, origins: dict[str, str]) -> Iterator
     if allowed is None:
         return
     models: dict[str, Json] = tree["providers"]["models"]
-    gone = {
+    disallowed = {
         name: host
         for name, entry in models.items()
         if (host := host_of(entry.get("kind", ""), entry.get("base_url"))) and not is_allowed(host, allowed)
     }
-    for name in gone:
+    for name in disallowed:
         del models[name]
         for key in [key for key in origins if key.startswith(f"providers.models.{name}.")]:
             del origins[key]
     chosen = tree["default_provider"]
-    if chosen in gone:
+    if chosen in disallowed:
         fix = f"allowed are {', '.join(allowed) or 'none'}; choose another default_provider"
         yield Problem(
-            FILE, "managed.providers", f"the provider {short_json(chosen)} uses {gone[chosen]}, {NOT_ALLOWED}; {fix}"
+            FILE,
+            "managed.providers",
+            f"the provider {short_json(chosen)} uses {disallowed[chosen]}, {NOT_ALLOWED}; {fix}",
         )
 
 

@@ -90,7 +90,7 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
         session.instructions.forget(resume.instruction_files_in(cut.older))
     session.start_source = "compact"
     await lifecycle.run_start_hooks(session)
-    if trigger == "auto":  # otherwise the summary is sent with the user's next message
+    if trigger == "auto":  # otherwise the hooks' texts are sent with the user's next message
         lifecycle.take_hook_texts(session)
     session.state.history = History(resume.read_session(session.store, session.session_id).messages)
     session.state.cached_tokens = 0

@@ -283,8 +283,8 @@ async def _within_budget(session: Session, request: ChatRequest, on_delta: OnDel
 
 async def _wait_for_pace(session: Session) -> None:
     """Wait while other workers are being rate limited for this model."""
-    while (left := session.supervisor.seconds_to_wait(session.model)) > 0:
-        await session.clock.sleep(min(left, 0.25))
+    while (remaining := session.supervisor.seconds_to_wait(session.model)) > 0:
+        await session.clock.sleep(min(remaining, 0.25))
         if session.environment.stopped():
             raise Stopped("the emergency stop was set while waiting to ask the model")
 
@@ -311,8 +311,8 @@ async def _wait_before_retry(session: Session, error: ProviderError, attempt: in
         }
     )
     began = session.clock.monotonic()
-    while (left := began + delay - session.clock.monotonic()) > 0:
-        await session.clock.sleep(min(left, 0.25))
+    while (remaining := began + delay - session.clock.monotonic()) > 0:
+        await session.clock.sleep(min(remaining, 0.25))
         if session.environment.stopped():
             raise Stopped("the emergency stop was set while waiting to ask the model again")
     if error.retry_after is not None and runtime.quota_wait_seconds > SHORT_WAIT:

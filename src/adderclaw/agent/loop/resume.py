@@ -110,7 +110,7 @@ def read_session(store: Store, session_id: str) -> StoredSession:
         match entry.entry_type:
             case "user" | "assistant":
                 # calls of an abandoned reply get a result here: providers reject a call without one
-                results += [ToolResultBlock(left, NOT_RUN, is_error=True) for left in open_calls]
+                results += [ToolResultBlock(call_id, NOT_RUN, is_error=True) for call_id in open_calls]
                 news: list[Block] = []
                 if entry.entry_type == "user" and all(isinstance(block, TextBlock) for block in results):
                     news, results = results, []
@@ -135,10 +135,10 @@ def read_session(store: Store, session_id: str) -> StoredSession:
     if results and not open_calls:
         messages.append(Message("user", tuple(results)))
         results = []
-    left = tuple(open_calls.values())
-    started = tuple(call for call in left if call.id in begun)
+    unfinished = tuple(open_calls.values())
+    started = tuple(call for call in unfinished if call.id in begun)
     return StoredSession(
-        _join_user_messages(messages), results, started, tuple(call for call in left if call.id not in begun)
+        _join_user_messages(messages), results, started, tuple(call for call in unfinished if call.id not in begun)
     )
 
 

@@ -175,12 +175,12 @@ class Instructions:
 
     def forget(self, paths: Iterable[str]) -> None:
         """Forget files that a compaction removed; they are sent again with the next result if they still apply."""
-        gone = set(paths)
-        self._room += sum(len(file.text) for file in self.files if file.path in gone)
-        self.files = [file for file in self.files if file.path not in gone]
-        self._seen -= {identity for path in gone if (identity := self._identity(path)) is not None}
+        removed = set(paths)
+        self._room += sum(len(file.text) for file in self.files if file.path in removed)
+        self.files = [file for file in self.files if file.path not in removed]
+        self._seen -= {identity for path in removed if (identity := self._identity(path)) is not None}
         self._folders, self._looked_at = {self._root}, 0
-        self._forgotten |= gone
+        self._forgotten |= removed
 
     def mark_told(self, paths: Iterable[str]) -> None:
         """Mark files that were sent before the session was resumed."""

@@ -172,7 +172,7 @@ def _hidden(denied: Callable[[str], bool], own: Callable[[], frozenset[tuple[int
 
     def hidden(path: str) -> bool:
         nonlocal last
-        if path != last[0]:  # a search checks the same file once per matching line
+        if path != last[0]:  # a search checks the same file once per line
             last = (path, denied(path) or _is_linked(path, own))
         return last[1]
 

@@ -291,7 +291,7 @@ def manual_place(
     context, policy = environment.context, environment.policy
     clean = Secrets().clean
 
-    async def unasked(hook: Hook, _stdin: Json, _seconds: float, _said_async: plane.SaidAsync) -> HookRun:
+    async def needs_session(hook: Hook, _stdin: Json, _seconds: float, _said_async: plane.SaidAsync) -> HookRun:
         return HookRun(None, stderr=f"a hook of type {hook.kind} is not run by hand: it needs a session")
 
     base: Json = {
@@ -305,7 +305,7 @@ def manual_place(
         base=base,
         kinds={
             **kinds(variables(database, context.workspace.root), ground(environment)),
-            **dict.fromkeys(("prompt", "agent", "mcp_tool", "callback"), unasked),
+            **dict.fromkeys(("prompt", "agent", "mcp_tool", "callback"), needs_session),
         },
         time=lambda: iso(time.time()).replace("T", " ").removesuffix("Z"),
         keep=keep,

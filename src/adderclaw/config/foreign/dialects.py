@@ -177,15 +177,15 @@ def _settings_only(rest: Json, mapped: Mapped) -> None:
     if "env" in rest:
         from adderclaw.config.variables import split_allowed
 
-        rest["env"], left = split_allowed(rest["env"])
-        if left:
-            reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_reason(left).items())
+        rest["env"], refused = split_allowed(rest["env"])
+        if refused:
+            reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_reason(refused).items())
             mapped.notes.append(f"{mapped.file}: of env, these reach no command: {reasons}")
 
 
-def _by_reason(left: dict[str, str]) -> dict[str, list[str]]:
+def _by_reason(refused: dict[str, str]) -> dict[str, list[str]]:
     names_by_reason: dict[str, list[str]] = {}
-    for name, why in left.items():
+    for name, why in refused.items():
         names_by_reason.setdefault(why, []).append(name[:100] or "env")
     return names_by_reason
 

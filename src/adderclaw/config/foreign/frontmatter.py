@@ -98,10 +98,10 @@ def _fields(block: str, repairs: list[str]) -> Json:
     try:
         return _yaml(block, repairs)
     except Malformed:
-        mended = "\n".join(map(_quoted, block.split("\n")))
-        if mended == block:
+        repaired = "\n".join(map(_quoted, block.split("\n")))
+        if repaired == block:
             raise
-    fields = _yaml(mended, repairs)
+    fields = _yaml(repaired, repairs)
     repairs.append("a text that holds a colon was read as if it stood in quotes")
     return fields
 

@@ -102,11 +102,11 @@ def read(tree: Tree, folder_name: str) -> Read:
     if own and foreign is not None and table.get("name", own.name) != own.name:
         wrong.append(f"{OWN} calls it {own.name!r}, {FOREIGN} {short_json(table.get('name'))}: they must agree")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        wrong.append(f"name: {_said(name)} is not allowed; letters, digits, `.`, `_` and `-`, at most 64")
+        wrong.append(f"name: {_shown_json(name)} is not allowed; letters, digits, `.`, `_` and `-`, at most 64")
         name = folder_name
     version = own.version if own else table.get("version", "")
     if version and (not isinstance(version, str) or not VERSION.fullmatch(version)):
-        wrong.append(f"version: {_said(version)} is not allowed; write it as 1.2.3")
+        wrong.append(f"version: {_shown_json(version)} is not allowed; write it as 1.2.3")
         version = ""
     description = own.description if own else table.get("description", "")
     parts = _parts(tree, table, wrong)
@@ -124,7 +124,7 @@ def read(tree: Tree, folder_name: str) -> Read:
     return Read(manifest._replace(capabilities=_brought(manifest)), tuple(wrong))
 
 
-def _said(value: object) -> str:
+def _shown_json(value: object) -> str:
     return visible(short_json(value), keep_newlines=False)
 
 
@@ -211,7 +211,7 @@ def _paths(key: str, table: Json, wrong: list[str]) -> Iterator[str]:
         if isinstance(text, str) and (path := inner(text)) is not None:
             yield path
         else:
-            wrong.append(f"{FOREIGN}: {key}: {_said(text)} is not a path inside the plugin")
+            wrong.append(f"{FOREIGN}: {key}: {_shown_json(text)} is not a path inside the plugin")
 
 
 def _named(key: str, table: Json, tree: Tree, wrong: list[str]) -> Iterator[str]:
@@ -220,7 +220,7 @@ def _named(key: str, table: Json, tree: Tree, wrong: list[str]) -> Iterator[str]
         paths = [path] if path in files and path.endswith(".md") else _below(path, files)
         if not paths:
             wrong.append(
-                f"{FOREIGN}: {key}: {_said(path)} is neither a Markdown file of the plugin nor a folder with one"
+                f"{FOREIGN}: {key}: {_shown_json(path)} is neither a Markdown file of the plugin nor a folder with one"
             )
         yield from paths
 
@@ -229,7 +229,7 @@ def _named_skills(table: Json, files: list[str], wrong: list[str]) -> Iterator[s
     for path in _paths("skills", table, wrong):
         folders = _skills(posixpath.dirname(path) or "." if path.endswith("SKILL.md") else path, files)
         if not folders:
-            wrong.append(f"{FOREIGN}: skills: {_said(path)} contains no skill (a folder with a SKILL.md)")
+            wrong.append(f"{FOREIGN}: skills: {_shown_json(path)} contains no skill (a folder with a SKILL.md)")
         yield from folders
 
 
@@ -245,11 +245,13 @@ def _merged_hooks(tree: Tree, table: Json, wrong: list[str]) -> Json:
     for file, value in _settings(HOOKS, "hooks", tree, table, wrong):
         groups: object = value.get("hooks", value) if file else value
         if not isinstance(groups, dict):
-            wrong.append(f"{file or FOREIGN}: hooks: expected a table of events, not {_said(groups)}")
+            wrong.append(f"{file or FOREIGN}: hooks: expected a table of events, not {_shown_json(groups)}")
             continue
         for event, listed in cast(Json, groups).items():
             if not isinstance(listed, list):
-                wrong.append(f"{file or FOREIGN}: hooks.{_said(event)}: expected a list, not {_said(listed)}")
+                wrong.append(
+                    f"{file or FOREIGN}: hooks.{_shown_json(event)}: expected a list, not {_shown_json(listed)}"
+                )
                 continue
             groups_by_event[event] = [*groups_by_event.get(event, []), *cast(list[Any], listed)]
     return groups_by_event
@@ -260,13 +262,15 @@ def _merged_servers(tree: Tree, table: Json, wrong: list[str]) -> Json:
     for file, value in _settings(SERVERS, "mcpServers", tree, table, wrong):
         servers: object = value.get("mcpServers", value)
         if not isinstance(servers, dict):
-            wrong.append(f"{file or FOREIGN}: mcpServers: expected a table of servers, not {_said(servers)}")
+            wrong.append(f"{file or FOREIGN}: mcpServers: expected a table of servers, not {_shown_json(servers)}")
             continue
         for name, entry in cast(Json, servers).items():
             if not isinstance(entry, dict):
-                wrong.append(f"{file or FOREIGN}: mcpServers.{_said(name)}: expected a table, not {_said(entry)}")
+                wrong.append(
+                    f"{file or FOREIGN}: mcpServers.{_shown_json(name)}: expected a table, not {_shown_json(entry)}"
+                )
             elif name in entries and entries[name] != entry:
-                wrong.append(f"{file or FOREIGN}: mcpServers.{_said(name)}: is given twice")
+                wrong.append(f"{file or FOREIGN}: mcpServers.{_shown_json(name)}: is given twice")
             else:
                 entries[name] = entry
     return entries
@@ -285,7 +289,7 @@ def _settings(usual: str, key: str, tree: Tree, table: Json, wrong: list[str]) -
             continue
         path = inner(entry) if isinstance(entry, str) else None
         if path is None or path not in tree.files or not path.endswith(".json"):
-            wrong.append(f"{FOREIGN}: {key}: {_said(entry)} is not a JSON file of the plugin")
+            wrong.append(f"{FOREIGN}: {key}: {_shown_json(entry)} is not a JSON file of the plugin")
         elif path not in seen:
             seen.add(path)
             if (table_of_file := _table(tree, path, wrong)) is not None:
@@ -331,9 +335,9 @@ def _tool_problems(own: _Own, tree: Tree) -> Iterator[str]:
     for index, tool in enumerate(own.tools[:MOST_TOOLS]):
         key = f"{OWN}: tools[{index}]"
         if not TOOL_NAME.fullmatch(tool.name) or tool.name.startswith("mcp__"):
-            yield f"{key}.name: {_said(tool.name)} is not allowed; letters, digits, `_` and `-`, at most 64"
+            yield f"{key}.name: {_shown_json(tool.name)} is not allowed; letters, digits, `_` and `-`, at most 64"
         if tool.name.lower() in seen:
-            yield f"{key}.name: {_said(tool.name)} is given twice"
+            yield f"{key}.name: {_shown_json(tool.name)} is given twice"
         seen.add(tool.name.lower())
         yield from (f"{key}.{problem}" for problem in _one_tool(tool, tree))
 
@@ -343,15 +347,15 @@ def _one_tool(tool: PluginTool, tree: Tree) -> Iterator[str]:
         yield "description: is empty, and is all that a model knows of the tool"
     path = inner(tool.command)
     if path is None:
-        yield f"command: {_said(tool.command)} is not allowed; name a file of the plugin, as ./run"
+        yield f"command: {_shown_json(tool.command)} is not allowed; name a file of the plugin, as ./run"
     elif path not in tree.files:
         near = unknown_key_hint(path, [name for name in tree.files if tree.may_run(name)])
-        yield f"command: {_said(tool.command)} is not in the plugin{near}"
+        yield f"command: {_shown_json(tool.command)} is not in the plugin{near}"
     elif not tree.regular(path):
-        yield f"command: {_said(tool.command)} is a link; name the file itself"
+        yield f"command: {_shown_json(tool.command)} is a link; name the file itself"
     elif not tree.may_run(path):
-        yield f"command: {_said(tool.command)} is not executable; run: chmod +x {_said(path)}"
+        yield f"command: {_shown_json(tool.command)} is not executable; run: chmod +x {_shown_json(path)}"
     if tool.schema.get("type") != "object":
-        yield f'schema.type: must be "object", not {_said(tool.schema.get("type"))}'
+        yield f'schema.type: must be "object", not {_shown_json(tool.schema.get("type"))}'
     if (size := len(canonical(tool.schema))) > SCHEMA_BYTES:
         yield f"schema: has {size} bytes, more than {SCHEMA_BYTES}"

@@ -63,13 +63,13 @@ def survey(folder: str, leave_out: frozenset[str] = frozenset()) -> Tree:
     try:
         files: dict[str, str] = {}
         texts: dict[str, bytes] = {}
-        left = MOST_BYTES
+        remaining_bytes = MOST_BYTES
         for entry in walked(root, folder, leave_out):
             if entry.target:
                 files[entry.path] = LINK + entry.target
                 continue
-            hashed, size, text = _hashed(root, entry, folder, left)
-            left -= size
+            hashed, size, text = _hashed(root, entry, folder, remaining_bytes)
+            remaining_bytes -= size
             files[entry.path] = (EXECUTABLE if entry.status.st_mode & 0o111 else "") + hashed
             if text is not None:
                 texts[entry.path] = text
@@ -101,14 +101,14 @@ def walked(root: int, shown: str, leave_out: frozenset[str] = frozenset()) -> It
             if len(paths) + len(links) + len(folders) > MOST_FILES:
                 raise unfit(shown, f"holds more than {MOST_FILES} files")
     for link in links:
-        if _led(link) not in paths | folders:
+        if _target_inside(link) not in paths | folders:
             raise unfit(
                 f"{shown}/{link.path}", f"is a link to {link.target!r}, which is no file or folder of the plugin"
             )
         yield link
 
 
-def _led(link: Found) -> str:
+def _target_inside(link: Found) -> str:
     """The path inside the folder that a link leads to; empty if it leads, or may lead, out of the folder.
 
     `..` is allowed only at the start of the target: in `a/..`, `a` may be a link, so the text does not show where it
