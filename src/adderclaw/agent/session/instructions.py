@@ -407,7 +407,7 @@ def _is_project(folder: str) -> bool:
 
 
 def _imports(text: str, path: str) -> Iterator[list[str]]:
-    """For each `@path` outside of code, the paths that it may mean, longest first, since names may have spaces."""
+    """For each `@path` outside code, the paths that it may mean, longest first, because names may contain spaces."""
     prose = re.sub(_SPAN, "", re.sub(_FENCE, "", text))
     for match in re.finditer(_IMPORT, prose):
         words = match[1].split(" ")

@@ -89,7 +89,7 @@ class Tape:
         """A context for the steps of a tool or a hook, of which only the result is recorded."""
         return nullcontext()
 
-    # -------------------------------------------------------------- outside of the turns
+    # -------------------------------------------------------------- outside the turns
 
     def record_task_ends(self, ended: list[TaskEnd]) -> None:
         """Background tasks ended."""
@@ -101,7 +101,7 @@ class Tape:
         """Nested instruction files were loaded."""
 
     def record_notice(self, text: str) -> str:
-        """A notice for the model outside of the messages, such as calls that an earlier process began."""
+        """A notice for the model outside the messages, such as calls that an earlier process began."""
         return text
 
 
