@@ -152,8 +152,8 @@ YOURS_ALONE = (
     "notices.",
     "retention.",
 )
-"""Prefixes of keys that only the operator's own configuration can set. A notice target chosen by a project would be
-told about other projects, and a retention limit chosen by a project would delete their data.
+"""Prefixes of keys that only the operator's own configuration can set. A notice target chosen by a project would
+receive notices about other projects, and a retention limit chosen by a project would delete their data.
 """
 ONLY_YOURS = "only your own configuration can set this; a project's file cannot, even if it is trusted"
 NO_BYPASS = "bypassPermissions can only be set with `--permission-mode` or in your own settings in AdderClaw's folder"

@@ -148,7 +148,7 @@ def _providers(tree: Json) -> Iterator[tuple[str, str]]:
         elif (kind := BY_NAME.get(entry["kind"])) is None:
             continue  # the schema says which kinds there are
         elif kind.combines:
-            yield from _made_of_others(key, name, entry, models)
+            yield from _combined_entry(key, name, entry, models)
         elif kind.suggested_url and not entry.get("base_url") and name not in MODEL_CONFIG:
             yield f"{key}.base_url", f'is required for kind "{kind.name}"'
     entry = models.get(chosen, {})
@@ -198,7 +198,7 @@ def _extra_body(key: str, extra: Json) -> Iterator[tuple[str, str]]:
             yield f"{key}.{path}{name}", "this field of a request is controlled by AdderClaw; remove it"
 
 
-def _made_of_others(key: str, name: str, entry: Json, models: dict[str, Json]) -> Iterator[tuple[str, str]]:
+def _combined_entry(key: str, name: str, entry: Json, models: dict[str, Json]) -> Iterator[tuple[str, str]]:
     if entry["kind"] == RELIABLE and not entry.get("providers"):
         yield f"{key}.providers", 'is required for kind "reliable"'
     if entry["kind"] == ROUTER and not (entry.get("default") or entry.get("providers")):

@@ -254,7 +254,7 @@ class Composition:
         own = layer.scope == "flags" or layer.origin in (*self.own_files, self.request.config_file)
         return own or leaf.key != MODE or leaf.value != BYPASS
 
-    # -------------------------------------------------------------- the whole
+    # -------------------------------------------------------------- the result
 
     @property
     def own_files(self) -> tuple[str, str, str]:
@@ -301,9 +301,9 @@ class Composition:
         if self.trusted:
             self.started = tuple(os.path.join(self.project, name) for name in self.named)
         if not self.trusted:
-            self._say_what_waits(table, survey)
+            self._warn_of_untrusted_files(table, survey)
 
-    def _say_what_waits(self, table: dict[str, Json], survey: trust.Fingerprint | None) -> None:
+    def _warn_of_untrusted_files(self, table: dict[str, Json], survey: trust.Fingerprint | None) -> None:
         """Warn about untrusted files that would start something. Ignored settings are reported separately."""
         names = survey.files if survey is not None else {}
         waiting = [name for name in names if name == ".mcp.json" or "/hooks/" in name or "plugins/" in name]

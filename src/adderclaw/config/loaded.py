@@ -1,4 +1,4 @@
-"""The effective configuration as it was loaded, with what it was made of."""
+"""The loaded configuration and its sources."""
 
 from adderclaw.config.schema import Config
 from adderclaw.core.record import NamedTuple
@@ -12,7 +12,7 @@ class Loaded(NamedTuple):
     files: tuple[str, ...]
     """The files that were read, lowest layer first."""
     origins: dict[str, str]
-    """Key → the file, flag or variable that its value is from, or "default"."""
+    """Key → the file, flag or variable that sets it, or "default"."""
     warnings: tuple[str, ...]
     trusted: bool
     """Whether the project's own files apply in full; true for a project without such files."""
@@ -21,7 +21,7 @@ class Loaded(NamedTuple):
     held_hooks: tuple[Json, ...] = ()
     """Hooks of an untrusted project, which do not run. Each has its `source`."""
     started: tuple[str, ...] = ()
-    """Files that the hooks, MCP servers and helpers of a trusted project start. Only the operator may change them."""
+    """Files that hooks, MCP servers and helpers of a trusted project start. Only the operator may change them."""
     notes: tuple[str, ...] = ()
     """The warnings that are shown only once."""
     managed: Json = {}  # noqa: RUF012 - never changed

@@ -1,4 +1,4 @@
-"""The managed layer: the settings in /etc/adderclaw bound every other layer, and no user can loosen them."""
+"""The managed layer: the settings in /etc/adderclaw limit every other layer, and no user can loosen them."""
 
 import os
 import stat
@@ -37,7 +37,7 @@ ONLY_HERE = f"only the administrator of this machine can set this, in {FILE}"
 
 
 def files() -> dict[str, bytes]:
-    """The existing files. A folder or file that others could have written is an error and never ignored."""
+    """The existing files. A folder or file that another user could write is an error and never ignored."""
     try:
         folder = os.lstat(MANAGED_FOLDER)
     except FileNotFoundError:
@@ -301,20 +301,22 @@ def remove_disallowed_providers(tree: Json, origins: dict[str, str]) -> Iterator
     if allowed is None:
         return
     models: dict[str, Json] = tree["providers"]["models"]
-    gone = {
+    disallowed = {
         name: host
         for name, entry in models.items()
         if (host := host_of(entry.get("kind", ""), entry.get("base_url"))) and not is_allowed(host, allowed)
     }
-    for name in gone:
+    for name in disallowed:
         del models[name]
         for key in [key for key in origins if key.startswith(f"providers.models.{name}.")]:
             del origins[key]
     chosen = tree["default_provider"]
-    if chosen in gone:
+    if chosen in disallowed:
         fix = f"allowed are {', '.join(allowed) or 'none'}; choose another default_provider"
         yield Problem(
-            FILE, "managed.providers", f"the provider {short_json(chosen)} uses {gone[chosen]}, {NOT_ALLOWED}; {fix}"
+            FILE,
+            "managed.providers",
+            f"the provider {short_json(chosen)} uses {disallowed[chosen]}, {NOT_ALLOWED}; {fix}",
         )
 
 

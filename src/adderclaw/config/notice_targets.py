@@ -37,7 +37,7 @@ def is_loopback(host: str) -> bool:
 
 
 def problems(targets: dict[str, Json]) -> Iterator[tuple[str, str]]:
-    """(key, what is wrong with it)."""
+    """(key, message) for each problem."""
     if len(targets) > MOST:
         yield "notices.targets", f"has {len(targets)} targets; at most {MOST} are allowed"
     for name, target in targets.items():

@@ -38,7 +38,7 @@ def followed(path: str) -> str:
         except OSError:
             continue  # the link was replaced between two system calls
         except ValueError:
-            break  # no file can be called so: a NUL, or what is no Unicode
+            break  # an impossible name: it contains a NUL or cannot be encoded
     return UNRESOLVED
 
 

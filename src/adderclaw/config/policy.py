@@ -145,7 +145,7 @@ def _whole(pattern: str | Pattern) -> Json:
 
 
 def read(path: str) -> Json:
-    """A policy file that the operator named."""
+    """Read a policy file that the operator named."""
     from adderclaw.config.places import read as read_file
 
     path = os.path.abspath(path)

@@ -60,7 +60,7 @@ def found(composition: "Composition") -> tuple[Json, ...]:
 
 
 def _name_unapplied(composition: "Composition") -> None:
-    """Warns about a policy.toml in the current directory that does not apply, because the project is another folder."""
+    """Warn about a policy.toml in the current directory that does not apply, because the project is another folder."""
     path = os.path.join(composition.request.cwd, policy.NAME)
     if composition.request.workspace or path in composition.looked_at:
         return

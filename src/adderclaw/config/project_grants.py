@@ -53,7 +53,7 @@ def remove(home: str, folder: str, rule: str) -> bool:
 
 
 def _change(home: str, folder: str, change: Callable[[list[str]], list[str]]) -> str:
-    """By one process at a time."""
+    """Change the rules of a project under a lock."""
     path, real = place(home), followed(folder)
     if real == UNRESOLVED:
         raise AdderClawError(f"{folder} cannot be resolved, so no rules can be stored for it")

@@ -21,7 +21,7 @@ def public(config: Config) -> Json:
         secrets.add(os.environ.get(variable or "", ""))
     shown = _masked(to_json(config))
     for target in cast(dict[str, Json], shown["notices"]["targets"]).values():
-        if target.get("url"):  # whoever knows the path of a chat's webhook can write there
+        if target.get("url"):  # the path of a chat's webhook is a secret that allows posting there
             target["url"] = _PATH.sub(rf"\1/{MARK}", str(target["url"]))
     return secrets.clean(shown)
 

@@ -19,7 +19,7 @@ class Names(NamedTuple):
     """All names in lower case."""
 
     single: frozenset[str]
-    """A file or folder of this name, wherever it lies."""
+    """Names of files and folders, at any depth."""
     pairs: dict[str, frozenset[str]]
     """A folder's name → names within it."""
     suffixes: tuple[str, ...]

@@ -218,7 +218,7 @@ def files(server: Server) -> list[str]:
 
 
 def _package(path: str) -> str:
-    """The folder of packages or the virtual environment that a program lies in, else the program alone."""
+    """The folder of packages or the virtual environment that contains a program; otherwise the program itself."""
     folder, modules, _ = path.rpartition("/node_modules/")
     if modules:
         return f"{folder}/node_modules"

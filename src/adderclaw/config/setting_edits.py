@@ -21,7 +21,7 @@ PROJECT_FILE = "agent.toml"
 
 
 class Setting(NamedTuple):
-    """One key of the schema, as somebody wrote it."""
+    """A key of the schema, with its type."""
 
     path: tuple[str, ...]
     kind: Any
@@ -88,12 +88,12 @@ def _keys(kind: Any, prefix: str) -> Iterator[str]:
 
 
 def choices(kind: Any) -> list[str]:
-    """The words that a setting may have; empty where it is not one of a few."""
+    """The allowed words of a setting; empty if it is not restricted to certain words."""
     return ["true", "false"] if plain_type(kind) is bool else [str(word) for word in literals(kind)]
 
 
 def parsed(of: Setting, words: Sequence[str]) -> Any:
-    """The value that the words of a command line give a setting. UsageError names what is allowed."""
+    """The value of a setting from the words of a command line; raises UsageError with the allowed values."""
     base = plain_type(of.kind)
     if is_dataclass(base):
         raise UsageError(
@@ -120,7 +120,7 @@ def parsed(of: Setting, words: Sequence[str]) -> Any:
 
 
 def _literal(word: str) -> Any:
-    """A number, true, false or a list as TOML writes it; else the text, of which the schema says what is wrong."""
+    """A number, boolean or list in TOML syntax; any other text is returned unchanged, for the schema to check."""
     try:
         return tomllib.loads(f"value = {word}")["value"] if "\n" not in word else word
     except tomllib.TOMLDecodeError:
@@ -132,7 +132,7 @@ def _rules(value: Any) -> list[str]:
 
 
 def public(of: Setting, value: Any) -> Any:
-    """A value as it may be shown: `config show` hides the same ones."""
+    """A value for display; masks the same values as `config show`."""
     hidden = {"env", "headers"}.intersection(of.path[:-1]) or of.path[-1] == "url"
     return MARK if hidden and value is not None else Secrets().clean(value)
 

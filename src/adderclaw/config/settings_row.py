@@ -1,4 +1,4 @@
-"""The operator's own row of settings, laid over the configuration that the files give."""
+"""Merges the operator's own row of settings over the configuration from the files."""
 
 from typing import Any
 
@@ -19,9 +19,9 @@ IN_FORCE = "the operator's own settings_snapshot row 'effective' is used; `adder
 
 
 def with_row(loaded: Loaded, row: Json) -> tuple[Config, dict[str, str]]:
-    """The configuration with permissions, hooks and model as the row has them, and the origin of each value.
+    """The configuration with the permissions, hooks and model of the row, and the origin of each value.
 
-    A mode by flag goes before that of the row.
+    A mode that was set by a flag overrides that of the row.
     """
     config = loaded.config
     tree: Json = to_json(config)
@@ -42,7 +42,7 @@ def with_row(loaded: Loaded, row: Json) -> tuple[Config, dict[str, str]]:
     if loaded.origins.get(MODE) == places.FLAGS:
         tree["permissions"]["defaultMode"] = config.permissions.defaultMode
         composition.origins[MODE] = places.FLAGS
-    if loaded.origins.get(AUTONOMY, "").startswith(BY_MODE):  # that of the mode which the row replaces
+    if loaded.origins.get(AUTONOMY, "").startswith(BY_MODE):  # derived from the mode that the row replaces
         tree["security"]["autonomy"] = MODE_AUTONOMY[tree["permissions"]["defaultMode"] or "default"]
         composition.origins[AUTONOMY] = f"{BY_MODE}{ROW}"
     without_bypass(tree, composition.origins)
@@ -58,7 +58,7 @@ def with_row(loaded: Loaded, row: Json) -> tuple[Config, dict[str, str]]:
 
 
 def _own_model(config: Config, chosen: Any) -> tuple[str, str] | None:
-    """The model of a row that names one of our own entries instead of a provider of the closed set."""
+    """The entry and model of a row that names a configured entry instead of a provider of the closed set."""
     match chosen:
         case {"provider": str(provider), "model_id": str(model), **rest} if not rest:
             entry = config.providers.models.get(provider)

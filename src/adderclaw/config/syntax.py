@@ -29,7 +29,7 @@ def parse(path: str, data: bytes) -> Json:
         value = reader(path, text)
     except RecursionError:
         raise _failure(path, "is nested too deeply") from None
-    except ValueError as error:  # a number of thousands of digits, a tag on a text that does not fit it
+    except ValueError as error:  # such as a number with thousands of digits, or a YAML tag that does not fit its text
         raise _failure(path, str(error)) from None
     if value is None:
         return {}
@@ -157,7 +157,7 @@ def _yaml(path: str, text: str) -> Any:
         def flatten_mapping(self, node: Any) -> None:
             """Merge keys are refused above."""
 
-    # a date is text here
+    # dates stay text
     Loader.yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()

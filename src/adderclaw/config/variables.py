@@ -1,4 +1,4 @@
-"""Which variables settings may pass to commands: none that tell programs what to load, run or connect to."""
+"""Decides which variables settings may pass to commands: none that tell programs what to load, run or connect to."""
 
 import re
 from typing import Any, cast
@@ -14,7 +14,7 @@ _HARMLESS = frozenset(
     GOMAXPROCS GOGC CGO_ENABLED RAILS_ENV RACK_ENV MIX_ENV LANG LANGUAGE TZ DEBIAN_FRONTEND DOTNET_NOLOGO
     DOTNET_CLI_TELEMETRY_OPTOUT UV_OFFLINE UV_FROZEN UV_NO_PROGRESS PIP_NO_INPUT PIP_DISABLE_PIP_VERSION_CHECK
     DOCKER_BUILDKIT HTTP_HOST AWS_REGION AWS_DEFAULT_REGION
-    """.split()  # noqa: SIM905 - one line for each would say no more
+    """.split()  # noqa: SIM905 - a literal list would take one line per name
 )
 """Harmless members of the families below, which only set a mode or name an environment."""
 _FAMILIES = r"""
@@ -29,7 +29,7 @@ CHROME WEBDRIVER PUPPETEER PLAYWRIGHT EMACS VIM NVIM PSQL PG MYSQL SQLITE RIPGRE
 XZ ZSTD BAT DIRENV ASDF MISE PYENV NVM VOLTA TERRAFORM TF ANSIBLE VAGRANT QT GTK GIO GST ICU TEX[A-Z]* GHC OPAM OCAML
 NIX GUIX WINE COMP READLINE LC
 """
-"""Families of tools, by what their variables begin with."""
+"""Prefixes of the variables of tool families."""
 _EXACT = r"""
 _.* LESS.* MAN.* GREP.* IFS PS\d PROMPT.* ENV HOME USER LOGNAME SHELL.* OLDPWD PWD TMP TEMP VISUAL BROWSER DISPLAY
 POSIX.* MAGIC TAPE TIME MAILCAPS? MORE JAVACMD CDPATH GLOBIGNORE FIGNORE EXECIGNORE INPUTRC FCEDIT FUNCNEST HOSTFILE

@@ -1,1 +1,1 @@
-"""Types, events, errors and small pure functions that every room uses. No I/O."""
+"""Types, events, errors and small pure functions that every package uses. No I/O."""

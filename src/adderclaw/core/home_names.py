@@ -49,6 +49,6 @@ FOLDERS = frozenset(
         *(RUNS, CHECKPOINTS, OUTPUTS, SET_ASIDE, BENCH, FLEET_RUNS, RESTORED_RUNS, DATABASE_FILES),
     )
 )
-"""Folders that the program creates there and fully owns."""
+"""Folders that the program creates in the home folder and fully owns."""
 USERS = frozenset((*INSTRUCTIONS, AGENTS, COMMANDS, SKILLS, SOPS, POLICY))
-"""Files and folders there that people write and the program reads."""
+"""Files and folders in the home folder that people write and the program reads."""

@@ -8,9 +8,9 @@ from typing import Any, Never, cast
 
 
 def to_json(value: object, *, omit: Collection[object] = ()) -> Any:
-    """JSON values for a record, a named tuple, or what contains them; tuples and sets become lists.
+    """A record or named tuple, or a container of them, as JSON values; tuples and sets become lists.
 
-    `omit` lists the values whose fields are left out, at every level: `omit=(None, "")`. `decode` is the way back.
+    Fields with a value in `omit` are left out at every level, as in `omit=(None, "")`. `decode` is the inverse.
     """
     fields: Mapping[Any, Any] | None = None
     if isinstance(value, tuple):
@@ -43,7 +43,7 @@ def json_writer(*, sort_keys: bool = False, default: Callable[[Any], Any] | None
         sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False, default=default, check_circular=False
     )
     make: Any = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:  # an interpreter without it
+    if make is None:  # an interpreter without the C encoder
         return whole.encode
     string: Any = json.encoder.encode_basestring  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     pieces = make(None, whole.default, string, None, ":", ",", sort_keys, False, True)

@@ -1,6 +1,6 @@
 """The supervisor of a run outside its process: grants what costs or changes something, and is notified of results.
 
-A local run has none (`ALONE`). In a fleet it is the worker that holds the run's lease.
+A local run has none (`NO_SUPERVISOR`). In a fleet it is the worker that holds the run's lease.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class ModelCallEstimate(NamedTuple):
     """Price of the whole input."""
     least: int
     most: int
-    """Tokens of the shortest useful answer and of the longest possible one."""
+    """Tokens of the shortest useful answer (`least`) and of the longest possible one (`most`)."""
     answer_price: float
     """Price per token of the answer."""
     bounded: bool = True
@@ -64,14 +64,14 @@ class RunSupervisor:
         """Report that the provider rate-limited a call, so that all callers of this model wait."""
 
     def reserve(self, call: ModelCallEstimate) -> Reservation:  # noqa: ARG002
-        """Reserve the maximum cost of a model call; raises LimitError, or Crowded if the caller should retry later."""
+        """Reserve the maximum cost of a model call; raises LimitError, or BudgetReserved to retry later."""
         return Reservation("")
 
     def settle(self, held: str, tokens: int, price: float | None) -> None:
         """Report the actual cost of a reserved call."""
 
     def calls_started(self, calls: Sequence[PendingToolCall]) -> None:
-        """Report that tool calls are about to run; their outcome is unknown until `ended`. May raise Stopped."""
+        """Report that tool calls are about to run; their outcome is unknown until `call_ended`. May raise Stopped."""
 
     def call_ended(self, call: ToolCall) -> bool:  # noqa: ARG002
         """Report that a call and its result are recorded; returns whether to save the progress of the run now."""

@@ -12,7 +12,7 @@ type Kind = Literal["call", "step"]
 """What needs approval: a tool call, or a workflow step whose only purpose is to ask a person."""
 
 type Ask = Callable[[str], Awaitable[str | None]]
-"""Asks a person one question; None where nobody answers."""
+"""Asks a person one question; returns None if nobody answers."""
 
 MOST_GRANTED = 6_000
 """Maximum length of a request for which "always" is offered."""

@@ -1,4 +1,4 @@
-"""Whether what the fleet says of its runs is what its workers signed: chain, signatures, units, outcomes, receipts."""
+"""Verifies the fleet's records of its runs against the entries that its workers signed."""
 
 import hashlib
 import json
@@ -20,10 +20,10 @@ from adderclaw.storage.ledger.chain import ZERO, BrokenReceipt, parse_receipt
 
 
 class Finding(NamedTuple):
-    """One finding."""
+    """A difference between the records and the signed entries."""
 
     what: str
-    """chain, signature, worker, run, unit, outcome, texts, request, state or receipts."""
+    """The kind: chain, signature, worker, run, unit, outcome, texts, request, state or receipts."""
     where: str
     why: str
 
@@ -33,12 +33,12 @@ class Verified(NamedTuple):
     runs: int
     receipts: int
     pruned: int
-    """Runs whose states were removed since: what was signed of them is compared, and no receipts."""
+    """Number of runs whose states were removed since. Their signed entries are verified, but not their receipts."""
     wrong: list[Finding]
 
 
 def verify(database: Database, objects: Objects, key: Key) -> Verified:
-    """All of it: the log of anchors, then each run's last state against it."""
+    """Verify the log of anchors, then the last state of each run against it."""
     export = export_anchors(database)
     wrong = list(check_export(export))
     pruned = {row.id for row in database.rows("SELECT id FROM fleet.runs WHERE pruned IS NOT NULL")}
@@ -58,7 +58,7 @@ def verify(database: Database, objects: Objects, key: Key) -> Verified:
 
 
 def check_export(export: Json) -> Iterator[Finding]:
-    """What an export shows by itself, as `scripts/verify_fleet.py` finds it, too."""
+    """The findings in an export, without the stored states. `scripts/verify_fleet.py` runs the same checks."""
     previous, number = ZERO, 0
     entries: list[Json] = []
     for seq, text, digest, signature in export["anchors"]:
@@ -91,7 +91,7 @@ def check_export(export: Json) -> Iterator[Finding]:
 
 
 def _requests(export: Json) -> Iterator[Finding]:
-    """Whether each run is what its submitter signed."""
+    """Findings for runs whose request differs from what the submitter signed."""
     enrolled = {(name, key) for name, key in export["submitters"]}
     unsigned = ["", "", "", ""]
     for id, *_ in export["runs"]:
@@ -105,7 +105,7 @@ def _requests(export: Json) -> Iterator[Finding]:
 
 
 def _entry(text: str) -> Json:
-    """An entry of the log; empty where it is none. Every worker may add any text."""
+    """A parsed log entry; empty if it is invalid, because every worker may add any text."""
     try:
         entry: Json = json.loads(text)
     except (ValueError, RecursionError):
@@ -131,7 +131,7 @@ def _runs(export: Json, entries: list[Json]) -> Iterator[Finding]:
     for id, state, outcome, count, _, *texts in export["runs"]:
         if units.get(id, 0) < count:
             yield Finding("unit", id, f"{count} units are recorded as finished, but only {units.get(id, 0)} are signed")
-        if state != "ended" or outcome == "stopped":  # whoever cancels one is no worker
+        if state != "ended" or outcome == "stopped":  # no worker signs the cancellation of a run
             continue
         end = ends.get(id, {})
         signed = end.get("outcome")
@@ -144,7 +144,7 @@ def _runs(export: Json, entries: list[Json]) -> Iterator[Finding]:
 
 
 def _latest(export: Json) -> dict[str, Json]:
-    """The last entry with a state, for each run."""
+    """Run → its last entry with a state."""
     latest: dict[str, Json] = {}
     for _, text, _, _ in export["anchors"]:
         entry = _entry(text)
@@ -154,7 +154,8 @@ def _latest(export: Json) -> dict[str, Json]:
 
 
 def _receipts(objects: Objects, key: bytes, saved: str, entry: Json) -> int:
-    """How many receipts the run's last state has; each continues the one before, up to the head that was signed."""
+    """The number of receipts in the run's last state. Raises BrokenReceipt unless they form a chain that contains the
+    signed head."""
     log = trees.content(objects, saved, "home/tool_receipts.log") or b""
     previous, seq, at_entry = ZERO, 0, ""
     for line in log.rstrip(b"\0").split(b"\n"):

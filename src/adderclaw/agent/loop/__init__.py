@@ -1,1 +1,1 @@
-"""The turn loop and what it needs: the model call, the prompt, compaction, the session's lifecycle."""
+"""The turn loop, with model calls, compaction, resuming, goals and the hooks of a session's lifecycle."""

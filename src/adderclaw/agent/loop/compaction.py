@@ -1,6 +1,6 @@
-"""Compaction: replaces the older part of a history by a summary, and keeps pinned texts word for word.
+"""Compaction: replaces the older part of a history by a summary and carries pinned texts over verbatim.
 
-Nothing is deleted from the store. A boundary entry keeps the range and the summary, and a resumed session reads its
+Nothing is deleted from the store. A boundary entry records the range and the summary, and a resumed session reads its
 history from the last boundary on.
 """
 
@@ -23,13 +23,13 @@ type Trigger = Literal["auto", "manual"]
 FULL_AT = 0.85
 """Share of the usable window at which a history is compacted."""
 KEPT_SHARE = 0.25
-"""Share of the usable window that the newest entries keep unchanged."""
+"""Share of the usable window for the newest entries, which stay unchanged."""
 PINNED_BYTES = 16_000
-"""Size of the user's messages that are kept word for word: the first, then the newest."""
+"""Size of the user's messages that are carried over verbatim: the first, then the newest."""
 RESULT_BYTES = 2_000
 """Size of the part of a tool result that the summary is based on."""
 SKILL_BYTES, SKILLS_BYTES = 20_000, 100_000
-"""Size that is kept word for word of one called skill, and of all called skills, the newest first."""
+"""Size that is carried over verbatim, of one called skill and of all called skills, the newest first."""
 
 
 class Cut(NamedTuple):
@@ -90,7 +90,7 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
         session.instructions.forget(resume.instruction_files_in(cut.older))
     session.start_source = "compact"
     await lifecycle.run_start_hooks(session)
-    if trigger == "auto":  # else it waits for the user's next message
+    if trigger == "auto":  # otherwise the hooks' texts are sent with the user's next message
         lifecycle.take_hook_texts(session)
     session.state.history = History(resume.read_session(session.store, session.session_id).messages)
     session.state.cached_tokens = 0
@@ -113,7 +113,7 @@ async def compact(session: Session, trigger: Trigger, instructions: str = "", *,
 
 
 def _find_cut(session: Session, room: float) -> Cut | None:
-    """Keep the newest entries that fit, starting at the beginning of a message."""
+    """The cut that leaves the newest entries that fit, starting at the beginning of a message."""
     entries = transcript.without_rewound(transcript.entries(session.store, session.session_id))
     start = resume.boundary(entries)
     live = [entry for entry in entries if entry.entry_type != "system" and entry.sequence >= start]
@@ -236,7 +236,7 @@ def _denials(entries: list[Entry]) -> list[str]:
 
 
 async def _summarize(session: Session, older: list[Entry], earlier: Carried, instructions: str) -> tuple[str, str]:
-    """Let the model write the summary; if that fails, list the tool calls. Returns the summary and how it was made."""
+    """Let the model write the summary; if that fails, list the tool calls. Returns the summary and the method."""
     with open(os.path.join(os.path.dirname(__file__), "compact.md"), encoding="utf-8") as file:
         asked = file.read().strip()
     if instructions:

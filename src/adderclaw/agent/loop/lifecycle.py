@@ -23,7 +23,7 @@ def _apply_hook_output(session: Session, event: str, merged: HookOutcome) -> Non
 
 
 def take_hook_texts(session: Session) -> tuple[TextBlock, ...]:
-    """Take and store the pending texts of hooks for the model, where no user message will carry them."""
+    """Take and store the pending texts of hooks for the model, if no user message follows that contains them."""
     texts, session.state.due_texts = [session.secrets.scrub(text) for text in session.state.due_texts], []
     if texts:
         with session.store.write() as cursor:

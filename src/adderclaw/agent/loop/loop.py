@@ -104,7 +104,7 @@ async def run_turn(
 
 
 def _turn_started_event(session: Session, message: str | None) -> "TurnStarted":
-    """The event has the message only where the configuration lets events contain answers too."""
+    """The event of a started turn. It contains the message only if the configuration allows content in events."""
     if message is None:
         return {"event_type": "turn_started"}
     with_content = session.config.telemetry.include_content and session.config.telemetry.enabled
@@ -201,7 +201,7 @@ async def _run_steps(session: Session, turn: _Turn, prompt: Prompt, on_delta: On
 
 
 async def _stop_hook_objects(session: Session, turn: _Turn) -> bool:
-    """Run the Stop hooks; True if one of them gave the model something more to do."""
+    """Run the Stop hooks; True if one of them makes the model continue."""
     reason = await lifecycle.run_stop_hooks(session, turn.text, turn.sent_back)
     if reason is None:
         return False
@@ -237,7 +237,7 @@ async def _call_model(session: Session, turn: _Turn, prompt: Prompt, on_delta: O
     step = session.budget.steps
 
     def rows(cursor: Cursor) -> None:
-        sequence = store_message(session, cursor, message) if blocks else None  # after a cut the rest may be empty
+        sequence = store_message(session, cursor, message) if blocks else None  # the rest of a cut answer may be empty
         calls = [
             {"id": call.id, "name": call.name, "arguments": call.arguments, "raw": call.raw}
             for call in response.tool_calls
@@ -246,13 +246,13 @@ async def _call_model(session: Session, turn: _Turn, prompt: Prompt, on_delta: O
         model_call.store_reply(session, cursor, reply, step, response_json, sequence)
 
     session.state.rounds += bool(response.tool_calls)
-    # Written together with the first call's intent, or at once if there is no call: before anything runs.
+    # Committed with the first call's intent, or immediately if there is no call, and so always before anything runs.
     session.store.write_next(rows)
     if not response.tool_calls and not cut:
         try:
             session.store.flush()
         except StoreError:
-            turn.add_reply_text(text, cut=False, scrub=session.secrets.scrub)  # it was paid for: show it all the same
+            turn.add_reply_text(text, cut=False, scrub=session.secrets.scrub)  # shown anyway, because it was paid for
             raise
     if blocks:
         session.state.history.append(message)
@@ -263,7 +263,7 @@ async def _call_model(session: Session, turn: _Turn, prompt: Prompt, on_delta: O
 
 
 def _ask_for_the_rest(session: Session) -> None:
-    """Store the request for the rest with the reply, so that a resumed run does not take the part for the answer."""
+    """Store the request for the rest with the reply, so that a resumed run does not return the part as the answer."""
     with session.store.write() as cursor:
         attachment: Json = {"type": "cut_off", "content": CUT_NOTE}
         transcript.append(cursor, session.session_id, "attachment", {"attachment": attachment})
@@ -271,7 +271,7 @@ def _ask_for_the_rest(session: Session) -> None:
 
 
 def _text_before_cut(messages: Sequence[Message]) -> str | None:
-    """The text so far of an answer that was cut off; None if the last message does not ask for the rest."""
+    """The text so far of an answer that was cut off; None if the last message does not request the rest."""
     parts: list[str] = []
     for note, reply in zip(messages[::-2], messages[-2::-2], strict=False):
         if reply.role != "assistant" or not any(getattr(block, "text", "") == CUT_NOTE for block in note.blocks):
@@ -423,7 +423,7 @@ def append_user_message(
 
 
 async def _load_nested_instructions(session: Session) -> tuple[TextBlock, ...]:
-    """Load instruction files next to files that were just read. They are appended, so that the prompt cache holds."""
+    """Load instruction files next to files that were just read. They are appended to preserve the prompt cache."""
     if session.instructions is None:
         return ()
     files = session.instructions.load_nested(session.environment.context.files_read)

@@ -45,10 +45,10 @@ WARM_AFTER = 0.1
 RAISE_LIMIT = "`max_tokens` of the model's entry in config.toml raises the limit, or ask for less at once"
 
 UNPRICED = "limits.cost_usd does not count a model without a price"
-"""Key of a warning that is shown once per home, for whichever model."""
+"""Key of a warning that is shown once per home folder, regardless of the model."""
 
 PLANNING, SIDE_QUESTION = {"hint": "plan"}, {"hint": "cheap"}
-"""Hints for a `router`: the request is made in plan mode, or outside of the conversation."""
+"""Hints for a `router`: the request is made in plan mode, or outside the conversation."""
 
 BILLED_FAILURES = frozenset({"timeout", "malformed", "max_output_tokens", "unknown"})
 """Failures after which the provider may bill the request. All others are refused before they cost anything."""
@@ -156,7 +156,8 @@ async def ask(
 
 
 def _thinking(session: Session, messages: History) -> Thinking:
-    """The effort of a skill in this turn overrides the session's, but not for questions outside of the conversation."""
+    """The effective thinking. A skill's effort overrides the session's, except for questions outside the
+    conversation."""
     if messages is not session.state.history:
         return session.thinking
     return Thinking(session.environment.active_policy.effort).with_fallback(session.thinking)
@@ -232,14 +233,14 @@ def _settle(session: Session, held: Reservation, response: ChatResponse, message
 
 
 def _warn_unpriced(session: Session, quote: Quote) -> None:
-    """Warn once per home that the default cost limit does not count this model."""
+    """Warn once per home folder that the default cost limit does not count this model."""
     model = quote.unpriced
     if not model or model in session.budget.unpriced:
         return
     session.budget.unpriced.add(model)
-    from adderclaw.config import shown_once as said
+    from adderclaw.config import shown_once
 
-    if not said.not_shown_before(session.home, [UNPRICED]):
+    if not shown_once.not_shown_before(session.home, [UNPRICED]):
         return
     limit = f"limits.tokens ({session.config.limits.tokens:,}) still does"
     fix = f'`[models."{model}"]` with input_per_mtok and output_per_mtok sets it'
@@ -282,8 +283,8 @@ async def _within_budget(session: Session, request: ChatRequest, on_delta: OnDel
 
 async def _wait_for_pace(session: Session) -> None:
     """Wait while other workers are being rate limited for this model."""
-    while (left := session.supervisor.seconds_to_wait(session.model)) > 0:
-        await session.clock.sleep(min(left, 0.25))
+    while (remaining := session.supervisor.seconds_to_wait(session.model)) > 0:
+        await session.clock.sleep(min(remaining, 0.25))
         if session.environment.stopped():
             raise Stopped("the emergency stop was set while waiting to ask the model")
 
@@ -310,8 +311,8 @@ async def _wait_before_retry(session: Session, error: ProviderError, attempt: in
         }
     )
     began = session.clock.monotonic()
-    while (left := began + delay - session.clock.monotonic()) > 0:
-        await session.clock.sleep(min(left, 0.25))
+    while (remaining := began + delay - session.clock.monotonic()) > 0:
+        await session.clock.sleep(min(remaining, 0.25))
         if session.environment.stopped():
             raise Stopped("the emergency stop was set while waiting to ask the model again")
     if error.retry_after is not None and runtime.quota_wait_seconds > SHORT_WAIT:
@@ -456,11 +457,11 @@ async def ask_and_record(
 ) -> ChatResponse:
     """Ask with these messages in place of the conversation's; the answer has no secrets and is stored before use."""
     session = replace(session, thinking=Thinking(mode="disabled"))  # thoughts would use up a short answer's limit
-    # Several questions may run at once: each reserves its part of the budget, and is settled without an await.
+    # Several questions may run concurrently. Each reserves its part of the budget and is settled without an await.
     reply = await ask(session, make_prompt(instructions, ()), _ignore_delta, messages, max_tokens=max_tokens)
     response = replace(reply.response, final_text=session.secrets.scrub(reply.response.final_text))
     extra: Json = {"stop_reason": response.stop_reason} if response.stop_reason != "end" else {}
-    if response.tool_calls:  # which are not run
+    if response.tool_calls:  # tool calls of a side question are not run
         extra["calls"] = len(response.tool_calls)
     with session.store.write() as cursor:
         store_reply(
@@ -474,4 +475,4 @@ async def ask_and_record(
 
 
 def _ignore_delta(_delta: Delta) -> None:
-    """The answer is not for the user, so its parts are not shown."""
+    """Ignore the parts of an answer that is not for the user."""

@@ -110,7 +110,7 @@ def read_session(store: Store, session_id: str) -> StoredSession:
         match entry.entry_type:
             case "user" | "assistant":
                 # calls of an abandoned reply get a result here: providers reject a call without one
-                results += [ToolResultBlock(left, NOT_RUN, is_error=True) for left in open_calls]
+                results += [ToolResultBlock(call_id, NOT_RUN, is_error=True) for call_id in open_calls]
                 news: list[Block] = []
                 if entry.entry_type == "user" and all(isinstance(block, TextBlock) for block in results):
                     news, results = results, []
@@ -135,10 +135,10 @@ def read_session(store: Store, session_id: str) -> StoredSession:
     if results and not open_calls:
         messages.append(Message("user", tuple(results)))
         results = []
-    left = tuple(open_calls.values())
-    started = tuple(call for call in left if call.id in begun)
+    unfinished = tuple(open_calls.values())
+    started = tuple(call for call in unfinished if call.id in begun)
     return StoredSession(
-        _join_user_messages(messages), results, started, tuple(call for call in left if call.id not in begun)
+        _join_user_messages(messages), results, started, tuple(call for call in unfinished if call.id not in begun)
     )
 
 
@@ -161,12 +161,12 @@ def media_blocks(stored: list[Json]) -> tuple[MediaBlock, ...]:
 
 
 def _frame(payload: Json) -> Frame | None:
-    """How the result was framed for the model; None for AdderClaw's own messages and for entries without a frame."""
+    """The frame of a stored result; None for AdderClaw's own messages and for entries without a frame."""
     return Frame(*payload["frame"]) if "frame" in payload else None
 
 
 def _message(role: Any, payload: Json, opaque_json: list[Json], news: list[Block]) -> Message:
-    """`news`: blocks that were sent with the user's message, such as the ends of background tasks."""
+    """A stored message. `news`: blocks sent with the user's message, such as the ends of background tasks."""
     opaque = (block for block in opaque_json if block["type"] == "opaque")
     blocks: list[Block] = [*news, *(OpaqueBlock(block["wire"], block["payload"]) for block in opaque)]
     blocks += media_blocks(opaque_json)

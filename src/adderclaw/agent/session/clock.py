@@ -38,7 +38,7 @@ POLL = 0.25
 
 
 async def wait_unless[T, Why](work: Awaitable[T], look: Callable[[], Why | None]) -> T | Why:
-    """The result of the work, or the reason that `look` returned first; then the work is cancelled.
+    """The result of the work; or, if `look` returns a reason first, cancels the work and returns the reason.
 
     The work runs in the waiting task itself, so that no second task is needed.
     """
@@ -62,8 +62,8 @@ async def wait_unless[T, Why](work: Awaitable[T], look: Callable[[], Why | None]
     except BaseException as error:
         if why is None:
             raise
-        again = task.uncancel() > cancelled  # the whole task was cancelled, too
-        if again or not isinstance(error, Exception | asyncio.CancelledError):
+        also_cancelled = task.uncancel() > cancelled  # somebody else cancelled the task too
+        if also_cancelled or not isinstance(error, Exception | asyncio.CancelledError):
             raise
         return why
     finally:

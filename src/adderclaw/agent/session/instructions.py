@@ -1,7 +1,7 @@
 """Loads instruction files: AGENTS.md and CLAUDE.md of the user and of the project.
 
-They tell the model how to work, and never decide what is allowed, since their author is often unknown. Files of the
-user and of the workspace's root are in the prompt. A deeper one is sent when a file next to it is first read.
+They tell the model how to work and never decide what is allowed, because their author is often unknown. The prompt
+contains the files of the user and of the workspace's root. A deeper one is sent when a file next to it is first read.
 """
 
 import os
@@ -112,13 +112,13 @@ class Instructions:
         """Files for which no InstructionsLoaded hook ran yet."""
         self._rules: list[Rule] = []
         self.imported: set[str] = set()
-        """Every file that was or would be read, also if it does not exist yet: imports, rules, links."""
+        """Every file that was or would be read, including files that do not exist yet: imports, rules, links."""
         self._forgotten: set[str] = set()
         """Files that were sent once and then removed by a compaction."""
         self._started: frozenset[tuple[int, int]] = frozenset()
         user, above = followed(os.path.expanduser("~")), _ancestors(self._root)
         self._bounds = (above[0], user)
-        """No file outside of these folders is read, whatever a file imports."""
+        """The only folders from which files are read, even through imports."""
         for path in _user_files(home, user):
             self._load(path, "User", "session_start", user)
         self._load_rules(user, "User")
@@ -175,15 +175,15 @@ class Instructions:
 
     def forget(self, paths: Iterable[str]) -> None:
         """Forget files that a compaction removed; they are sent again with the next result if they still apply."""
-        gone = set(paths)
-        self._room += sum(len(file.text) for file in self.files if file.path in gone)
-        self.files = [file for file in self.files if file.path not in gone]
-        self._seen -= {identity for path in gone if (identity := self._identity(path)) is not None}
+        removed = set(paths)
+        self._room += sum(len(file.text) for file in self.files if file.path in removed)
+        self.files = [file for file in self.files if file.path not in removed]
+        self._seen -= {identity for path in removed if (identity := self._identity(path)) is not None}
         self._folders, self._looked_at = {self._root}, 0
-        self._forgotten |= gone
+        self._forgotten |= removed
 
     def mark_told(self, paths: Iterable[str]) -> None:
-        """Mark files as sent, since they were before the session was resumed."""
+        """Mark files that were sent before the session was resumed."""
         self._seen |= {identity for path in paths if (identity := self._identity(path)) is not None}
 
     def _identity(self, path: str) -> tuple[int, int] | None:
@@ -195,7 +195,7 @@ class Instructions:
         return status.st_dev, status.st_ino
 
     def _unseen_folders(self, path: str) -> Iterator[str]:
-        """The folders from the workspace down to a file that were not checked yet; none of installed packages."""
+        """The unchecked folders from the workspace down to a file, except those of installed packages."""
         from adderclaw.config.run_later_names import INSTALLED_TREES  # not needed before the first request
 
         folder = os.path.dirname(path)
@@ -313,7 +313,7 @@ def _rule_files(folder: str) -> list[str]:
 
 
 def _is_linked(path: WorkspacePath) -> bool:
-    """Whether the path may contain a link; else nothing is there."""
+    """Whether the path may contain a link; otherwise it does not exist."""
     try:
         return workspace.Entry(path, workspace.status(path)).is_link
     except PathRefused:
@@ -407,7 +407,7 @@ def _is_project(folder: str) -> bool:
 
 
 def _imports(text: str, path: str) -> Iterator[list[str]]:
-    """For each `@path` outside of code, the paths that it may mean, longest first, since names may have spaces."""
+    """For each `@path` outside code, the paths that it may mean, longest first, because names may contain spaces."""
     prose = re.sub(_SPAN, "", re.sub(_FENCE, "", text))
     for match in re.finditer(_IMPORT, prose):
         words = match[1].split(" ")

@@ -51,7 +51,7 @@ class Budget:
         self.tool_calls = 0
         self._calls_before = 0
         self.children = 0
-        """The number of child sessions that were started."""
+        """The number of child sessions started."""
         self.spent = 0.0
         """US dollars spent on calls with a known price."""
         self.unpriced: set[str] = set()
@@ -166,8 +166,8 @@ class Budget:
     def _require_tokens(self, needed: int) -> None:
         limit, spent = self._limits.tokens, self.usage.total + self._lost_tokens
         if spent + self._held_tokens + needed > limit:
-            held = f", {self._held_tokens:,} in calls under way" if self._held_tokens else ""
-            amounts = f"{spent:,} used{held}, the next call needs about {needed:,}, of {limit:,}"
+            reserved = f", {self._held_tokens:,} in calls under way" if self._held_tokens else ""
+            amounts = f"{spent:,} used{reserved}, the next call needs about {needed:,}, of {limit:,}"
             raise LimitError(f"token limit reached: {amounts} (limits.tokens)", "tokens")
 
     def _require_price(self, unpriced: str) -> None:
@@ -186,8 +186,8 @@ class Budget:
             return
         limit, spent = self._limits.cost_usd, self.spent + self._lost_cost
         if spent + self._held_cost + price > limit:
-            held = f", ${self._held_cost:.4f} in calls under way" if self._held_cost else ""
-            amounts = f"${spent:.4f} spent{held}, the next call costs about ${price:.4f}, of ${limit:g}"
+            reserved = f", ${self._held_cost:.4f} in calls under way" if self._held_cost else ""
+            amounts = f"${spent:.4f} spent{reserved}, the next call costs about ${price:.4f}, of ${limit:g}"
             raise LimitError(f"cost limit reached: {amounts} (limits.cost_usd)", "cost_usd")
 
 
@@ -267,9 +267,9 @@ class LoopDetector:
         self.repeats = 0
 
     def add(self, call: ToolCall, result: ToolResult) -> None:
-        seen = digest([call.name, call.arguments if call.arguments is not None else call.raw, result.content])
-        self.repeats = self.repeats + 1 if seen == self._last else 1
-        self._last = seen
+        current = digest([call.name, call.arguments if call.arguments is not None else call.raw, result.content])
+        self.repeats = self.repeats + 1 if current == self._last else 1
+        self._last = current
 
     @property
     def warns(self) -> bool:
@@ -277,5 +277,5 @@ class LoopDetector:
 
     def require_change(self) -> None:
         if self.repeats >= self._stop_at:
-            circle = f"the same call gave the same result {self.repeats} times (runtime.loop_stop_at)"
-            raise LimitError(circle, "repeats")
+            message = f"the same call gave the same result {self.repeats} times (runtime.loop_stop_at)"
+            raise LimitError(message, "repeats")

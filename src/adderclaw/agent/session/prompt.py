@@ -1,4 +1,4 @@
-"""Builds the prompt: the system prompt and the tools that the model is told about."""
+"""Builds the prompt: the system prompt and the tools that are advertised to the model."""
 
 import os
 from collections.abc import Iterable

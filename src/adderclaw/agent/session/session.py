@@ -18,8 +18,7 @@ from adderclaw.core.events import Bus
 from adderclaw.core.framing import tagged
 from adderclaw.core.history import History
 from adderclaw.core.host import NO_HOOKS, NO_SESSION, HookOutcome, Host, ToolContext
-from adderclaw.core.overseer import NO_SUPERVISOR as NO_OVERSEER
-from adderclaw.core.overseer import RunSupervisor
+from adderclaw.core.overseer import NO_SUPERVISOR, RunSupervisor
 from adderclaw.core.questions import Operator
 from adderclaw.core.record import NamedTuple, mutable_record
 from adderclaw.core.redaction import Secrets
@@ -83,7 +82,7 @@ class ActivePolicy:
         self.lent_rules: tuple[Rule, ...] = ()
         """Allow rules that a skill added. They do not override deny rules, ask rules or guards."""
         self.own = policy
-        """The policy without rules that were lent; a child session starts with it."""
+        """The policy without the rules of skills; a child session starts with it."""
         self.initial = policy
         """The policy that the session began with."""
         self.effort: Effort | None = None
@@ -117,7 +116,7 @@ class ToolEnvironment:
 
     tools: Mapping[str, Tool[Any]]
     kit: Kit
-    """What the tools were made with; a child session's tools are made with the same."""
+    """What the tools are created from; a child session's tools are created from the same."""
     active_policy: ActivePolicy
     context: ToolContext
     stopped: Callable[[], bool]
@@ -157,7 +156,7 @@ class ToolEnvironment:
 
     @property
     def offered_tools(self) -> dict[str, Tool[Any]]:
-        """The tools that the model is told about: not those that are denied whatever their input is.
+        """The tools that are advertised to the model: all except those that rules deny regardless of the input.
 
         A driver's own tools are always offered.
         """
@@ -173,7 +172,7 @@ def _hidden(denied: Callable[[str], bool], own: Callable[[], frozenset[tuple[int
 
     def hidden(path: str) -> bool:
         nonlocal last
-        if path != last[0]:  # a search asks about the same file once for each line
+        if path != last[0]:  # a search checks the same file once per line
             last = (path, denied(path) or _is_linked(path, own))
         return last[1]
 
@@ -230,13 +229,13 @@ class State:
     stays: bool = False
     """Whether a question about a driver's own call stays open if nobody can answer it now."""
     goal: str = ""
-    """The condition that must hold before a turn ends; set by `goals`."""
+    """The condition that must hold before a turn ends; set by `goals.set_goal`."""
     configured: Permissions | None = None
     """The initial permissions; None until an update changes them."""
     last_work_mode: PermissionMode | None = "plan"
-    """The mode of the last turn outside of plan mode, which an approved plan continues in; `plan` if there was none."""
+    """The mode of the last turn outside plan mode, in which an approved plan continues; `plan` if there is none."""
     planning: Literal["", "mode", "phase"] = ""
-    """The last notice to the model that nothing may be changed: by plan mode, by the planning phase, or none."""
+    """The reason in the last notice to the model that it may change nothing: plan mode, the planning phase, or none."""
 
 
 @mutable_record
@@ -263,8 +262,8 @@ class Session:
     """AdderClaw's home folder, with the operator's own files."""
     managed: Json = field(default_factory=dict[str, Any])
     """The administrator's settings, which also limit changes while the session runs."""
-    supervisor: RunSupervisor = NO_OVERSEER
-    """Supervises the run from outside of its process, in a fleet; a child session has its parent's."""
+    supervisor: RunSupervisor = NO_SUPERVISOR
+    """Supervises the run from outside its process, in a fleet; a child session has its parent's."""
     save_body: Callable[[str, Json], None] | None = None
     """Saves a whole request or answer in the run folder (logging.debug_llm_bodies); None if that is off."""
     warm: Callable[[], None] = lambda: None
@@ -323,7 +322,7 @@ class Session:
 
     async def unit_finished(self, unit: str) -> None:
         """Report a stored unit of work, which a resumed run does not repeat, to the supervisor."""
-        if self.supervisor is not NO_OVERSEER:
+        if self.supervisor is not NO_SUPERVISOR:
             self._flush()
             await self.supervisor.unit_stored(unit)
 

@@ -68,7 +68,7 @@ class Tape:
         return prepared_call
 
     def record_tool_arrival(self, why_not: str) -> None:
-        """A late tool became available, or `why_not`."""
+        """A tool of a slow server became available, or did not for the reason `why_not`."""
 
     def start_call[T](self, run: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
         """Start one of several calls that run in parallel."""
@@ -86,10 +86,10 @@ class Tape:
         """A tool or a question was interrupted."""
 
     def inside_tool(self) -> AbstractContextManager[None]:
-        """Everything inside belongs to a tool or a hook: its result is recorded, not its steps."""
+        """A context for the steps of a tool or a hook, of which only the result is recorded."""
         return nullcontext()
 
-    # -------------------------------------------------------------- outside of the turns
+    # -------------------------------------------------------------- outside the turns
 
     def record_task_ends(self, ended: list[TaskEnd]) -> None:
         """Background tasks ended."""
@@ -101,7 +101,7 @@ class Tape:
         """Nested instruction files were loaded."""
 
     def record_notice(self, text: str) -> str:
-        """A notice for the model outside of the messages, such as calls that an earlier process began."""
+        """A notice for the model outside the messages, such as calls that an earlier process began."""
         return text
 
 

@@ -1,1 +1,1 @@
-"""Child sessions, and what isolates one from the work of the others."""
+"""Child sessions, and the isolation of one from the work of the others."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from adderclaw.agent.subagents.isolated_child import IsolatedChild
 
 type MakeHost = Callable[[Runtime, Session], Host]
-"""Makes what the tools of a child see of its session."""
+"""Creates the host through which a child's tools use its session."""
 
 STOP_HOOK_CAP = 8
 """How often a SubagentStop hook may make a child continue."""
@@ -318,9 +318,9 @@ async def _turns(parent: Session, child: Session, order: ChildRequest) -> TurnRe
         result = await _turn(child, order, message)
         last = {"stop_hook_active": again > 0, "last_assistant_message": result.answer}
         merged = await fire("SubagentStop", {**who, **last})
-        if result.outcome != "completed":  # a failed child does not continue, whatever its hooks say
+        if result.outcome != "completed":  # a failed child never continues
             return result
-        if order.background and not merged.blocked:  # nobody waits for it
+        if order.background and not merged.blocked:  # the parent does not wait for it
             merged = await fire("TeammateIdle", {"teammate_name": order.description, "team_name": ""})
         if not merged.blocked or merged.stop is not None or again == STOP_HOOK_CAP:
             return result
@@ -343,7 +343,7 @@ async def _turn(child: Session, order: ChildRequest, message: str | None) -> Tur
 
 
 async def _fire_no_hooks(_event: str, _fields: Json) -> HookOutcome:
-    """Fires no hooks: an agent hook that fires hooks would call itself without end."""
+    """Fire no hooks, because an agent hook that fires hooks would call itself endlessly."""
     return NO_HOOKS
 
 

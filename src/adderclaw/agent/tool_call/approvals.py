@@ -32,9 +32,9 @@ POLL = 0.25
 """Seconds between checks of the row while waiting for an answer."""
 
 MAX_SHOWN = 200_000
-"""Characters of a request. A longer one is denied: nothing is approved that was not shown whole."""
+"""Maximum length of a request. A longer one is denied, because a request must be shown completely to be approved."""
 MAX_REPLIES = 64_000
-"""Characters of all replies together."""
+"""Maximum length of all replies together."""
 QUESTION_REASON = "somebody is asked something"
 """The reason in the row of a question with options."""
 
@@ -117,7 +117,7 @@ class PersistentApprovals:
         channel: str = "",
         spent: Callable[[str], bool] = lambda _id: False,
     ) -> None:
-        """`spent`: whether a receipt names a question, so that its answer was already used, whatever its row says."""
+        """`spent`: whether a receipt names a question, so that its answer was already used regardless of its row."""
         self._operator, self._store, self._session_id = operator, store, session_id
         self._clock, self._ids, self._scrub, self._stopped = clock, ids, scrub, stopped
         self._seconds, self._key, self._tell = seconds, key, tell
@@ -151,7 +151,7 @@ class PersistentApprovals:
         return await self._settle(row, request.reason, lambda: self._by_operator(asked), stays=stays)
 
     async def _by_operator(self, request: ApprovalRequest) -> Answer:
-        # a replay has no channel: it takes the recorded answer
+        # a replay has no channel and uses the recorded answer
         refused = await asyncio.to_thread(refuse_from_agent, request, self._store.path) if self._channel else None
         return refused or await self._operator.approve(request)
 
@@ -262,7 +262,7 @@ class PersistentApprovals:
         if first:
             return answer
         row = approvals.get(self._store, id)
-        if row is not None and row.answer is None:  # the question expired before this yes
+        if row is not None and row.answer is None:  # the question expired before this approval
             return self._claim(id, Answer(approved=False, by="timeout", comment="the answer came too late"))
         return self._stored_answer(row)
 
@@ -326,7 +326,7 @@ class PersistentApprovals:
 
 
 def person_answering(channel: str) -> str:
-    """The name of who answers here: the user of this process, and the channel."""
+    """The name of the person who answers here: the user of this process, and the channel."""
     import pwd
 
     try:

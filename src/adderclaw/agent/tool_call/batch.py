@@ -29,7 +29,7 @@ class Batch:
     async def add(self, call: ToolCall, refusal: str | None) -> None:
         """Judge a call. One that only reads is queued to run in parallel; any other runs after the queue."""
         session, waiting = self._session, self._waiting
-        # not through self, which would be a reference cycle that keeps the results alive
+        # capturing self would create a reference cycle that keeps the results alive
         record = CallRecord(record_earlier=lambda: _record_waiting_as_not_run(session, waiting))
         self.records.append(record)
         gated_call = await lifecycle.judge(session, call, record, refusal)
@@ -67,14 +67,14 @@ class Batch:
     async def _run_together(self, group: Sequence[ApprovedCall]) -> None:
         session = self._session
         running = [_start_call(session, approved_call) for approved_call in group]
-        left = list(zip(group, running, strict=True))
+        remaining = list(zip(group, running, strict=True))
         try:
-            for approved_call, ran in tuple(left):
+            for approved_call, ran in tuple(remaining):
                 await session.tape.wait_for_call(session, ran)
-                del left[0]
+                del remaining[0]
                 await lifecycle.finish_call(session, approved_call, lambda ran=ran: ran)
         except asyncio.CancelledError:
-            for approved_call, ran in left:
+            for approved_call, ran in remaining:
                 await lifecycle.record_interrupted(session, approved_call, ran)
             raise
         finally:
@@ -86,14 +86,14 @@ class Batch:
 
     async def _deny_all(self, group: Sequence[ApprovedCall]) -> None:
         """Deny the queued calls, because the emergency stop was set."""
-        session, left = self._session, list(group)
+        session, remaining = self._session, list(group)
         session.budget.tool_calls -= len(group)
         try:
             for approved_call in group:
-                del left[0]
+                del remaining[0]
                 await lifecycle.execute(session, lifecycle.deny_stopped(session, approved_call))
         except asyncio.CancelledError:
-            for approved_call in left:
+            for approved_call in remaining:
                 lifecycle.record_not_run(
                     session, approved_call.prepared_call, approved_call.record, NOT_RUN_WHILE_WAITING
                 )

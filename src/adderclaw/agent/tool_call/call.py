@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NOT_RUN_WHILE_ASKED = "Not run: interrupted while the operator or a hook was asked"
 
 SHOWN = 400
-"""Characters of a call's input that a person is shown if its outcome is unknown."""
+"""Number of characters of a call's input that are shown to a person if its outcome is unknown."""
 
 
 # ------------------------------------------------------------------ the lifecycle
@@ -311,7 +311,7 @@ def _status_of(result: ToolResult, how: Json) -> tuple[Status, Json]:
 async def record_interrupted(
     session: Session, approved_call: ApprovedCall, running: Awaitable[TimedResult]
 ) -> FinishedCall:
-    """Record a call that ran at the same time as an interrupted one, without hooks; with its result if it has ended.
+    """Record a call that ran in parallel with an interrupted one, with its result if it has ended. No hooks run.
 
     It does not wait, so that a second interruption cannot prevent the record.
     """
@@ -436,7 +436,7 @@ def _without_location(value: Any, root: str) -> Any:
 
 def _grant_always(session: Session, prepared_call: PreparedCall, answer: Answer) -> Json:
     """Grant what the operator was shown for "always", and return what the receipt says about it."""
-    if answer.remember == "registries":  # the comment says which
+    if answer.remember == "registries":  # the answer's comment names them
         if session.environment.network is not None:
             session.environment.network.allow_registries(prepared_call.touch.command)
         return {}
@@ -538,7 +538,7 @@ async def run_prepared(session: Session, approved_call: ApprovedCall) -> TimedRe
     with session.tape.inside_tool():
         try:
             result = await wait_unless(prepared.run(), look)
-        except Exception as error:  # noqa: BLE001 - a tool that fails is a result for the model, never the end of the turn
+        except Exception as error:  # noqa: BLE001 - a failing tool gives the model a result and never ends the turn
             kind = (
                 "" if isinstance(error, AdderClawError) else f"{type(error).__name__}: "
             )  # AdderClaw's own errors are readable as they are

@@ -107,7 +107,7 @@ def _suggestions(prepared_call: PreparedCall) -> Json:
 
 
 def _apply_permission_updates(session: Session, updates: Sequence[Json], who: str) -> None:
-    """Apply changes of permissions. One that is not possible is reported and skipped."""
+    """Apply changes of permissions; reports and skips those that are impossible."""
     from adderclaw.agent.tool_call import permission_updates
     from adderclaw.config.permissions import PermissionUpdate
     from adderclaw.core.decode import decode
@@ -133,7 +133,7 @@ def _apply_hook_approval(
 
 
 def is_raw_bash(prepared_call: PreparedCall) -> bool:
-    """Whether the call is raw bash. No hook can approve it, also not by rewriting another call."""
+    """Whether the call is raw bash. No hook can approve it, not even by rewriting another call."""
     from adderclaw.policy.legacy.shell.planner import Raw
 
     return isinstance(prepared_call.touch.command, Raw)

@@ -13,7 +13,7 @@ from adderclaw.core.types import PermissionMode
 from adderclaw.sandbox import programs, workspace
 
 PROJECT_DESTINATIONS = frozenset({"projectSettings", "localSettings"})
-"""Destinations in a project's files. A session does not write these; the change applies to the session alone."""
+"""Destinations in a project's files. A session does not write these; the change applies only to the session."""
 
 
 def apply_update(session: Session, update: PermissionUpdate, *, may_bypass: bool = False) -> str:
@@ -143,7 +143,8 @@ def _check_folder(session: Session, folder: str) -> None:
 
 
 def _with_denials(configured: Permissions, now: Permissions, update: PermissionUpdate) -> Permissions:
-    """The permissions with all deny and ask rules of the configuration: an update can remove only what one added."""
+    """The permissions with all deny and ask rules of the configuration, because an update can only remove rules that
+    an earlier update added."""
     lifted = [rule for rule in configured.deny if rule not in now.deny]
     lifted += [rule for rule in configured.ask if rule not in now.ask]
     if lifted and update.type == "removeRules" and update.destination != "userSettings":

@@ -99,7 +99,7 @@ def record_result(
     record.record_earlier()
     call = prepared_call.call
     result = _scrub_result(session, result)
-    if took_ms is None:  # the result of a call that ran is cut already
+    if took_ms is None:  # the result of a call that ran is already shortened
         result = clip_result(result)
     result = _warn_of_loop(
         session, call, _scrub_result(session, record.with_hook_output(frame_result(session, result)))

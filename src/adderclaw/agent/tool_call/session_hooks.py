@@ -37,7 +37,7 @@ MODES: dict[Autonomy, PermissionMode] = {
 
 
 def hook_table(hooks: tuple[Hook, ...]) -> Mapping[str, Chain]:
-    """Event → what `Session.fire` runs."""
+    """Event → the chain of hooks that `Session.fire` runs."""
     return {event: _chain(event, chain) for event, chain in hooks_by_event(hooks).items()}
 
 
@@ -135,13 +135,14 @@ def base_fields(session: Session) -> Json:
 
 
 def _folders(environment: ToolEnvironment) -> Json:
-    """Hooks run in the project's root, so that their relative paths do not depend on the model's directory."""
+    """The folder fields for hooks. They run in the project's root, so that relative paths do not depend on the model's
+    directory."""
     workspace = environment.context.workspace
     return {"cwd": workspace.root, "session_cwd": workspace.cwd}
 
 
 def ground(environment: ToolEnvironment) -> HookWorkspace:
-    """Which hook scripts are protected by mounts. Of all others in the workspace a copy is run."""
+    """Which hook scripts are protected by mounts. All others in the workspace run as a copy."""
     workspace, policy = environment.context.workspace, environment.policy
     fixed = frozenset(policy.started) if environment.confinement == "bubblewrap" else frozenset[str]()
     return HookWorkspace((workspace.root, *workspace.extra), fixed, os.path.join(policy.home, "hook-copies"))
@@ -251,7 +252,7 @@ async def _call_tool(session: Session, hook: Hook, stdin: Json) -> HookRun:
     from adderclaw.config.servers import slug
     from adderclaw.tools.mcp.definitions import tool_name
 
-    # the call itself fires no hooks, but a question that the server asks meanwhile does
+    # the call itself fires no hooks, but a question from the server during the call does
     if hook.event in ASKED_BY_SERVERS and hook.ordinal in session.state.hooks_calling:
         return HookRun(None, stderr="the event comes from the tool that this hook calls: it is not called again")
     name = tool_name(slug(str(hook.more["server"])), str(hook.more["tool"]))
@@ -286,11 +287,11 @@ def condition_applies(environment: ToolEnvironment, warn: Callable[[str], None],
 def manual_place(
     environment: ToolEnvironment, database: str, keep: Callable[[rows_of.Invocation], None], warn: Callable[[str], None]
 ) -> plane.HookChain:
-    """How an operator tries out hooks: nothing is stored, and no model is asked."""
+    """How hooks run when an operator tests them manually: nothing is stored, and no model is called."""
     context, policy = environment.context, environment.policy
     clean = Secrets().clean
 
-    async def unasked(hook: Hook, _stdin: Json, _seconds: float, _said_async: plane.SaidAsync) -> HookRun:
+    async def needs_session(hook: Hook, _stdin: Json, _seconds: float, _said_async: plane.SaidAsync) -> HookRun:
         return HookRun(None, stderr=f"a hook of type {hook.kind} is not run by hand: it needs a session")
 
     base: Json = {
@@ -304,7 +305,7 @@ def manual_place(
         base=base,
         kinds={
             **kinds(variables(database, context.workspace.root), ground(environment)),
-            **dict.fromkeys(("prompt", "agent", "mcp_tool", "callback"), unasked),
+            **dict.fromkeys(("prompt", "agent", "mcp_tool", "callback"), needs_session),
         },
         time=lambda: iso(time.time()).replace("T", " ").removesuffix("Z"),
         keep=keep,

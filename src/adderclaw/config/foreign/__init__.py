@@ -1,1 +1,1 @@
-"""Reads what other programs and the specifications write: their files, keys and spellings."""
+"""Reads the files, keys and formats of other programs."""

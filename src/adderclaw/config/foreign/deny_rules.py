@@ -1,4 +1,4 @@
-"""Files of other programs: what they deny and ask counts as in ours; what is wrong in the rest is named, left out."""
+"""Reads settings files of other programs. An invalid deny or ask rule is an error; any other invalid key is skipped."""
 
 import os
 import re
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from adderclaw.config.layers import Composition
 
 OPERATORS = "settings.json"
-"""In the operator's own folder of that program."""
+"""The settings file in the operator's own folder of the other program."""
 KEYS = frozenset({"permissions", "hooks", "env", "sandbox", "apiKeyHelper", "disableAllHooks", "statusLine"})
 PERMISSIONS = frozenset(
     ("allow", "deny", "ask", "defaultMode", "additionalDirectories", "disableBypassPermissionsMode")
@@ -24,12 +24,12 @@ DISABLED = "disabledMcpjsonServers"
 TIGHTENS = re.compile(
     r"permissions(\.(deny|ask)\b.*)?|sandbox(\.(filesystem\.deny|credentials\.files|network\.denied).*)?|" + DISABLED
 )
-"""Keys in which a fault is an error: to leave them out would allow what somebody wanted denied."""
+"""Keys that restrict. A mistake in one is an error, because skipping it would allow what the file denies."""
 PATH_RULE = re.compile(r"(Read|Edit|Write|MultiEdit|NotebookEdit|NotebookRead|Glob|Grep|LS|Delete)\((/(?!/).*)\)")
 
 
 def lay(composition: "Composition", path: str, scope: dialects.Scope) -> None:
-    """Lay one settings file, the operator's or the project's, as a layer."""
+    """Merge a settings file of the operator or the project over the current settings."""
     data = composition.look(path)
     if data is None:
         return
@@ -63,7 +63,7 @@ def lay(composition: "Composition", path: str, scope: dialects.Scope) -> None:
 
 
 def _without_ineffective(composition: "Composition", path: str, raw: Json) -> Json:
-    """The file without what has no effect here, which is named."""
+    """The table without keys that have no effect here; reports them."""
     table = {key: value for key, value in raw.items() if key in KEYS}
     idle = [key for key in raw if key not in KEYS and key not in ("$schema", DISABLED)]
     listed: Any = table.get("permissions")
@@ -89,7 +89,7 @@ def _without_ineffective(composition: "Composition", path: str, raw: Json) -> Js
 
 
 def _without_secrets(value: Any, key: str, name: str, hidden: list[str]) -> Any:
-    """A copy without texts that are secrets; those of denials stay, and are an error."""
+    """A copy without secrets. A secret in a restricting key is not removed, so that it becomes an error."""
     if isinstance(value, dict):
         cleaned: Json = {}
         for inner, item in cast(Json, value).items():
@@ -123,7 +123,7 @@ def _disable_servers(composition: "Composition", path: str, names: Any) -> None:
 
 
 def _anchor(data: Json, folder: str) -> None:
-    """A rule's `/p` is seen from the folder of its file: in a project's that is the workspace, here it is another."""
+    """Make `/path` in a rule relative to the folder of its file. Elsewhere it is relative to the workspace."""
     permissions: Any = data.get("permissions")
     if not isinstance(permissions, dict):
         return
@@ -144,7 +144,7 @@ def _anchored(rule: Any, folder: str) -> Any:
 
 
 def servers(composition: "Composition") -> None:
-    """The servers of `.mcp.json`, without those that cannot be used or that a settings file disables."""
+    """Merge the servers of `.mcp.json`, except for invalid ones and those that a settings file disables."""
     path = os.path.join(composition.project, mcp.FILE)
     composition.files.append(path)
     usable: Json = {}

@@ -21,7 +21,7 @@ SETTINGS_KEYS = (
     *("permissions", "hooks", "mcpServers", "model_config", "apiKeyHelper", "env", "statusLine"),
     *("disableAllHooks", "allowManagedHooksOnly"),
 )
-"""All of `.adderclaw/agent.json` and `settings.json` that counts; settings_keys.ELSEWHERE may stand there, too."""
+"""The keys of `.adderclaw/agent.json` and `settings.json` that have an effect; `settings_keys.ELSEWHERE` is ignored."""
 
 KINDS = tuple(BY_NAME)
 
@@ -39,7 +39,7 @@ RENAMED: dict[Path, Path] = {
 
 
 class ModelIds(NamedTuple):
-    """One provider of `model_config`: the closed set of its model ids, and how it is called here."""
+    """A provider of `model_config`, its closed set of model ids, and the corresponding provider entry."""
 
     kind: str
     api_key_env: str
@@ -73,14 +73,14 @@ BASE_URLS = {
     "openai_compatible": "OPENAI_BASE_URL",
     "lm_studio_local": "LM_STUDIO_BASE_URL",
 }
-"""Where the environment names the endpoint of a `model_config` provider."""
+"""Provider of `model_config` → the environment variable with its endpoint."""
 
 
 type Scope = Literal["user", "project", "flags", "managed"]
 
 
 class Layer(NamedTuple):
-    """The settings of one file or of the flags, in the spelling of the schema."""
+    """The settings of one file or of the flags, under the keys of the schema."""
 
     origin: str
     scope: Scope
@@ -95,14 +95,14 @@ class Mapped:
         self.file = file
         self.data: Json = {}
         self.written: dict[str, str] = {}
-        """Key of the schema → the key as it stands in the file."""
+        """Key of the schema → the key as written in the file."""
         self.problems: list[Problem] = []
         self.warnings: list[str] = []
         self.notes: list[str] = []
-        """Warnings that need to be read once only: of what another program would heed."""
+        """Warnings that are shown only once, about settings that only another program uses."""
 
     def put(self, path: Path, value: Any, written: str) -> None:
-        """Set a key. A second spelling must have the same value."""
+        """Set a key. If it is already set under another spelling, the values must be equal."""
         here = self.data
         for part in path[:-1]:
             inner = here.setdefault(part, {})
@@ -177,21 +177,21 @@ def _settings_only(rest: Json, mapped: Mapped) -> None:
     if "env" in rest:
         from adderclaw.config.variables import split_allowed
 
-        rest["env"], left = split_allowed(rest["env"])
-        if left:
-            reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_reason(left).items())
+        rest["env"], refused = split_allowed(rest["env"])
+        if refused:
+            reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_reason(refused).items())
             mapped.notes.append(f"{mapped.file}: of env, these reach no command: {reasons}")
 
 
-def _by_reason(left: dict[str, str]) -> dict[str, list[str]]:
+def _by_reason(refused: dict[str, str]) -> dict[str, list[str]]:
     names_by_reason: dict[str, list[str]] = {}
-    for name, why in left.items():
+    for name, why in refused.items():
         names_by_reason.setdefault(why, []).append(name[:100] or "env")
     return names_by_reason
 
 
 def _sandbox(value: Any, rest: Json, mapped: Mapped) -> None:
-    """What counts of it stands where it has its place in the one schema."""
+    """Convert a `sandbox` table to permissions and security settings of the schema."""
     from adderclaw.config.foreign.sandbox_keys import Sandbox
 
     sandbox = Sandbox(value)
@@ -201,7 +201,7 @@ def _sandbox(value: Any, rest: Json, mapped: Mapped) -> None:
     if sandbox.deny and isinstance(permissions, dict | None):
         table = dict(cast(Json, permissions or {}))
         listed: Any = table.get("deny") or []
-        if isinstance(listed, list):  # what is not is reported by validation
+        if isinstance(listed, list):  # validation reports any other type
             rest["permissions"] = {**table, "deny": [*cast(list[Any], listed), *sandbox.deny]}
     security: Json = {"allowed_domains": sandbox.domains} if sandbox.domains is not None else {}
     security |= {"sandbox_required": True} if sandbox.required else {}
@@ -210,7 +210,7 @@ def _sandbox(value: Any, rest: Json, mapped: Mapped) -> None:
 
 
 def _permission_keys(rest: Json) -> list[str]:
-    """Take out of the permissions what only another program knows."""
+    """Remove and return the keys of the permissions that only another program uses."""
     permissions = rest.get("permissions")
     if not isinstance(permissions, dict):
         return []
@@ -218,7 +218,7 @@ def _permission_keys(rest: Json) -> list[str]:
     if table.get("defaultMode") == "manual":
         table["defaultMode"] = "default"
     for key in settings_keys.OUTSIDE:
-        if table.get(key) is True:  # reads and writes alike: there is one boundary
+        if table.get(key) is True:  # workspace_only restricts reads and writes together
             del table[key]
             rest["security"] = {**cast(Json, rest.get("security", {})), "workspace_only": True}
     left_out = [key for key in table if key in settings_keys.PERMISSIONS]
@@ -227,7 +227,7 @@ def _permission_keys(rest: Json) -> list[str]:
 
 
 def _without_empty(table: Json, kind: Any) -> Json:
-    """The table, copied, without sections that are written but hold nothing (`security:` alone on its line)."""
+    """A copy of the table without empty sections, such as `security:` without a value."""
     sections = {spec.name: plain_type(spec.type) for spec in fields(kind)}
     cleaned: Json = {}
     for key, value in table.items():
@@ -258,7 +258,7 @@ def _rename(source: Path, target: Path, raw: Json, mapped: Mapped) -> None:
 
 
 def _checked(name: str, value: Any, known: tuple[str, ...], mapped: Mapped) -> Json:
-    """The section as a table of known keys; what is wrong with it is said."""
+    """The section as a table; reports unknown keys, and returns an empty table for any other type."""
     if not isinstance(value, dict):
         mapped.refuse(name, f"expected a table of keys and values, not {short_json(value)}")
         return {}
@@ -319,7 +319,7 @@ def _choose(section: str, table: Json, names: dict[str, str], mapped: Mapped) ->
 
 
 def _kind_of(name: str, mapped: Mapped) -> None:
-    """An entry that is called like a kind is of that kind, unless it says otherwise."""
+    """Set the kind of an entry that has the name of a kind and does not set one."""
     path = ("providers", "models", name, "kind")
     if name in KINDS and mapped.get(path) is None:
         mapped.put(path, name, ".".join(path))
@@ -347,7 +347,7 @@ def _model_config(value: Any, mapped: Mapped) -> None:
 
 
 def _put_model_config(provider: str, known: ModelIds, model: str | None, mapped: Mapped) -> None:
-    """The environment names the endpoint. What is missing there is said, and recorded, when the model is called."""
+    """Set the provider entry, with the endpoint from the environment. A missing value is reported by the model call."""
     base_url = os.environ.get(BASE_URLS[provider], "").strip() or known.base_url
     entry = {"kind": known.kind, "model": model, "api_key_env": known.api_key_env, "base_url": base_url}
     mapped.put(("default_provider",), provider, "model_config.provider")
@@ -365,4 +365,4 @@ _SECTIONS: dict[str, Callable[[Any, Mapped], None]] = {
     "model_config": _model_config,
 }
 VARIABLES = ("LM_STUDIO_MODEL", *BASE_URLS.values())
-"""What is looked up in the environment here."""
+"""The environment variables that this module reads."""

@@ -1,4 +1,4 @@
-"""YAML between `---` lines at the head of a Markdown file (skills, agents, rules): text values, mended where safe."""
+"""Parses the YAML frontmatter of Markdown files such as skills. Repairs common mistakes; every scalar is a text."""
 
 import re
 from typing import Any, NamedTuple, cast
@@ -6,32 +6,32 @@ from typing import Any, NamedTuple, cast
 from adderclaw.core.types import Json
 
 LIMIT = 65_536
-"""Bytes within which the frontmatter has to end."""
+"""Maximum size of the frontmatter in bytes."""
 DEEPEST = 16
-"""How far values may be nested."""
+"""Maximum nesting depth of values."""
 PART = 4_096
 BOM = b"\xef\xbb\xbf"
 END = re.compile(rb"\n---[ \t]*\r?(?:\n|\Z)")
 _PLAIN = r"[^\s\[\]{}&*!|>%@`\"'#,?:-](?:[^#:\n]|:(?=\S)|(?<=\S)#)*"
 _QUOTED = r"\"[^\"\\\n]*\"|'[^'\n]*'"
 LINE = re.compile(rf"( *)([A-Za-z][\w.-]*):(?:[ \t]+({_QUOTED}|{_PLAIN}))?[ \t]*")
-"""A line that is plainly `key: text`: for a head of such lines no YAML parser has to be imported."""
+"""A simple `key: text` line. Frontmatter with only such lines is parsed without importing a YAML parser."""
 BARE = re.compile(r"(description|compatibility|license):[ \t]+([^\s\[\]{}&*!|>%@`\"'#].*)")
-"""A text without quotes, in which a colon followed by a blank is easily written and no YAML."""
+"""An unquoted text that often contains a colon followed by a space, which is invalid YAML."""
 
 
 NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
-"""A value without quotes that is none, which an empty text in quotes is not."""
+"""Unquoted values that mean null. A quoted empty text is not null."""
 TRUE = frozenset({"true", "yes", "on"})
 
 
 class Malformed(ValueError):
-    """Why a file has no head that can be read."""
+    """The frontmatter is missing or invalid; the message says why."""
 
 
 class Head(NamedTuple):
     fields: Json
-    """Texts, lists, mappings, and None where nothing is said: none of them is a number, a date or a truth value."""
+    """Values are texts, lists, mappings or None; numbers, dates and booleans are read as texts."""
     repairs: tuple[str, ...]
 
 
@@ -40,13 +40,13 @@ def is_true(value: object) -> bool:
 
 
 def complete(data: bytes) -> bool:
-    """Whether the frontmatter ends within what was read so far, or nothing that follows could mend it."""
+    """Whether enough was read: the frontmatter has ended, or more data cannot make it valid."""
     start = data.removeprefix(BOM)
     return not start.startswith(b"---"[: len(start)]) or END.search(start, 2) is not None or len(data) >= LIMIT
 
 
 def parse(data: bytes) -> Head:
-    """The head of a file that begins with `data`; raises Malformed."""
+    """Parse the frontmatter of a file that begins with `data`; raises Malformed."""
     repairs: list[str] = []
     if data.startswith(BOM):
         data = data[len(BOM) :]
@@ -64,13 +64,13 @@ def parse(data: bytes) -> Head:
 
 
 def body(text: str) -> str:
-    """What follows the frontmatter; all of it where there is none."""
+    """The text after the frontmatter; the whole text if there is no frontmatter."""
     match = re.match(r"\ufeff?---[ \t]*\r?\n(?:.*?\n)??---[ \t]*\r?(?:\n|\Z)", text, re.DOTALL)
     return text[match.end() :] if match else text
 
 
 def whole(data: bytes) -> tuple[Json, str]:
-    """The fields and the body of a file of which all was read; raises Malformed."""
+    """The fields and the body of a complete file; raises Malformed."""
     fields = parse(data).fields
     return fields, body(_text(data)).strip()
 
@@ -98,10 +98,10 @@ def _fields(block: str, repairs: list[str]) -> Json:
     try:
         return _yaml(block, repairs)
     except Malformed:
-        mended = "\n".join(map(_quoted, block.split("\n")))
-        if mended == block:
+        repaired = "\n".join(map(_quoted, block.split("\n")))
+        if repaired == block:
             raise
-    fields = _yaml(mended, repairs)
+    fields = _yaml(repaired, repairs)
     repairs.append("a text that holds a colon was read as if it stood in quotes")
     return fields
 
@@ -117,11 +117,11 @@ def _plain(value: str) -> str | None:
     return None if value in NOTHING else value
 
 
-# ------------------------------------------------------------------ what needs no parser
+# ------------------------------------------------------------------ without a YAML parser
 
 
 def _simple(block: str) -> Json | None:
-    """The fields of a head that is nothing but `key: text`, one level of `  key: text` below `metadata:`; else None."""
+    """The fields if all lines are `key: text`, with one nested level allowed below `metadata:`; otherwise None."""
     fields: Json = {}
     inner: Json | None = None
     width = ""
@@ -146,7 +146,7 @@ def _simple(block: str) -> Json | None:
     return None if fields.get("metadata") == {} else fields
 
 
-# ------------------------------------------------------------------ what needs one
+# ------------------------------------------------------------------ with a YAML parser
 
 
 def _yaml(block: str, repairs: list[str]) -> Json:
@@ -168,7 +168,7 @@ def _yaml(block: str, repairs: list[str]) -> Json:
 
 
 def _inspected(yaml: Any, block: str) -> bool:
-    """Whether brackets are used; raises Malformed for what could grow without bounds, or hide something."""
+    """Whether brackets are used; raises Malformed for anchors, aliases, tags and deep nesting."""
     flow, depth = False, 0
     for event in yaml.parse(block, Loader=yaml.BaseLoader):
         line = event.start_mark.line + 2
@@ -182,7 +182,7 @@ def _inspected(yaml: Any, block: str) -> bool:
 
 
 def _value(node: Any) -> Any:
-    """Texts, lists and mappings of a node; raises Malformed for a key that stands twice at one place."""
+    """The value of a node as texts, lists and mappings; raises Malformed for a duplicate key."""
     if node is None:
         return None
     if node.id == "scalar":

@@ -1,4 +1,4 @@
-"""Hooks as they may be written: named lists, nested groups and flat entries, brought into one flat list and checked."""
+"""Checks hooks and converts them from named lists, nested groups and flat entries to one flat list."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -45,12 +45,12 @@ NEWER = (
     "DirectoryAdded",
     "MessageDisplay",
 )
-"""Events that came later elsewhere; settings files that name them are read."""
+"""Events that another program added later. Settings files may use them too."""
 KINDS = {"command": "command", "http": "url", "prompt": "prompt", "agent": "prompt", "mcp_tool": "tool"}
-"""Kind of hook → the field that it cannot do without."""
+"""Kind of hook → its required field."""
 SHELLS = ("bash", "sh", "powershell")
 LONGEST = 86_400
-"""Seconds that a hook may be given."""
+"""Maximum timeout of a hook, in seconds."""
 
 _TEXTS = (
     "matcher",
@@ -78,7 +78,7 @@ _DIFFERENT = {
 
 
 class Normal(NamedTuple):
-    """Hooks as a flat list, what is wrong with them, and what they ask for that is done differently here."""
+    """Hooks as a flat list, with their problems and with warnings about keys that are ignored or behave differently."""
 
     entries: Any
     problems: list[tuple[str, str]]
@@ -86,7 +86,7 @@ class Normal(NamedTuple):
 
 
 def normal(value: Any) -> Normal:
-    """All shapes as one flat list, in order. What is not a list of hooks at all is left to the schema to refuse."""
+    """All hooks as one flat list, in order. Any other type is returned unchanged, so that the schema rejects it."""
     result = Normal([], [], [])
     if isinstance(value, dict):
         for event, groups in cast(Json, value).items():
@@ -111,7 +111,7 @@ def normal(value: Any) -> Normal:
 
 
 def _flat(entry: Json, key: str, normal: Normal) -> Iterator[tuple[str, Json]]:
-    """A flat entry is a hook; one that has `hooks[]` is a group that names its event itself."""
+    """The hooks of a list entry: the entry itself, or, if it has `hooks`, the members of that group."""
     if "hooks" in entry:
         group = {name: item for name, item in entry.items() if name != "hook_event_name"}
         yield from _group(entry["hook_event_name"], group, key, normal)
@@ -152,7 +152,7 @@ def _add(normal: Normal, key: str, entry: Json) -> None:
 
 
 def _wrong(entry: Json) -> Iterator[tuple[str, str]]:
-    """What keeps an entry from being a hook."""
+    """(key, message) for each problem of an entry."""
     event = entry["hook_event_name"]
     if event not in EVENTS and event not in NEWER:
         yield "", f"there is no hook event {event!r}{unknown_key_hint(str(event), [*EVENTS, *NEWER])}"

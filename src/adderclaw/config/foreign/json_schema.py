@@ -1,4 +1,4 @@
-"""Checks arguments against a schema that somebody else wrote: bounded work, no pattern, nothing fetched."""
+"""Checks data against a third party's JSON Schema with bounded work. Patterns are ignored and nothing is fetched."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -7,10 +7,11 @@ from adderclaw.core.decode import Invalid, dotted_path
 from adderclaw.core.types import Json
 
 MOST_CHECKS = 20_000
-"""A schema can refer to itself in ways that take for ever: whoever wrote it does not decide how long we work."""
+"""Maximum number of checks, because a schema that refers to itself can take unbounded time."""
 MOST_PROBLEMS = 20
 LEFT_OUT = ("pattern", "patternProperties", "format")
-"""A regular expression of theirs could take for ever too; the server checks it anyway."""
+"""Keywords that are not checked, because a third party's regular expression could take unbounded time. The server
+checks them anyway."""
 
 
 class _TooMuch(Exception):
@@ -18,7 +19,7 @@ class _TooMuch(Exception):
 
 
 def without_patterns(schema: Json) -> Json:
-    """A copy without regular expressions, and without the rules on other properties that would need them."""
+    """A copy without regular expressions, and without the rules for other properties that depend on them."""
     has_patterns = False
 
     def copied(value: Any) -> Any:
@@ -46,11 +47,11 @@ def without_patterns(schema: Json) -> Json:
 
 
 def checked(schema: Json, data: Json) -> Json:
-    """The data, if it fits; raises Invalid with the problems. What of a schema cannot be used is not checked."""
+    """The data, if it matches the schema; raises Invalid with the problems. An unusable schema checks nothing."""
     try:
         errors = _found(schema, data)
     except Unusable:
-        return data  # the server judges
+        return data  # the server checks it
     if errors:
         raise Invalid(
             [(dotted_path(tuple(error.absolute_path)), error.message[:200]) for error in errors[:MOST_PROBLEMS]]
@@ -59,7 +60,7 @@ def checked(schema: Json, data: Json) -> Json:
 
 
 def problems(schema: Json, data: object) -> list[str]:
-    """What of the data does not fit a schema of the operator's own; also where it takes too long to say."""
+    """Why the data does not match the operator's own schema. An unusable schema is a problem too."""
     try:
         errors = _found(schema, data)
     except Unusable as error:
@@ -69,7 +70,7 @@ def problems(schema: Json, data: object) -> list[str]:
 
 
 def schema_problem(schema: Json) -> str:
-    """Why something is no schema, or none that can be checked; empty where it is one."""
+    """Why a schema is invalid or unusable; empty if it is valid."""
     from jsonschema import Draft202012Validator, exceptions
 
     try:
@@ -89,7 +90,7 @@ def schema_problem(schema: Json) -> str:
 
 
 class Unusable(Exception):
-    """A schema by which nothing can be checked."""
+    """A schema that nothing can be checked against."""
 
 
 def _found(schema: Json, data: object) -> list[Any]:
@@ -104,7 +105,7 @@ def _found(schema: Json, data: object) -> list[Any]:
         raise Unusable(f"it is no schema: {str(error)[:200]}") from None
     except (references.Unresolvable, references.Unretrievable) as error:
         raise Unusable(f"it refers to something that is not in it: {str(error)[:200]}") from None
-    except (TypeError, ValueError, AttributeError, KeyError) as error:  # not a schema at all, in a way of its own
+    except (TypeError, ValueError, AttributeError, KeyError) as error:  # the library does not detect every mistake
         raise Unusable(f"it is no schema: {str(error)[:200]}") from None
 
 

@@ -1,4 +1,4 @@
-"""The `sandbox` of a settings file: what tightens counts, what is always so needs nothing, and the rest is said."""
+"""Converts the `sandbox` table of a settings file: only restrictions apply, and other keys are reported as ignored."""
 
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ ALWAYS = frozenset(
         "credentials.allowPlaintextInject=false",
     }
 )
-"""What this sandbox does anyway. Variables that credentials.envVars names are never passed on either."""
+"""Settings that always hold here. Variables in credentials.envVars are never passed on either."""
 OFF = "a settings file cannot change the sandbox to off; only `--profile permissive`, or your own runtime.profile, can"
 KNOWN = frozenset(
     """
@@ -34,18 +34,18 @@ KNOWN = frozenset(
     network.allowUnixSockets network.allowAllUnixSockets network.allowLocalBinding network.allowMachLookup
     network.allowedDomains network.deniedDomains network.strictAllowlist network.allowManagedDomainsOnly
     network.httpProxyPort network.socksProxyPort network.tlsTerminate
-    """.split()  # noqa: SIM905 - one line for each would say no more
+    """.split()  # noqa: SIM905 - a literal list would take one line per name
 )
 
 
 class Sandbox:
-    """What a `sandbox` table comes to."""
+    """The effective restrictions of a `sandbox` table, and messages about the rest."""
 
     def __init__(self, table: Any) -> None:
         self.deny: list[str] = []
-        """Permission rules."""
+        """Deny rules."""
         self.domains: list[str] | None = None
-        """`security.allowed_domains`, where it names any."""
+        """The value for `security.allowed_domains`; None if the table does not set it."""
         self.required = False
         self.problems: list[tuple[str, str]] = []
         self.warnings: list[str] = []
@@ -100,7 +100,7 @@ class Sandbox:
         return [str(item) for item in items]
 
     def _paths(self, key: str, value: Any) -> list[str]:
-        """A file that is to be masked is hidden, as one that is denied: nothing puts a value in its place."""
+        """The paths of credential files. They are denied, because a placeholder value is not supported."""
         items = cast(list[Any], value) if isinstance(value, list) else [None]
         return self._texts(key, [cast(Json, item).get("path") if isinstance(item, dict) else None for item in items])
 

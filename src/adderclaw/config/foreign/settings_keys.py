@@ -1,4 +1,4 @@
-"""Keys that a settings file of another agent may have: read past, and said, so that the file loads as it is."""
+"""Keys of another program's settings files that are ignored and reported, so that such files load unchanged."""
 
 ELSEWHERE = frozenset(
     """
@@ -29,7 +29,7 @@ ELSEWHERE = frozenset(
     teammateMode terminalProgressBarEnabled terminalTitleFromRename theme tui ultracode useAutoModeDuringPlan
     verbose viewMode vimInsertModeRemaps voice voiceEnabled wheelScrollAccelerationEnabled
     workflowKeywordTriggerEnabled workflowSizeGuideline worktree wslInheritsWindowsSettings
-    """.split()  # noqa: SIM905 - one line for each would say no more
+    """.split()  # noqa: SIM905 - a literal list would take one line per name
 )
 OUTSIDE = ("blockReadsOutsideWorkingDirectories", "blockWritesOutsideWorkingDirectories")
 PERMISSIONS = frozenset({"disableAutoMode", "skipDangerousModePermissionPrompt", "skipAutoPermissionPrompt", *OUTSIDE})

@@ -1,1 +1,1 @@
-"""The options of a run, until one table of options replaces them."""
+"""The options of a run, which one table of options is to replace."""

@@ -1,4 +1,4 @@
-"""What whoever begins a run says over the configuration, and how a run that is resumed gets it again."""
+"""Run options that override the configuration, and how a resumed run restores them."""
 
 import json
 import os
@@ -17,79 +17,79 @@ if TYPE_CHECKING:
     from adderclaw.config.model_facts.found_keys import Chooser
 
 FIXTURE_VARIABLE = "ADDERCLAW_MOCK_FIXTURE"
-"""Names a script for the built-in `local` provider."""
+"""Environment variable with the script of the built-in `local` provider."""
 
 STORED = ("provider", "model", "profile", "config_file")
-"""Options that hold for a run however often it is resumed, unless others are given then."""
+"""Options that a resumed run restores, unless they are set again."""
 
 
 type CallBack = Callable[[str, Json], Awaitable[Json]]
-"""(a hook's id, the event) → what the hook answers; OSError where nobody is there any more."""
+"""(hook id, event) → the hook's answer; raises OSError if the embedding program is gone."""
 
 
 @record
 class Options:
-    """What the command line may say over the configuration."""
+    """Options of a run that override the configuration."""
 
     config_file: str | None = None
     workspace: str | None = None
     provider: str | None = None
     model: str | None = None
     thinking: Thinking = DEFAULT_THINKING
-    """How much its models think, over what their entries say."""
+    """How much the models think; overrides their entries."""
     profile: str | None = None
     log_level: str | None = None
     log_file: str | None = None
-    """Where the log goes, if not to stderr."""
+    """The log file; None for stderr."""
     free_reads: bool = False
     bare: bool = False
-    """Keys only from the environment and the operator's own helper: no login, no keyring."""
+    """Take keys only from the environment and the operator's own helper, not from logins or the keyring."""
     maintenance: bool = False
-    """Setup hooks are told that the project is to be looked after."""
+    """The Setup hooks get the trigger `maintenance`."""
     beside: str | None = None
-    """The folder of the Agentfile that is run: its policy.toml counts."""
+    """The folder of the Agentfile to run, whose policy.toml also applies."""
     overrides: Json = field(default_factory=dict[str, Any])
-    """Configuration that goes before every file."""
+    """Configuration that overrides every file."""
     amend: "Callable[[Loaded], Loaded] | None" = None
-    """What the command line says that depends on the configuration: made of it whenever it is read."""
+    """Applies options that depend on the configuration, each time it is loaded."""
     own_servers: Mapping[str, object] = field(default_factory=dict[str, object])
-    """MCP servers that live in the program that embeds us, by their names."""
+    """Name → MCP server in the embedding program."""
     strict_servers: bool = False
-    """No MCP servers of plugins."""
+    """Do not use the MCP servers of plugins."""
     plugin_dirs: tuple[str, ...] = ()
-    """Folders of plugins that count in this session, by the operator's own word."""
+    """Folders of plugins that the operator activated for this session."""
     plugin_dirs_without_servers: tuple[str, ...] = ()
-    """Those of them whose MCP servers are not used."""
+    """Those of `plugin_dirs` whose MCP servers are not used."""
     skills: Sequence[str] | None = None
-    """The only skills that the model may call; None: all."""
+    """The skills that the model may call; None for all."""
     own_hooks: Sequence[Json] = ()
-    """Hooks that live there: each `{hook_event_name, matcher, type: "callback", callback_id, timeout}`."""
+    """Hooks in the embedding program: each `{hook_event_name, matcher, type: "callback", callback_id, timeout}`."""
     call_back: "CallBack | None" = None
-    """Calls one of them."""
+    """Calls one of `own_hooks`."""
     agents: Json = field(default_factory=dict[str, Any])
-    """Subagents that it defines: name → description, prompt, tools, model."""
+    """Subagents that the embedding program defines: name → description, prompt, tools, model."""
     session_id: str | None = None
-    """What the new session is called."""
+    """The id of the new session."""
     live: bool = False
-    """A run at a terminal: its events are shown as they come, in place of the log."""
+    """Show events at the terminal as they happen, instead of the log."""
     headless: bool = False
-    """`run`: the profile is `runtime.profile` unless one is named, and the run folders are in `logging.jsonl_dir`."""
+    """A `run`: the default profile is `runtime.profile`, and run folders are in `logging.jsonl_dir`."""
     asks: Literal["no", "maybe", "must"] = "no"
-    """Whether a model is asked: then, where none is chosen, a key in the environment chooses; `must` fails without."""
+    """Whether a model is called. If none is configured, a key in the environment selects one; `must` fails without."""
     choose: "Chooser | None" = None
-    """How a person is asked which of those keys to use; None where nobody is there."""
+    """Asks a person which of those keys to use; None if nobody is there."""
     here: bool = False
-    """Where no project is found, the workspace is the current directory, not `workspace_dir`."""
+    """Without a project, use the current directory as the workspace instead of `workspace_dir`."""
     walled: bool = False
-    """It lives in a server that its commands must not reach: without a sandbox it does not begin."""
+    """The session runs inside a server that its commands must not reach, so it needs a sandbox to start."""
     supervisor: RunSupervisor = NO_SUPERVISOR
-    """Who watches the run from outside of its process."""
+    """Supervises the run from outside its process."""
     looks: bool = False
-    """Nothing runs: in the home or `/`, where nothing may, it is explained for `workspace_dir`."""
+    """Nothing will run, so in the home directory or `/` use `workspace_dir` instead of refusing."""
 
 
 A_WEEK = 7 * 86_400.0
-"""The longest quotas begin anew every week."""
+"""Seconds. The longest quotas are reset every week."""
 
 
 def overrides(
@@ -100,19 +100,19 @@ def overrides(
     *,
     wait_for_quota: bool = False,
 ) -> Json:
-    """The configuration that the options of `run` stand for."""
-    made: Json = {}
+    """The options of `run` as configuration."""
+    configuration: Json = {}
     if skills_dir is not None:
-        made["skills"] = {"dir": os.path.abspath(os.path.expanduser(skills_dir))}
+        configuration["skills"] = {"dir": os.path.abspath(os.path.expanduser(skills_dir))}
     if max_turns is not None:
-        made["runtime"] = {"max_turns": max_turns}
+        configuration["runtime"] = {"max_turns": max_turns}
     if wait_for_quota:
-        made.setdefault("runtime", {})["quota_wait_seconds"] = A_WEEK
+        configuration.setdefault("runtime", {})["quota_wait_seconds"] = A_WEEK
     if debug_llm is not None:
-        made["logging"] = {"debug_llm_bodies": debug_llm}
+        configuration["logging"] = {"debug_llm_bodies": debug_llm}
     if limits:
-        made["limits"] = dict(limits)
-    return made
+        configuration["limits"] = dict(limits)
+    return configuration
 
 
 def unattended(loaded: "Loaded") -> "Loaded":
@@ -125,27 +125,30 @@ def unattended(loaded: "Loaded") -> "Loaded":
 
 
 def stored(options: Options) -> dict[str, str]:
-    """What a run was begun with, for whoever resumes it; its limits are given anew."""
+    """The options to store for resuming the run. Limits are not stored, because a resumed run gets new ones."""
     overrides = {name: value for name, value in options.overrides.items() if name != "limits"}
-    given = {name: getattr(options, name) for name in STORED}
-    if options.config_file:  # wherever it is resumed from
-        given["config_file"] = os.path.abspath(os.path.expanduser(options.config_file))
+    values = {name: getattr(options, name) for name in STORED}
+    if options.config_file:  # absolute, because the run may be resumed from another directory
+        values["config_file"] = os.path.abspath(os.path.expanduser(options.config_file))
     if not options.thinking.is_unset:
-        given["thinking"] = canonical(list(options.thinking))
-    return {**{name: value for name, value in given.items() if value}, "overrides": canonical(overrides)}
+        values["thinking"] = canonical(list(options.thinking))
+    return {**{name: value for name, value in values.items() if value}, "overrides": canonical(overrides)}
 
 
 def restored(options: Options, before: Mapping[str, str], run_id: str) -> Options:
-    """A run goes on with what it was begun with, unless other is given: never by laxer rules unasked."""
-    kept: Json = {name: value for name in STORED if (value := before.get(name)) and getattr(options, name) is None}
+    """The options of a resumed run: those stored at its start, except where new ones are set. A stored
+    bypassPermissions is not restored, because it must be requested at each start."""
+    stored_values: Json = {
+        name: value for name in STORED if (value := before.get(name)) and getattr(options, name) is None
+    }
     if options.thinking.is_unset and "thinking" in before:
-        kept["thinking"] = Thinking(*json.loads(before["thinking"]))
+        stored_values["thinking"] = Thinking(*json.loads(before["thinking"]))
     if options.provider is not None:
-        kept.pop("model", None)  # it was one of another provider
-    if (file := kept.get("config_file")) and not os.path.isfile(file):
+        stored_values.pop("model", None)  # it belongs to the earlier provider
+    if (file := stored_values.get("config_file")) and not os.path.isfile(file):
         raise UsageError(f"{file}, the --config that run {run_id} began with, is gone; put it back, or name another")
-    earlier, given = json.loads(before.get("overrides", "{}")), options.overrides
+    earlier, current = json.loads(before.get("overrides", "{}")), options.overrides
     if earlier.get("permissions", {}).get("defaultMode") == "bypassPermissions":
-        del earlier["permissions"]["defaultMode"]  # it holds for the start that was given it
-    overrides = {name: {**earlier.get(name, {}), **given.get(name, {})} for name in {*earlier, *given}}
-    return replace(options, overrides=overrides, **kept)
+        del earlier["permissions"]["defaultMode"]
+    overrides = {name: {**earlier.get(name, {}), **current.get(name, {})} for name in {*earlier, *current}}
+    return replace(options, overrides=overrides, **stored_values)

@@ -1,1 +1,1 @@
-"""What is known of each model: its context window, its prices, what it accepts."""
+"""Facts about models: context window, prices and accepted input."""

@@ -1,4 +1,4 @@
-"""What is known of each model: its window, its prices, what it takes; from the table of models and `[models]`."""
+"""Facts about each model (context window, prices, accepted input), from the table of models and `[models]`."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from adderclaw.core.types import Json, Usage
 
 
 class ModelFacts(NamedTuple):
-    """None where it is not known. Prices are US dollars per million tokens."""
+    """The facts about a model; None if unknown. Prices are US dollars per million tokens."""
 
     context_tokens: int | None = None
     max_output_tokens: int | None = None
@@ -27,9 +27,9 @@ class ModelFacts(NamedTuple):
     pdf: bool = False
     thinking: bool = False
     assumed: bool = False
-    """The table does not list the model: all but a price is taken from its family."""
+    """The table does not list the model, so everything but the prices comes from its family."""
     long_tokens: int | None = None
-    """A request with more input than this is billed by the prices below."""
+    """A request with more input tokens than this is billed at the `long_` prices."""
     long_input_per_mtok: float | None = None
     long_output_per_mtok: float | None = None
     long_cache_read_per_mtok: float | None = None
@@ -47,12 +47,12 @@ FREE = ModelFacts(input_per_mtok=0.0, output_per_mtok=0.0, cache_read_per_mtok=0
 
 
 def facts(model: str, config: Config) -> ModelFacts:
-    """The facts of a model by the table that applies, and over them what the configuration says of it."""
+    """The facts of a model from the current table, overridden by the configuration."""
     return _with(_known(model, model_table.in_effect()), _found(model, config.models))
 
 
 def facts_of(provider: str, model: str, config: Config) -> ModelFacts:
-    """The facts of a model as one entry serves it: on this machine it is free, and the entry knows its window."""
+    """The facts of a model at a provider entry. On this machine it is free, and the entry may set its window."""
     entry = config.providers.models.get(provider)
     known = facts(model, config)
     if entry is None:
@@ -65,7 +65,7 @@ def facts_of(provider: str, model: str, config: Config) -> ModelFacts:
 
 
 def _no_cheaper(known: ModelFacts, model: str, config: Config) -> ModelFacts:
-    """Where an administrator limits money, nobody makes a model cheaper than he or the packaged list says."""
+    """Raise the prices to at least those of the administrator and the packaged table, if the administrator sets any."""
     if config.managed.prices is None:
         return known
     least = _with(_known(model, model_table.packaged()), _found(model, config.managed.prices))
@@ -73,7 +73,7 @@ def _no_cheaper(known: ModelFacts, model: str, config: Config) -> ModelFacts:
 
 
 def _is_here(entry: ProviderEntry) -> bool:
-    """Whether it is asked on this machine: what an entry calls itself is up to whoever wrote it."""
+    """Whether a free kind's server is on this machine. The address decides, because anyone can declare a free kind."""
     from adderclaw.config import managed
 
     host = managed.host_of(entry.kind, entry.base_url) if BY_NAME[entry.kind].is_free else "elsewhere"
@@ -81,11 +81,11 @@ def _is_here(entry: ProviderEntry) -> bool:
 
 
 def _on_loopback(entry: ProviderEntry) -> bool:
-    """Whether the entry's address is this machine: nobody bills such a call unless `[models]` gives it a price."""
+    """Whether the entry's address is this machine. Such calls are free unless `[models]` sets a price."""
     if entry.base_url:
         from urllib.parse import urlsplit
 
-        with suppress(ValueError):  # which is an error of the configuration, reported where the entry is used
+        with suppress(ValueError):  # an invalid URL is reported where the entry is used
             return _is_loopback(urlsplit(entry.base_url).hostname or "")
     if not any(name.endswith("_BASE_URL") for name in os.environ):
         return False
@@ -100,7 +100,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _dearer(known: ModelFacts, least: ModelFacts) -> ModelFacts:
-    """The first, each of its prices no lower than the other's."""
+    """`known` with each price raised to at least that of `least`."""
     if not known.priced or not least.priced:
         return known if known.priced or not least.priced else known._replace(**_prices(least))
     pairs = zip(_effective(known), _effective(least), strict=True)
@@ -110,7 +110,7 @@ def _dearer(known: ModelFacts, least: ModelFacts) -> ModelFacts:
 
 
 def _effective(known: ModelFacts) -> list[float]:
-    """Its prices in their order: a cache without one costs as input does, a long request without one as a short one."""
+    """The prices in order. A missing cache price is the input price, and a missing long price is the short one."""
     reads, answers = known.input_per_mtok or 0.0, known.output_per_mtok or 0.0
     read, write = known.cache_read_per_mtok, known.cache_write_per_mtok
     long_reads = _first(known.long_input_per_mtok, reads)
@@ -129,7 +129,7 @@ def _first(*values: float | None) -> float:
 
 
 def cost(usage: Usage, known: ModelFacts) -> float | None:
-    """US dollars of a call, or None without a price."""
+    """The cost of a call in US dollars; None if the price is unknown."""
     if not known.priced:
         return None
     read_in = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
@@ -139,32 +139,32 @@ def cost(usage: Usage, known: ModelFacts) -> float | None:
 
 
 class Served(NamedTuple):
-    """Who would answer, and with which model."""
+    """The provider entry and the model that answer a request."""
 
     provider: str
     model: str
 
 
 def without_alias(model: str, kind: str) -> str:
-    """The model that a name such as `sonnet` stands for at a kind of provider; any other name as it is."""
+    """The model that an alias such as `sonnet` means at a kind of provider; any other name is returned unchanged."""
     return (model_table.newest(kind, model) or model) if model in model_table.ALIAS_NAMES else model
 
 
 def model_of(provider: str, config: Config) -> str:
-    """The model that an entry asks for unless a run names another."""
+    """The model that an entry uses unless a run names another."""
     entry = config.providers.models.get(provider)
     model = (entry.model if entry else None) or config.default_model
     return without_alias(model, entry.kind) if entry else model
 
 
 def own_model(provider: str, config: Config) -> str | None:
-    """The model that an entry names itself; None where it takes the one that it is asked for."""
+    """The model that an entry sets; None if it uses the requested one."""
     entry = config.providers.models.get(provider)
     return model_of(provider, config) if entry is not None and entry.model else None
 
 
 def first_answering(provider: str, model: str, config: Config) -> Served:
-    """Who answers a request to an entry when all is well: of `reliable` its first, of `router` its default."""
+    """Who answers a request if nothing fails: the first member of `reliable`, the default member of `router`."""
     seen: set[str] = set()
     while (entry := config.providers.models.get(provider)) is not None and provider not in seen:
         seen.add(provider)
@@ -177,7 +177,7 @@ def first_answering(provider: str, model: str, config: Config) -> Served:
 
 
 def all_of(provider: str, model: str, config: Config) -> list[Served]:
-    """Each that may answer a request to an entry: of `reliable` and `router` all members, else the entry itself."""
+    """Everyone who may answer a request: all members of `reliable` and `router`, otherwise the entry itself."""
     answering: list[Served] = []
     seen: set[str] = set()
     waiting = [Served(provider, model)]
@@ -208,37 +208,37 @@ def _inner(entry: ProviderEntry) -> str | None:
 
 
 class Quote(NamedTuple):
-    """What a call is expected to be billed by."""
+    """The model and the prices that a call is expected to be billed at."""
 
     model: str
     facts: ModelFacts
     max_tokens: int | None
-    """Longest answer that the entry asks for."""
+    """The entry's limit on the tokens of an answer."""
     unpriced_fallbacks: tuple[str, ...] = ()
-    """Models without a price that the entry asks where its first does not answer, or for some requests."""
+    """Models without a price that may answer instead of the first, as a fallback or by routing."""
 
     @property
     def unpriced(self) -> str:
-        """The first model without a price among all that may answer; empty where each has one."""
+        """The first model without a price among all that may answer; empty if all have one."""
         return next(iter(self.unpriced_fallbacks), "") if self.facts.priced else self.model
 
 
 class Prices:
-    """What calls cost by this configuration, looked up once for each entry and model."""
+    """The prices of calls under a configuration, looked up once per entry and model."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._quotes: dict[Served, Quote] = {}
 
     def before(self, provider: str, model: str) -> Quote:
-        """Of a call that is about to be made."""
+        """The quote for a call that is about to be made."""
         asked = Served(provider, model)
         if asked not in self._quotes:
             self._quotes[asked] = self._quote_asked(asked)
         return self._quotes[asked]
 
     def after(self, asked: Served, answered: Served) -> Quote:
-        """Of a call that was answered, by whom and by which model the provider says."""
+        """The quote for a call by the provider and the model that answered it, as the response states them."""
         provider = answered.provider or asked.provider
         model = asked.model if provider == asked.provider else own_model(provider, self._config) or asked.model
         quote = self.before(provider, model)
@@ -247,7 +247,7 @@ class Prices:
         return quote if quote.facts.priced or not answered.model else self._better(quote, provider, answered.model)
 
     def _better(self, quote: Quote, provider: str, model: str) -> Quote:
-        """The server's own name of the model may be one with a price."""
+        """The quote for the model that the server names, if that one has a price."""
         other = self.before(provider, model)
         return other if other.facts.priced else quote
 
@@ -263,16 +263,16 @@ class Prices:
         return quote._replace(unpriced_fallbacks=tuple(dict.fromkeys(unpriced)))
 
 
-# ------------------------------------------------------------------ finding
+# ------------------------------------------------------------------ lookup
 
 
 def row_of(model: str, table: dict[str, Json]) -> Json | None:
-    """The row of a table that is about a model."""
+    """The row of a table that matches a model; None if there is none."""
     return _found(model, table)
 
 
 def _known(model: str, table: model_table.Table) -> ModelFacts:
-    """What a table says of a model, completed by what its family has."""
+    """The facts of a model from a table, completed with those of its family."""
     family = _found(model, model_table.families()) or {}
     if model_table.NO_TEXT.search(model):
         family = {**family, "thinking": False}
@@ -283,7 +283,7 @@ def _known(model: str, table: model_table.Table) -> ModelFacts:
 
 
 def _found[T](model: str, table: "dict[str, T]") -> T | None:
-    """The entry of the longest pattern; `vendor/model`, as routers of models spell it, counts as the model too."""
+    """The entry with the longest matching pattern. `vendor/model`, the form that routers use, also matches `model`."""
     for name in dict.fromkeys((model, model.lower(), model.lower().rpartition("/")[2])):
         if name in table:
             return table[name]
@@ -298,7 +298,7 @@ def _with(known: ModelFacts, over: "ModelEntry | None") -> ModelFacts:
         return known
     own: dict[str, Any] = {name: value for name in ENTRY_FIELDS if (value := getattr(over, name)) is not None}
     if "input_per_mtok" in own:
-        # a cache price of another price list would not fit
+        # cache prices from another price list would not fit
         known = _unpriced(known)._replace(output_per_mtok=known.output_per_mtok)
     return known._replace(**own)
 
@@ -311,19 +311,19 @@ def _prices(of: ModelFacts) -> dict[str, Any]:
     return {name: getattr(of, name) for name in (*PRICES, "long_tokens")}
 
 
-# ------------------------------------------------------------------ by name alone
+# ------------------------------------------------------------------ guesses from the name
 
 _PLAIN = re.compile(r"(?:gpt-[34]|chatgpt|gpt-5-chat|davinci|babbage)")
 _THINKING = re.compile(r"o\d|gpt-[5-9]|gpt-\d\d|codex|computer-use")
 
 
 def thinks(model: str) -> bool:
-    """Whether an OpenAI model surely reasons, by its name: the API refuses the settings of that for the others."""
+    """Whether an OpenAI model certainly reasons, by its name. The API rejects reasoning settings for other models."""
     return bool(_THINKING.match(bare(model))) and not never_thinks(model)
 
 
 def never_thinks(model: str) -> bool:
-    """Whether an OpenAI model surely does not reason: the API refuses to be shown another model's reasoning then."""
+    """Whether an OpenAI model certainly does not reason. The API then rejects reasoning of another model as input."""
     return bool(_PLAIN.match(bare(model)))
 
 

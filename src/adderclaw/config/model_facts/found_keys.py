@@ -38,11 +38,11 @@ class Found(NamedTuple):
 
 
 type Chooser = Callable[[list[Found]], Found | None]
-"""How a person is asked which of several keys to use; what they choose is in their configuration then."""
+"""Asks a person which of several keys to use, and stores the choice in their configuration."""
 
 
 def in_environment() -> list[Found]:
-    """The keys that are there, by the variables that their providers publish."""
+    """The keys in the environment, under the variables that the providers document."""
     return [Found(name, kind) for kind, name in KEY_VARIABLES.items() if os.environ.get(name, "").strip()]
 
 
@@ -61,7 +61,7 @@ def store_declined(home: str, keys: list[Found]) -> None:
 
 
 def is_unscripted(now: Config, name: str) -> bool:
-    """Whether an entry is, or is made of nothing but, the built-in provider without a script."""
+    """Whether an entry, or every member of a combined entry, is the built-in provider without a script."""
     entry = now.providers.models.get(name)
     if entry is None:
         return False
@@ -72,9 +72,9 @@ def is_unscripted(now: Config, name: str) -> bool:
 
 
 def with_key(tree: Json, key: Found, now: Config) -> tuple[Json, str]:
-    """Overrides in which the found key's provider is the default, and what to call it.
+    """Overrides that make the key's provider the default, and a description of the key for the operator.
 
-    An entry of that name counts if it uses that key; else there is a new one, and nothing of the operator's changes.
+    An existing entry is used if it uses this key. Otherwise a new entry is added, and the operator's stay unchanged.
     """
     entry = now.providers.models.get(key.kind)
     uses = None if entry is None else entry.api_key_env or KEY_VARIABLES.get(entry.kind)
@@ -89,7 +89,7 @@ def with_key(tree: Json, key: Found, now: Config) -> tuple[Json, str]:
 
 
 def only_key(keys: list[Found]) -> Found | None:
-    """The one key that is there; with several somebody must choose."""
+    """The only key; None if there is none. Raises NoModelChosen if there are several."""
     if len(keys) > 1:
         several = ", ".join(map(str, keys))
         kinds = " or ".join(f"`--provider {key.kind}`" for key in keys)

@@ -1,4 +1,4 @@
-"""Reads the price list of the `genai-prices` package as data: its code is parsed, never imported or run."""
+"""Reads the price list of the `genai-prices` package as data. The code is parsed, never imported or run."""
 
 import ast
 import io
@@ -16,7 +16,7 @@ from adderclaw.core.types import Json
 PACKAGE = "genai-prices"
 PRICES_IN_WHEEL = "genai_prices/data.py"
 MOST_BYTES = 16_000_000
-"""Largest source of a price list that is parsed; in autumn 2026 it has 1.6 million bytes."""
+"""Maximum size of the source. In autumn 2026 it has 1.6 million bytes."""
 DEEPEST = 40
 
 VENDORS = {
@@ -25,11 +25,11 @@ VENDORS = {
     "google": re.compile(r"gemini-"),
     "x-ai": re.compile(r"grok-"),
 }
-"""Vendors whose models only they sell at a list price → how their names begin. What a model with open weights costs
-depends on who serves it, so none of those is read."""
+"""Vendor → the names of the models that only the vendor sells. Models with open weights are skipped, because their
+price depends on who serves them."""
 NAME = re.compile(r"[a-z0-9][a-z0-9._:@-]{1,80}")
 DATED = re.compile(r"\^(?P<name>[a-z0-9.\\-]+?)(?P<mark>-|\[-@\])(\\d\{8\}|\\d\{4\}-\\d\{2\}-\\d\{2\})\$")
-"""`^gpt-6\\.1-sol-\\d{4}-\\d{2}-\\d{2}$`: a model's name and the day of one version of it."""
+"""Matches a regular expression for the dated versions of a model, such as `^gpt-6\\.1-sol-\\d{4}-\\d{2}-\\d{2}$`."""
 FIELDS = {
     "input_mtok": "input_per_mtok",
     "output_mtok": "output_per_mtok",
@@ -39,14 +39,14 @@ FIELDS = {
 
 
 class Unreadable(ValueError):
-    """The list does not have the form that is understood; the message says what is wrong."""
+    """The price list has an unknown form; the message says what is wrong."""
 
 
 def models_of_wheel(wheel: bytes, today: date) -> dict[str, Json]:
     """The rows of `models.json` in a wheel of genai-prices; raises Unreadable."""
     try:
         with zipfile.ZipFile(io.BytesIO(wheel)) as archive, archive.open(PRICES_IN_WHEEL) as member:
-            source = member.read(MOST_BYTES + 1)  # no more than that is unpacked, whatever the archive says
+            source = member.read(MOST_BYTES + 1)  # bounds what is unpacked, regardless of the size in the archive
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, OSError, RuntimeError, NotImplementedError) as error:
         raise Unreadable(f"the wheel has no readable {PRICES_IN_WHEEL} ({error})") from None
     if len(source) > MOST_BYTES:
@@ -135,7 +135,7 @@ def _rows(providers: list[Json], today: date) -> Iterator[tuple[str, Json]]:
 
 
 def _is_narrow(pattern: str) -> bool:
-    """Whether it can only stand for one version of a model: no row gives its price to models that are not known."""
+    """Whether a pattern matches only one version of a model, so that its price never applies to unknown models."""
     name = pattern.removesuffix("*")
     return NAME.fullmatch(name) is not None and (name == pattern or any(sign.isdigit() for sign in name))
 
@@ -165,7 +165,7 @@ def _row(model: Json, today: date) -> Json:
     listed = model["prices"]
     if not isinstance(listed, list):
         return row | _prices(listed)
-    # prices by the day from which they apply, in their order; those of a time of day are not understood
+    # start date → prices; prices that depend on the time of day are skipped
     days = {
         (listing["constraint"]["start_date"] if listing.get("constraint") else date.min): listing["prices"]
         for listing in cast(list[Json], listed)
@@ -178,7 +178,7 @@ def _row(model: Json, today: date) -> Json:
 
 
 def _prices(listed: Json) -> Json:
-    """The prices of text, and under `above` those of a long request; none where input or output has none."""
+    """The prices of text, and under `above` those of a long request; empty if input or output has no price."""
     prices: Json = {}
     above: Json = {}
     for theirs, ours in FIELDS.items():
@@ -187,7 +187,7 @@ def _prices(listed: Json) -> Json:
                 prices[ours] = base
                 above |= {"tokens": max(start, above.get("tokens", 0)), ours: price}
             case {"base": float(), "tiers": _}:
-                return {}  # more than one step: none of them alone would be true
+                return {}  # several tiers cannot be represented
             case float(price):
                 prices[ours] = price
             case _:

@@ -1,4 +1,4 @@
-"""The tables of known models: the packaged one, the one that `models refresh` stored, and the families kept by hand."""
+"""The tables of known models: the packaged one, the one that `models refresh` stored, and hand-written families."""
 
 import json
 import os
@@ -25,15 +25,15 @@ DATED = "20*"
 """The end of a pattern for the dated versions of a model, such as `claude-opus-5-20260724`."""
 
 NO_TEXT = re.compile(r"audio|realtime|image|tts|live|transcribe|search|embedding|voice|omni|banana|streaming")
-"""Models for other things than text: their price per token of text is not what a call costs, and they do not think."""
+"""Models for media other than text. Their price per text token is not the price of a call, and they do not think."""
 
 ALIASES: dict[str, Mapping[str, ModelAlias]] = {kind.name: kind.aliases for kind in KINDS if kind.aliases}
-"""Kind of provider → alias → the models that it can stand for."""
+"""Kind of provider → alias → how to find the newest model that it refers to."""
 ALIAS_NAMES = frozenset(name for names in ALIASES.values() for name in names)
 
 
 class Table(NamedTuple):
-    """Models with their windows and prices, and where they are from."""
+    """Models with their context windows and prices, and the source of the data."""
 
     path: str
     source: Json
@@ -42,7 +42,7 @@ class Table(NamedTuple):
     """The day on which the source was the newest version."""
     models: dict[str, Json]
     problem: str = ""
-    """Why it is not used; empty where it is."""
+    """Why the table is not used; empty if it is used."""
 
 
 _packaged: list[Table] = []
@@ -59,7 +59,7 @@ def packaged() -> Table:
 
 
 def refreshed() -> Table | None:
-    """The table of the home, if there is one; with a `problem` where it cannot be used."""
+    """The table in the home folder; None if there is none. It has a `problem` if it cannot be used."""
     path = os.path.join(places.home(), home_names.MODELS)
     if not os.path.lexists(path):
         return None
@@ -87,30 +87,30 @@ def in_effect() -> Table:
 
 
 def write(table: Table) -> None:
-    """Store a table, whole or not at all; it applies to every process that starts after this."""
+    """Store a table atomically. It applies to every process that starts afterwards."""
     places.replace(table.path, text_of(table))
     _in_effect.clear()
 
 
 def text_of(table: Table) -> str:
-    """A table as the text of its file, with one model in each line."""
+    """A table as the text of its file, with one model per line."""
     rows = ",\n".join(f"    {json.dumps(name)}: {json.dumps(table.models[name])}" for name in sorted(table.models))
     head = f'  "source": {json.dumps(table.source)},\n  "fetched": {json.dumps(table.fetched)},\n'
     return f'{{\n{head}  "models": {{\n{rows}\n  }}\n}}\n'
 
 
 def families() -> dict[str, Json]:
-    """What all models of a family have, by the beginning of their names."""
+    """Prefix of model names → the facts that all models of the family share."""
     return _by_hand()["families"]
 
 
 def corrections() -> dict[str, Json]:
-    """What replaces a table's own facts."""
+    """Model → facts that replace those of a table."""
     return _by_hand()["corrections"]
 
 
 def newest(kind: str, alias: str) -> str | None:
-    """The model that an alias stands for at a kind of provider: of its family the one with the highest version."""
+    """The model that an alias means at a kind of provider: the one of its family with the highest version."""
     if alias not in ALIASES.get(kind, {}):
         return None
     beginning, separator, *ends = ALIASES[kind][alias]
@@ -143,7 +143,7 @@ def _by_hand() -> Json:
 
 
 def facts_of_today(row: Json) -> Json:
-    """The facts of a row as they are today, by the names that `ModelFacts` has for them."""
+    """The facts of a row with today's prices, under the field names of `ModelFacts`."""
     priced = row
     if "from" in row:
         today = time.strftime("%Y-%m-%d")
@@ -158,7 +158,7 @@ def facts_of_today(row: Json) -> Json:
 
 
 def problem_of(models: Json) -> str:
-    """What is wrong with the rows of a table that came from elsewhere; empty where nothing is."""
+    """What is wrong with the rows of a downloaded table; empty if they are valid."""
     if not 0 < len(models) <= MOST_ROWS:
         return f"it has {len(models)} models, not 1 to {MOST_ROWS}"
     for name, row in models.items():

@@ -1,7 +1,7 @@
-"""Which plugins are installed, which of them the operator trusts, and whether they are still as they were trusted.
+"""Which plugins are installed, which of them the operator trusts, and whether they changed since.
 
 A plugin is a folder in `~/.adderclaw/plugins/`; the operator's decision about it is in `~/.adderclaw/plugins.json`.
-If any file of it changes by a byte, nothing of it applies until the operator has reviewed it.
+If any of its files changes by a byte, the plugin is inactive until the operator has reviewed it.
 """
 
 import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 type State = Literal["enabled", "disabled", "changed", "untrusted", "broken"]
 TEMPORARY = "."
-"""How the name of a folder begins that an installation has not finished."""
+"""Prefix of the folder of an unfinished installation."""
 
 
 class Plugin(NamedTuple):
@@ -32,15 +32,15 @@ class Plugin(NamedTuple):
     state: State
     manifest: "Manifest"
     problems: tuple[str, ...] = ()
-    """What is wrong with it, and what has changed since it was trusted."""
+    """What is wrong with the plugin, and what changed since it was trusted."""
     files: dict[str, str] = {}  # noqa: RUF012 - never changed
-    """Path inside the folder → its hash, as it is now."""
+    """Path inside the folder → current hash."""
     entry: Json = {}  # noqa: RUF012 - never changed
-    """What the registry holds of it."""
+    """The plugin's entry in the registry."""
 
 
 def place(home: str) -> str:
-    """The registry: the operator's own file."""
+    """The path of the registry, a file of the operator."""
     return os.path.join(home, home_names.PLUGINS_FILE)
 
 
@@ -66,7 +66,7 @@ def enabled(home: str) -> tuple[Plugin, ...]:
 
 
 def known(home: str) -> tuple[Plugin, ...]:
-    """Every plugin that is registered or in the folder of plugins, sorted by name."""
+    """Every plugin that is in the registry or in the folder of plugins, sorted by name."""
     entries = registry(home)
     return tuple(_load_plugin(home, name, entries.get(name)) for name in sorted({*entries, *_present(home)}))
 
@@ -91,7 +91,7 @@ def _present(home: str) -> list[str]:
 
 
 def _load_plugin(home: str, name: str, entry: Json | None) -> Plugin:
-    """One plugin as it is now."""
+    """Load a plugin in its current state."""
     from adderclaw.config.plugins import manifest as plugin_manifest
 
     path, entry = folder(home, name), entry or {}
@@ -110,9 +110,9 @@ def _load_plugin(home: str, name: str, entry: Json | None) -> Plugin:
 
 
 def at(path: str, name: str = "", leave_out: frozenset[str] = frozenset()) -> Plugin:
-    """The plugin in any folder, as untrusted or broken, regardless of the registry.
+    """Load the plugin in any folder, as untrusted or broken, without the registry.
 
-    A plugin without a name of its own gets `name` or the name of its folder.
+    A plugin that does not name itself gets `name` or the name of its folder.
     """
     from adderclaw.config.plugins import manifest as plugin_manifest
     from adderclaw.config.plugins import tree as plugin_tree
@@ -151,7 +151,7 @@ def registry(home: str) -> dict[str, Json]:
 
 
 def _read(home: str) -> dict[str, Json] | None:
-    """What the file holds; None where it cannot be understood."""
+    """The content of the file; None if it is invalid."""
     try:
         fd = os.open(place(home), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -186,7 +186,7 @@ def record(home: str, name: str, entry: Json | None) -> None:
     table.pop(name, None)
     if entry is not None:
         table[name] = entry
-    if not table:  # as if there had never been one
+    if not table:  # an empty registry needs no file
         with suppress(FileNotFoundError):
             os.unlink(place(home))
         return

@@ -1,4 +1,4 @@
-"""A plugin that counts in a session: where it lies, where its data is, and whether it is still as it was trusted."""
+"""A plugin that is active in a session: its folders, and whether it changed since it was trusted."""
 
 import os
 import re
@@ -23,10 +23,10 @@ type _Stamp = tuple[tuple[str, int, int, int, int], ...]
 
 
 class LoadedPlugin:
-    """One plugin of a session; every part that it brings asks here before it is used."""
+    """A plugin of a session. Each of its parts checks `changed` before it is used."""
 
     def __init__(self, plugin: Plugin, home: str, *, named: bool = False) -> None:
-        """`named`: by `--plugin-dir`, for this session alone."""
+        """`named`: the plugin was named by `--plugin-dir`, for this session only."""
         self.plugin, self.named = plugin, named
         self.root = followed(plugin.folder)
         self.data = installed.data_folder(followed(home), plugin.name)
@@ -42,13 +42,13 @@ class LoadedPlugin:
 
     @property
     def scope(self) -> str:
-        """Whose the approvals of its MCP servers are: those of a folder that was named once are its own."""
+        """The scope of the approvals of its MCP servers: the folder for `--plugin-dir`, otherwise the plugin's name."""
         return f"plugin:{self.root if self.named else self.name}"
 
     def changed(self) -> str:
-        """Why nothing of it may run now; empty while its content is what was trusted.
+        """Why the plugin may not run now; empty if its content is unchanged since it was trusted.
 
-        Most of the time one look at the times and sizes of its files is enough; else all of it is hashed again.
+        The files are hashed again only if their times or sizes differ from the last check.
         """
         try:
             now = _stamped(self.root)
@@ -64,17 +64,17 @@ class LoadedPlugin:
         return "" if same else CHANGED.format(name=self.name)
 
     def filled(self, text: str) -> str:
-        """A text with `${CLAUDE_PLUGIN_ROOT}` and `${CLAUDE_PLUGIN_DATA}`, or our spelling of them, filled in."""
+        """The text with `${CLAUDE_PLUGIN_ROOT}` and `${CLAUDE_PLUGIN_DATA}`, or the ADDERCLAW_ names, expanded."""
         return _PLACE.sub(lambda match: self.root if match[1] == "ROOT" else self.data, text)
 
     def variables(self) -> dict[str, str]:
-        """What stands for the two in texts."""
+        """Name of a plugin variable, without its prefix → its value."""
         return {"PLUGIN_ROOT": self.root, "PLUGIN_DATA": self.data}
 
     def environment(self) -> dict[str, str]:
-        """The same for a process of its own, which may write its data: the folder is made now.
+        """The environment variables for a process of the plugin. Creates the data folder, which it may write.
 
-        Python writes nothing beside its scripts: a `__pycache__` would be a change of the plugin.
+        Python must not write `__pycache__` next to the scripts, because that would change the plugin.
         """
         os.makedirs(self.data, mode=0o700, exist_ok=True)
         named = {f"{who}_{name}": path for name, path in self.variables().items() for who in ("CLAUDE", "ADDERCLAW")}
@@ -82,7 +82,7 @@ class LoadedPlugin:
 
 
 def _stamped(root: str) -> _Stamp:
-    """Every file's path, time of change, size and number; raises OSError."""
+    """The path, times, size and inode of every file; raises OSError."""
     stamps: list[tuple[str, int, int, int, int]] = []
     folders = [root]
     while folders:

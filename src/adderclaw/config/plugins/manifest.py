@@ -27,7 +27,7 @@ MOST_PARTS = 500
 SCHEMA_BYTES = 65_536
 DESCRIPTION_CHARS = 2_048
 UNUSED = ("lspServers", "outputStyles", "monitors", "themes", "channels", "settings", "userConfig", "dependencies")
-"""Keys of plugin.json that name what has no meaning here."""
+"""Keys of plugin.json that have no effect here."""
 UNUSED_FILES = (".lsp.json", "settings.json")
 
 type Capability = Literal["tool", "command", "agent", "skill", "hook", "mcp_server"]
@@ -36,25 +36,25 @@ CAPABILITIES: tuple[Capability, ...] = ("tool", "command", "agent", "skill", "ho
 
 @record
 class PluginTool:
-    """One `[[tools]]` of a manifest: a program that gets JSON on stdin and answers JSON on stdout."""
+    """A `[[tools]]` entry of a manifest: a program that reads JSON from stdin and writes JSON to stdout."""
 
     name: str
     description: str
     command: str
-    """The program, by its path inside the plugin's folder."""
+    """The path of the program inside the plugin's folder."""
     args: list[str] = field(default_factory=list[str])
-    """What it is started with."""
+    """Its command line arguments."""
     schema: dict[str, Any] = field(default_factory=lambda: {"type": "object"})
     """JSON Schema of the arguments."""
     timeout: Annotated[float, Between(0.1, 3_600)] = 60.0
-    """Seconds that one call may take."""
+    """Time limit of a call, in seconds."""
     deferred: bool = False
-    """Stays out of the prompt until it is looked for."""
+    """Not listed in the prompt; the model finds it with ToolSearch."""
 
 
 @record
 class _Own:
-    """manifest.toml."""
+    """The content of manifest.toml."""
 
     name: str
     version: str
@@ -71,19 +71,19 @@ class Manifest(NamedTuple):
     version: str = ""
     description: str = ""
     capabilities: tuple[Capability, ...] = ()
-    """What kinds of parts it brings; of a manifest.toml, those that it names: no other counts."""
+    """The kinds of parts that the plugin contains, limited to those that a manifest.toml declares."""
     tools: tuple[PluginTool, ...] = ()
     commands: tuple[str, ...] = ()
-    """Markdown files, by their paths inside the folder."""
+    """Paths of Markdown files inside the folder."""
     agents: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
-    """Folders with a SKILL.md, by their paths inside the folder; `.` is the folder itself."""
+    """Paths of folders with a SKILL.md inside the folder; `.` is the folder itself."""
     hooks: Json = {}  # noqa: RUF012 - never changed
-    """Event → groups, as settings files have them; `${CLAUDE_PLUGIN_ROOT}` stands in it as it was written."""
+    """Event → groups, as in settings files. `${CLAUDE_PLUGIN_ROOT}` is not expanded yet."""
     mcp_servers: Json = {}  # noqa: RUF012 - never changed
-    """Name → entry, in the same way."""
+    """Name → entry, with variables not expanded yet."""
     unused: tuple[str, ...] = ()
-    """What it brings that has no meaning here, or that its capabilities do not name."""
+    """Parts that have no effect here or are not declared in `capabilities`."""
 
 
 class Read(NamedTuple):
@@ -92,7 +92,7 @@ class Read(NamedTuple):
 
 
 def read(tree: Tree, folder_name: str) -> Read:
-    """What a folder brings, and everything that is wrong with it. `folder_name` counts where no file names it."""
+    """Read the manifest of a folder, with all its problems. A plugin without a name gets `folder_name`."""
     wrong: list[str] = []
     own, foreign = _own(tree, wrong), _foreign(tree, wrong)
     if own is None and foreign is None and not wrong and not _has_parts(tree):
@@ -102,11 +102,11 @@ def read(tree: Tree, folder_name: str) -> Read:
     if own and foreign is not None and table.get("name", own.name) != own.name:
         wrong.append(f"{OWN} calls it {own.name!r}, {FOREIGN} {short_json(table.get('name'))}: they must agree")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        wrong.append(f"name: {_said(name)} is not allowed; letters, digits, `.`, `_` and `-`, at most 64")
+        wrong.append(f"name: {_shown_json(name)} is not allowed; letters, digits, `.`, `_` and `-`, at most 64")
         name = folder_name
     version = own.version if own else table.get("version", "")
     if version and (not isinstance(version, str) or not VERSION.fullmatch(version)):
-        wrong.append(f"version: {_said(version)} is not allowed; write it as 1.2.3")
+        wrong.append(f"version: {_shown_json(version)} is not allowed; write it as 1.2.3")
         version = ""
     description = own.description if own else table.get("description", "")
     parts = _parts(tree, table, wrong)
@@ -124,7 +124,7 @@ def read(tree: Tree, folder_name: str) -> Read:
     return Read(manifest._replace(capabilities=_brought(manifest)), tuple(wrong))
 
 
-def _said(value: object) -> str:
+def _shown_json(value: object) -> str:
     return visible(short_json(value), keep_newlines=False)
 
 
@@ -150,7 +150,7 @@ def _foreign(tree: Tree, wrong: list[str]) -> Json | None:
 
 
 def _table(tree: Tree, path: str, wrong: list[str]) -> Json | None:
-    """What a file says; None where there is none."""
+    """The parsed content of a file; None if it does not exist or is invalid."""
     if path not in tree.files:
         return None
     data = tree.texts.get(path)
@@ -173,7 +173,7 @@ def _has_parts(tree: Tree) -> bool:
 
 
 def _parts(tree: Tree, table: Json, wrong: list[str]) -> dict[str, Any]:
-    """The parts in their usual places, and those that plugin.json names beside them."""
+    """The parts in the standard folders, and those that plugin.json names in addition."""
     files = [path for path in tree.files if tree.regular(path)]
     commands = [*_below("commands", files), *_named("commands", table, tree, wrong)]
     agents = [*_below("agents", files), *_named("agents", table, tree, wrong)]
@@ -197,7 +197,7 @@ def _below(folder: str, files: list[str]) -> list[str]:
 
 
 def _skills(folder: str, files: list[str]) -> list[str]:
-    """The folders with a SKILL.md: one that is named itself, else those right in it."""
+    """The folders with a SKILL.md: the folder itself, or else its direct subfolders."""
     if posixpath.join(folder, "SKILL.md") in files:
         return [folder]
     pattern = re.compile(rf"{'' if folder == '.' else re.escape(folder) + '/'}[^/]+/SKILL\.md")
@@ -205,13 +205,13 @@ def _skills(folder: str, files: list[str]) -> list[str]:
 
 
 def _paths(key: str, table: Json, wrong: list[str]) -> Iterator[str]:
-    """What plugin.json says under a key that takes paths, each inside the folder."""
+    """The paths that plugin.json lists under a key; paths outside the folder are reported."""
     value: Any = table.get(key, [])
     for text in cast(list[Any], value if isinstance(value, list) else [value]):
         if isinstance(text, str) and (path := inner(text)) is not None:
             yield path
         else:
-            wrong.append(f"{FOREIGN}: {key}: {_said(text)} is not a path inside the plugin")
+            wrong.append(f"{FOREIGN}: {key}: {_shown_json(text)} is not a path inside the plugin")
 
 
 def _named(key: str, table: Json, tree: Tree, wrong: list[str]) -> Iterator[str]:
@@ -220,7 +220,7 @@ def _named(key: str, table: Json, tree: Tree, wrong: list[str]) -> Iterator[str]
         paths = [path] if path in files and path.endswith(".md") else _below(path, files)
         if not paths:
             wrong.append(
-                f"{FOREIGN}: {key}: {_said(path)} is neither a Markdown file of the plugin nor a folder with one"
+                f"{FOREIGN}: {key}: {_shown_json(path)} is neither a Markdown file of the plugin nor a folder with one"
             )
         yield from paths
 
@@ -229,12 +229,12 @@ def _named_skills(table: Json, files: list[str], wrong: list[str]) -> Iterator[s
     for path in _paths("skills", table, wrong):
         folders = _skills(posixpath.dirname(path) or "." if path.endswith("SKILL.md") else path, files)
         if not folders:
-            wrong.append(f"{FOREIGN}: skills: {_said(path)} contains no skill (a folder with a SKILL.md)")
+            wrong.append(f"{FOREIGN}: skills: {_shown_json(path)} contains no skill (a folder with a SKILL.md)")
         yield from folders
 
 
 def inner(path: str) -> str | None:
-    """A path that a manifest names, as it lies inside the folder; None where it leads out of it."""
+    """A path from a manifest, normalized; None if it leads out of the folder."""
     if not path or path.startswith("/") or "\\" in path or "\0" in path or ".." in path.split("/"):
         return None
     return posixpath.normpath(path)
@@ -245,11 +245,13 @@ def _merged_hooks(tree: Tree, table: Json, wrong: list[str]) -> Json:
     for file, value in _settings(HOOKS, "hooks", tree, table, wrong):
         groups: object = value.get("hooks", value) if file else value
         if not isinstance(groups, dict):
-            wrong.append(f"{file or FOREIGN}: hooks: expected a table of events, not {_said(groups)}")
+            wrong.append(f"{file or FOREIGN}: hooks: expected a table of events, not {_shown_json(groups)}")
             continue
         for event, listed in cast(Json, groups).items():
             if not isinstance(listed, list):
-                wrong.append(f"{file or FOREIGN}: hooks.{_said(event)}: expected a list, not {_said(listed)}")
+                wrong.append(
+                    f"{file or FOREIGN}: hooks.{_shown_json(event)}: expected a list, not {_shown_json(listed)}"
+                )
                 continue
             groups_by_event[event] = [*groups_by_event.get(event, []), *cast(list[Any], listed)]
     return groups_by_event
@@ -260,20 +262,22 @@ def _merged_servers(tree: Tree, table: Json, wrong: list[str]) -> Json:
     for file, value in _settings(SERVERS, "mcpServers", tree, table, wrong):
         servers: object = value.get("mcpServers", value)
         if not isinstance(servers, dict):
-            wrong.append(f"{file or FOREIGN}: mcpServers: expected a table of servers, not {_said(servers)}")
+            wrong.append(f"{file or FOREIGN}: mcpServers: expected a table of servers, not {_shown_json(servers)}")
             continue
         for name, entry in cast(Json, servers).items():
             if not isinstance(entry, dict):
-                wrong.append(f"{file or FOREIGN}: mcpServers.{_said(name)}: expected a table, not {_said(entry)}")
+                wrong.append(
+                    f"{file or FOREIGN}: mcpServers.{_shown_json(name)}: expected a table, not {_shown_json(entry)}"
+                )
             elif name in entries and entries[name] != entry:
-                wrong.append(f"{file or FOREIGN}: mcpServers.{_said(name)}: is given twice")
+                wrong.append(f"{file or FOREIGN}: mcpServers.{_shown_json(name)}: is given twice")
             else:
                 entries[name] = entry
     return entries
 
 
 def _settings(usual: str, key: str, tree: Tree, table: Json, wrong: list[str]) -> Iterator[tuple[str, Json]]:
-    """The tables of the usual file and of those that plugin.json names: (file, table), or what it says itself."""
+    """(file, table) for the standard file and the files that plugin.json names; the file of inline tables is empty."""
     value: Any = table.get(key, [])
     named = cast(list[Any], value if isinstance(value, list) else [value])
     seen = {usual}
@@ -285,7 +289,7 @@ def _settings(usual: str, key: str, tree: Tree, table: Json, wrong: list[str]) -
             continue
         path = inner(entry) if isinstance(entry, str) else None
         if path is None or path not in tree.files or not path.endswith(".json"):
-            wrong.append(f"{FOREIGN}: {key}: {_said(entry)} is not a JSON file of the plugin")
+            wrong.append(f"{FOREIGN}: {key}: {_shown_json(entry)} is not a JSON file of the plugin")
         elif path not in seen:
             seen.add(path)
             if (table_of_file := _table(tree, path, wrong)) is not None:
@@ -313,7 +317,7 @@ def _brought(manifest: Manifest) -> tuple[Capability, ...]:
 
 
 def _declared(manifest: Manifest, capabilities: tuple[Capability, ...]) -> Manifest:
-    """Without the parts of which manifest.toml does not say that the plugin brings them."""
+    """The manifest without the parts that manifest.toml does not declare."""
     left_out: list[Capability] = [kind for kind in _brought(manifest) if kind not in capabilities and kind != "tool"]
     empty: dict[str, Any] = {_PARTS[kind]: {} if kind in ("hook", "mcp_server") else () for kind in left_out}
     words = tuple(f"{_PARTS[kind]} (capabilities does not name {kind!r})" for kind in left_out)
@@ -331,9 +335,9 @@ def _tool_problems(own: _Own, tree: Tree) -> Iterator[str]:
     for index, tool in enumerate(own.tools[:MOST_TOOLS]):
         key = f"{OWN}: tools[{index}]"
         if not TOOL_NAME.fullmatch(tool.name) or tool.name.startswith("mcp__"):
-            yield f"{key}.name: {_said(tool.name)} is not allowed; letters, digits, `_` and `-`, at most 64"
+            yield f"{key}.name: {_shown_json(tool.name)} is not allowed; letters, digits, `_` and `-`, at most 64"
         if tool.name.lower() in seen:
-            yield f"{key}.name: {_said(tool.name)} is given twice"
+            yield f"{key}.name: {_shown_json(tool.name)} is given twice"
         seen.add(tool.name.lower())
         yield from (f"{key}.{problem}" for problem in _one_tool(tool, tree))
 
@@ -343,15 +347,15 @@ def _one_tool(tool: PluginTool, tree: Tree) -> Iterator[str]:
         yield "description: is empty, and is all that a model knows of the tool"
     path = inner(tool.command)
     if path is None:
-        yield f"command: {_said(tool.command)} is not allowed; name a file of the plugin, as ./run"
+        yield f"command: {_shown_json(tool.command)} is not allowed; name a file of the plugin, as ./run"
     elif path not in tree.files:
         near = unknown_key_hint(path, [name for name in tree.files if tree.may_run(name)])
-        yield f"command: {_said(tool.command)} is not in the plugin{near}"
+        yield f"command: {_shown_json(tool.command)} is not in the plugin{near}"
     elif not tree.regular(path):
-        yield f"command: {_said(tool.command)} is a link; name the file itself"
+        yield f"command: {_shown_json(tool.command)} is a link; name the file itself"
     elif not tree.may_run(path):
-        yield f"command: {_said(tool.command)} is not executable; run: chmod +x {_said(path)}"
+        yield f"command: {_shown_json(tool.command)} is not executable; run: chmod +x {_shown_json(path)}"
     if tool.schema.get("type") != "object":
-        yield f'schema.type: must be "object", not {_said(tool.schema.get("type"))}'
+        yield f'schema.type: must be "object", not {_shown_json(tool.schema.get("type"))}'
     if (size := len(canonical(tool.schema))) > SCHEMA_BYTES:
         yield f"schema: has {size} bytes, more than {SCHEMA_BYTES}"

@@ -1,4 +1,4 @@
-"""What would begin to count if the operator trusted a plugin: each tool, hook, server, skill, command and agent."""
+"""What would take effect if the operator trusted a plugin: each tool, hook, server, skill, command and agent."""
 
 import os
 import re
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from adderclaw.config.plugins.manifest import Manifest
 
 WORD = re.compile(r"[A-Za-z0-9_+/=~.-]{16,}")
-"""What a secret may be, and no command: nothing that a shell would take for more than one word."""
+"""Only text of this form is masked. It is a single shell word, so that masking cannot hide a command."""
 NOT_INSTALLED = "nothing was installed"
-"""What the report of a dry run ends with."""
+"""The end of the report of a dry run."""
 
 
 def rows(plugin: Plugin) -> list[Json]:
-    """Rows of `{what, name, value}`, whole: nothing is left out, whoever shows them makes them visible."""
+    """Complete rows of `{what, name, value}`. Values are raw; use `seen` to escape them for display."""
     manifest = plugin.manifest
     rows = [*_tools(plugin), *_hooks(manifest), *_servers(manifest.mcp_servers)]
     root = open_real(followed(plugin.folder), ANCHOR)
@@ -44,7 +44,7 @@ def rows(plugin: Plugin) -> list[Json]:
 
 
 def question(name: str, brought: list[Json]) -> str:
-    """What the operator is asked once they have seen what it brings."""
+    """The question whether to trust the plugin, after the operator has seen its parts."""
     hooks = sum(row["what"] == "hook" for row in brought)
     what = "hook runs" if hooks == 1 else f"{hooks} hooks run"
     warning = f" Its {what} as you, outside of the sandbox." if hooks else ""
@@ -52,7 +52,7 @@ def question(name: str, brought: list[Json]) -> str:
 
 
 def seen(value: Any) -> Any:
-    """A value as it is shown: without secrets, as far as a secret is one word. No command hides behind the mark."""
+    """A value for display. Only secrets of one word are masked, so that a mask cannot hide a command."""
     match value:
         case str():
             return visible(WORD.sub(lambda word: Secrets().redact(word[0]), value), directions=False)
@@ -65,7 +65,7 @@ def seen(value: Any) -> Any:
 
 
 def lines(value: Any) -> list[str]:
-    """A value for a person, whole, a line for each of its keys."""
+    """A complete value for a person, with one line per key."""
     shown = seen(value)
     if isinstance(shown, dict):
         table = cast(Json, shown)
@@ -88,7 +88,7 @@ def _tools(plugin: Plugin) -> Iterator[Json]:
 
 
 def _hooks(manifest: "Manifest") -> Iterator[Json]:
-    """Each as it will run: with what its group says for all that are in it."""
+    """The hooks as they will run, with the settings of their groups."""
     for entry in cast("list[Json]", hooks.normal(manifest.hooks).entries):
         named = " ".join(str(entry[key]) for key in ("hook_event_name", "matcher") if entry.get(key))
         yield _row(
@@ -102,7 +102,7 @@ def _servers(servers: Json) -> Iterator[Json]:
 
 
 def _text(root: int, what: str, name: str, path: str) -> Json:
-    """A Markdown file: its whole head, and whether lines of it are run."""
+    """A Markdown file: its complete frontmatter, and whether it runs commands."""
     try:
         with open(opener()(root, path, READ), "rb") as file:
             data = file.read()
@@ -112,7 +112,7 @@ def _text(root: int, what: str, name: str, path: str) -> Json:
     try:
         shown = dict(frontmatter.parse(data).fields)
     except frontmatter.Malformed as error:
-        if what != "command":  # which may do without a head
+        if what != "command":  # commands need no frontmatter
             shown["problem"] = str(error)
     if b"!`" in data or b"```!" in data:
         shown["runs"] = "lines marked by ! run when it is called"

@@ -1,4 +1,4 @@
-"""A plugin's folder as it is now: every file by descriptor and through no link, and one hash over all of it."""
+"""Reads a plugin's folder through file descriptors, without following links, and computes one hash over all files."""
 
 import hashlib
 import os
@@ -18,26 +18,26 @@ MOST_BYTES = 32 << 20
 DEEPEST = 24
 LONGEST_NAME = 200
 KEPT_BYTES = 1 << 20
-"""A file that says what a plugin brings is read into memory up to this size."""
+"""Maximum size of a manifest or settings file that is read into memory."""
 KEPT = (".toml", ".json")
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 NOT_COPIED = frozenset((".git", "__pycache__", ".DS_Store"))
-"""What an installation leaves out: git's own folder, and what programs leave behind."""
+"""Names that are not installed: git's own folder, and files that programs generate."""
 EXECUTABLE, LINK = "x ", "link "
-"""What stands before the hash of a file that may be run, and before where a link leads."""
+"""Prefixes in `Tree.files`: of the hash of an executable file, and of the target of a link."""
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
-"""Kinds of characters that a name may not hold: they are not seen, or turn the direction of what follows."""
+"""Unicode categories that a name may not contain, because they are invisible or change the text direction."""
 
 
 class Tree(NamedTuple):
     sha256: str
     files: dict[str, str]
-    """Path inside the folder → hash of its bytes, marked where it may be run; of a link, where it leads."""
+    """Path inside the folder → hash of its bytes, with a prefix if it is executable; the target of a link."""
     texts: dict[str, bytes]
-    """The bytes of every file that may say what the plugin brings: those that were hashed."""
+    """Path → bytes of each possible manifest or settings file, exactly as hashed."""
 
     def regular(self, path: str) -> bool:
-        """Whether a path inside the folder is a file, and no link."""
+        """Whether a path inside the folder is a file and not a link."""
         mark = self.files.get(path)
         return mark is not None and not mark.startswith(LINK)
 
@@ -46,16 +46,16 @@ class Tree(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One entry of a folder that was looked at."""
+    """A file or link of a plugin's folder."""
 
     path: str
     status: os.stat_result
     target: str = ""
-    """Where a link leads, as it says."""
+    """The target of a link as written; empty for a file."""
 
 
 def survey(folder: str, leave_out: frozenset[str] = frozenset()) -> Tree:
-    """All of a plugin's folder; raises ConfigError for what cannot be pinned by a hash."""
+    """Read a plugin's whole folder; raises ConfigError for anything that cannot be hashed."""
     try:
         root = open_real(followed(folder), ANCHOR)
     except OSError as error:
@@ -63,13 +63,13 @@ def survey(folder: str, leave_out: frozenset[str] = frozenset()) -> Tree:
     try:
         files: dict[str, str] = {}
         texts: dict[str, bytes] = {}
-        left = MOST_BYTES
+        remaining_bytes = MOST_BYTES
         for entry in walked(root, folder, leave_out):
             if entry.target:
                 files[entry.path] = LINK + entry.target
                 continue
-            hashed, size, text = _hashed(root, entry, folder, left)
-            left -= size
+            hashed, size, text = _hashed(root, entry, folder, remaining_bytes)
+            remaining_bytes -= size
             files[entry.path] = (EXECUTABLE if entry.status.st_mode & 0o111 else "") + hashed
             if text is not None:
                 texts[entry.path] = text
@@ -80,7 +80,7 @@ def survey(folder: str, leave_out: frozenset[str] = frozenset()) -> Tree:
 
 
 def walked(root: int, shown: str, leave_out: frozenset[str] = frozenset()) -> Iterator[Found]:
-    """Every file and link of an open folder, sorted; raises ConfigError for what a plugin may not hold."""
+    """Every file and link of an open folder; raises ConfigError for anything that a plugin may not contain."""
     waiting, links, paths, folders = ["."], list[Found](), set[str](), set[str]()
     while waiting:
         folder = waiting.pop()
@@ -101,17 +101,18 @@ def walked(root: int, shown: str, leave_out: frozenset[str] = frozenset()) -> It
             if len(paths) + len(links) + len(folders) > MOST_FILES:
                 raise unfit(shown, f"holds more than {MOST_FILES} files")
     for link in links:
-        if _led(link) not in paths | folders:
+        if _target_inside(link) not in paths | folders:
             raise unfit(
                 f"{shown}/{link.path}", f"is a link to {link.target!r}, which is no file or folder of the plugin"
             )
         yield link
 
 
-def _led(link: Found) -> str:
-    """Where a link leads inside the folder; empty where it leads out of it, or may do so by another link.
+def _target_inside(link: Found) -> str:
+    """The path inside the folder that a link leads to; empty if it leads, or may lead, out of the folder.
 
-    `a/..` is the folder above what `a` is, and `a` may be a link: what is read off the words is true of no other kind.
+    `..` is allowed only at the start of the target: in `a/..`, `a` may be a link, so the text does not show where it
+    leads.
     """
     words = link.target.split("/")
     if os.path.isabs(link.target) or ".." in words[sum(1 for _ in takewhile(lambda word: word == "..", words)) :]:
@@ -161,7 +162,7 @@ def _check_name(name: str, folder: str) -> None:
 
 
 def _check_cases(names: list[str], folder: str) -> None:
-    """Two names that some file systems take for one: what was shown might not be what is used there."""
+    """Reject names that some file systems treat as equal, because a file other than the one shown could be used."""
     seen: dict[str, str] = {}
     for name in names:
         folded = unicodedata.normalize("NFC", name).casefold()
@@ -195,7 +196,7 @@ def _opened(root: int, way: str, flags: int, shown: str) -> int:
 
 
 def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """What is different: `+` new, `-` gone, `~` changed."""
+    """The differences: `+` new, `-` removed, `~` changed."""
     marks = [(name, "-" if name not in now else "+" if name not in before else "~") for name in {**before, **now}]
     return [f"{mark} {name}" for name, mark in sorted(marks) if mark != "~" or before[name] != now[name]]
 

@@ -108,9 +108,10 @@ type _Entry = tuple[str, bool, os.stat_result | None]
 
 
 def _listed(root: int, folder: str, tree: str, names: Sequence[str]) -> tuple[bool, list[_Entry]]:
-    """Whether one of `names` is in a folder, and its entries; where none is, only its folders and links.
+    """Whether a folder is covered, and its entries: all if it is, otherwise only its folders and links.
 
-    By descriptor, through no link: what is exchanged for one meanwhile is not looked into. Without `names` all counts.
+    A folder is covered if it contains one of `names`, or if `names` is empty. It is opened without following links, so
+    that a folder that is replaced by a link meanwhile is not read.
     """
     try:
         fd = opener()(root, folder, FOLDER)
@@ -133,12 +134,12 @@ def _listed(root: int, folder: str, tree: str, names: Sequence[str]) -> tuple[bo
 
 
 def _kind(entry: "os.DirEntry[str]") -> tuple[bool, os.stat_result | None]:
-    """Whether it is a folder, and else its own status, asked while its folder is open; none of a link."""
+    """Whether an entry is a folder, and the status of a file; None for a folder, a link or an unreadable entry."""
     if entry.is_dir(follow_symlinks=False):
         return True, None
     try:
         status = entry.stat(follow_symlinks=False)
-    except OSError:  # gone, or not to be looked at
+    except OSError:  # removed meanwhile, or unreadable
         return False, None
     return False, None if S_ISLNK(status.st_mode) else status
 
@@ -146,7 +147,7 @@ def _kind(entry: "os.DirEntry[str]") -> tuple[bool, os.stat_result | None]:
 def _is_folder(path: str) -> bool:
     try:
         os.close(open_real(followed(path), FOLDER))
-    except OSError:  # a loop as well: who reads it says so
+    except OSError:  # a loop of links too, which is reported when the path is read
         return False
     return True
 

@@ -1,8 +1,8 @@
-"""Which files of a workspace the words of a command name: what a hook or a server's command line would start there.
+"""Finds the files of a workspace that a command names, such as scripts that a hook or an MCP server would start.
 
-Nobody parses the command as its shell would: every word that leads to a file of the workspace counts, whatever the
-command does with it, but for what it only writes or asks for (`> log.txt`, `test -e x`). More words than a shell would
-see are looked at: those in quotes, those of a `bash -c '…'`, those after `cd folder`, the module after `-m`.
+The command is not parsed like its shell would. Every word that leads to a file of the workspace counts, except for
+files that the command only writes or tests (`> log.txt`, `test -e x`). More words are checked than a shell would see:
+words in quotes, words of a `bash -c '…'`, paths after `cd folder`, and the module after `-m`.
 """
 
 import glob
@@ -24,15 +24,15 @@ _PREFIX = re.compile(rf"^(?:{_VARIABLE}/*)")
 _WRITTEN = re.compile(r"(?:>>?|>\|)\s*[\"']?$")
 _SIMPLE = re.compile(r"[;|&(){}\n]\s*(?:(?:if|then|else|elif|while|until|do|!)\s+)*")
 UNREAD = ("test", "[", "[[", "touch", "rm", "mkdir", "tee")
-"""Programs that hand on nothing of the files that they are given: not their content, not their names."""
+"""Programs that pass on neither the content nor the names of their file arguments."""
 SCRIPT = (".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".ps1")
 LONGEST = 4096
 MOST_WORDS = 2_000
-"""Limit of words of a command, and of files that a pattern matches; a command with more is refused."""
+"""Maximum number of words of a command, and of files that a pattern matches. A command with more is refused."""
 
 
 class Word(NamedTuple):
-    """A word, and its place in the text; -1 where a shell would see it as something else."""
+    """A word and its position in the text; -1 if a shell would not see it as a word of its own."""
 
     text: str
     start: int
@@ -43,29 +43,32 @@ class FileReference(NamedTuple):
     """A word of a command that names a file."""
 
     path: str
-    """Where the word leads, absolute; links are as they are."""
+    """The absolute path that the word leads to, with links not followed."""
     real: str
-    """The file itself, links followed."""
+    """The same path with links followed."""
     word: Word
     whole: bool
-    """Whether another path could stand in its place."""
+    """Whether the word is the whole path, so that another path can replace it."""
 
 
 class Names(NamedTuple):
-    """What a text names in a workspace, seen at one moment."""
+    """The files that a text names in a workspace, at one moment."""
 
     found: tuple[FileReference, ...]
     absent: tuple[Word, ...]
-    """Words that name a script or program there, by their form or their place, where no file is."""
+    """Words that look like a script or program of the workspace, by their form or position, but are not a file."""
     looked: tuple[str, ...]
-    """Every path that its words may lead to."""
+    """Every path that the words may lead to."""
 
 
 def names(
     text: str, roots: Sequence[str], argument: int | None = None, without: Sequence[tuple[int, int]] = ()
 ) -> Names:
-    """The first root is where the command runs. An `argument` is one word for whoever gets it, and may hold others;
-    its number says whether it is the program. What stands in the places `without` names nothing."""
+    """The files that a command, or one argument of it, names. The command runs in the first root.
+
+    `argument` is the number of the argument, where 0 is the program; the text may still contain several words. Words
+    inside the spans `without` are ignored.
+    """
     every = _words(text, argument=argument is not None)
     words = tuple(word for word in every if not any(a <= word.start and word.end <= b for a, b in without))
     folders = tuple(dict.fromkeys([roots[0], *(path for word in words for path in _folders(word.text, roots))]))
@@ -85,7 +88,7 @@ def names(
 
 
 def inside(texts: Iterable[str], root: str) -> Iterator[str]:
-    """Files beneath a folder that texts name, by their way from there."""
+    """The files below a folder that texts name, as paths relative to it."""
     for text in texts:
         for named in names(text, (root,)).found:
             if beneath(named.path, root):
@@ -115,7 +118,7 @@ def _words(text: str, *, argument: bool) -> Iterator[Word]:
         if (match[0] in plain and argument) or _WRITTEN.search(before) or _is_unread(before):
             continue
         plain.add(match[0])
-        if before.endswith("$"):  # $NAME/rest: what the name stands for is another word, or unknown
+        if before.endswith("$"):  # in $NAME/rest only the rest is known
             yield Word(match[0][len(match[0].split("/", 1)[0]) :], -1, -1)
         else:
             yield Word(match[0], -1, -1) if argument else Word(match[0], match.start(), match.end())
@@ -123,7 +126,7 @@ def _words(text: str, *, argument: bool) -> Iterator[Word]:
         split = shlex.split(text)
     except ValueError:
         split = []
-    for word in split:  # names with spaces, in quotes
+    for word in split:  # quoted names with spaces
         if word not in plain and any(map(str.isspace, word)):
             yield Word(word, -1, -1)
 
@@ -134,14 +137,14 @@ def _is_unread(before: str) -> bool:
 
 
 def _folders(word: str, roots: Sequence[str]) -> Iterator[str]:
-    """Folders of the workspace that a word names: a command may go there first."""
+    """Folders of the workspace that a word names, because the command may change to them first."""
     for path, _ in _paths(word, (roots[0],)):
         if path != roots[0] and _among(path, roots) and os.path.isdir(path):
             yield path
 
 
 def _paths(word: str, folders: Sequence[str], *, modules: bool = False) -> Iterator[tuple[str, bool]]:
-    """Where a word may lead, and whether the word is the whole path, or ends one that begins with a variable."""
+    """The paths that a word may lead to, and whether the word is the whole path, possibly after a variable."""
     if not word or len(word) > LONGEST or "\0" in word or word.startswith("-"):
         return
     bare = _PREFIX.sub("", word)

@@ -1,4 +1,4 @@
-"""What would begin to count if the operator trusted a project: each value, what is started, what is granted."""
+"""What would take effect if the operator trusted a project: settings, policies, granted tools and programs to start."""
 
 import os
 from typing import Any, cast
@@ -14,7 +14,7 @@ from adderclaw.core.types import Json
 
 
 def active(project: str, fingerprint: trust.Fingerprint) -> list[Json]:
-    """Rows of `{what, name, value, now, origin}`; raises ConfigError where the configuration is not valid."""
+    """Rows of `{what, name, value, now, origin}`; raises ConfigError if the configuration is invalid."""
     request = places.request(None, project, project, None)
     return [*_settings(request), *_policies(request), *_skills(project, fingerprint), *_started(fingerprint)]
 
@@ -36,7 +36,7 @@ def _values(loaded: Loaded) -> dict[str, Any]:
 
 
 def _added(before: Any, after: Any) -> Any:
-    """Of a list that only grows, what it grows by."""
+    """The added entries if a list only grows; otherwise the new value."""
     if not (isinstance(before, list) and isinstance(after, list)):
         return after
     old, new = cast(list[Any], before), cast(list[Any], after)
@@ -51,7 +51,7 @@ def _policies(request: Request) -> list[Json]:
 
 
 def _skills(project: str, fingerprint: trust.Fingerprint) -> list[Json]:
-    """Skills and commands that grant themselves tools, or whose text holds commands that are run."""
+    """Skills and commands that grant themselves tools, or whose text contains commands to run."""
     rows: list[Json] = []
     for name in fingerprint.files:
         is_command = "/commands/" in name and name.endswith(".md")

@@ -44,7 +44,7 @@ class Fingerprint(NamedTuple):
 
 
 type Look = Callable[[str], bytes | None]
-"""Reads a file of the configuration; None where there is none."""
+"""Reads a configuration file; None if it does not exist."""
 
 
 def survey(project: str, look: Look | None = None) -> Fingerprint:
@@ -112,7 +112,7 @@ def _target(path: str) -> str:
 
 
 def _named(project: str, contents: dict[str, bytes]) -> Iterator[str]:
-    """Files of the project that its configuration names where it says what is to be started."""
+    """Files of the project that its configuration names as something to start."""
     for name, data in contents.items():
         yield from named_files.inside(_texts(_parsed(name, data)), project)
 
@@ -166,7 +166,7 @@ def trusts(table: dict[str, Json], project: str, of: Fingerprint) -> bool:
 
 
 def trusts_file(table: dict[str, Json], folder: str, name: str, data: bytes | None) -> bool:
-    """Whether one file of a folder that is not the project is as the operator trusted it."""
+    """Whether one file of a folder that is not the project is unchanged since the operator trusted it."""
     files = table.get(os.path.realpath(folder), {}).get("files")
     if data is None or not isinstance(files, dict):
         return False
@@ -184,7 +184,7 @@ def changes(table: dict[str, Json], project: str, of: Fingerprint) -> list[str]:
 
 
 def scripts(table: dict[str, Json], project: str) -> dict[str, str]:
-    """Files of the project → their hashes as the operator trusted them, those that hooks of the user name too."""
+    """File of the project → its trusted hash, including files that the user's hooks name."""
     entry = table.get(os.path.realpath(project), {})
     known: dict[str, Any] = {}
     for part in ("files", "hooks"):
@@ -194,7 +194,7 @@ def scripts(table: dict[str, Json], project: str) -> dict[str, str]:
 
 
 def record(home: str, project: str, of: Fingerprint, now: str, hooks: dict[str, str] | None = None) -> None:
-    """`hooks` are files of the workspace that hooks name, wherever the hooks are written."""
+    """Trust a project. `hooks` are the files of the workspace that hooks of any configuration file name."""
     entry: Json = {"sha256": of.sha256, "files": of.files, "hooks": hooks or {}, "trusted_at": now}
     _write(home, known(home) | {os.path.realpath(project): entry})
 
