@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BUSY_MS = 30_000
 TRY_MS = 200
-"""Milliseconds that one attempt to open waits before it is checked whether locks work here."""
+"""Milliseconds that one attempt to open waits before the store checks whether file locks work."""
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 QUEUE_LIMIT = 512
 CHECKPOINT_PAGES = 4_000
@@ -96,7 +96,7 @@ class Store:
         return False
 
     def write(self) -> AbstractContextManager[sqlite3.Cursor]:
-        """One transaction, which must be as short as possible: never await inside it."""
+        """Open a transaction. It must be as short as possible: never await inside it."""
         if self.read_only:
             raise StoreError(f"{self.path} is open for reading only")
         return _Transaction(self.path, self._connection, self._lock, self._queue, self._soon, self._file, self.image)
@@ -357,7 +357,7 @@ def _connect_and_migrate(path: str, migrations: Migrations, *, replaces_lost: bo
 
 
 def _require_tables(cursor: sqlite3.Cursor, path: str) -> None:
-    """Refuse a database without tables where receipts show that it had some."""
+    """Raise StoreError for a database without tables if receipts show that it had some."""
     if not cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
         _require_not_lost(path)
 

@@ -40,7 +40,7 @@ class Approval(NamedTuple):
     comment: str | None = None
     mac: str | None = None
     channel: str = ""
-    """Where it was asked: cli, repl, rpc, …"""
+    """The channel that asked: cli, repl, rpc, …"""
     agent: str = ""
     """The kind of subagent that asked; empty for the session's own agent."""
     answered_who: str | None = None

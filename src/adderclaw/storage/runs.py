@@ -154,7 +154,7 @@ def last_manual_conversation(store: Store, project_dir: str) -> str | None:
 
 
 def listing(store: Store, limit: int, workspaces: Sequence[str] = ()) -> list[Run]:
-    """Most recent first; only of these workspaces, if any are given."""
+    """Runs, most recent first; only of these workspaces, if any are given."""
     here, values = workspace_condition(workspaces)
     sql = f"{_COLUMNS} WHERE {here} ORDER BY started_at DESC, rowid DESC LIMIT ?"
     return [_run(store, row) for row in store.read(sql, (*values, limit))]

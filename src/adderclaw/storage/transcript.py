@@ -380,7 +380,7 @@ def by_id(store: Store, id: str) -> str | None:
 def conversations(
     store: Store, limit: int, workspaces: Sequence[str] = (), *, begun: bool = False
 ) -> list[Conversation]:
-    """Most recent first; only of these workspaces, if any are given; `begun`: only those with a message."""
+    """Conversations, most recent first; only of these workspaces, if any are given; `begun`: only with a message."""
     conditions = [f"c.project_dir IN ({', '.join('?' * len(workspaces))})"] if workspaces else []
     if begun:
         conditions.append(

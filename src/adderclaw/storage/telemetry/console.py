@@ -22,7 +22,7 @@ type Style = Literal["dim", "cyan", "green", "yellow", "red", "bold"]
 
 
 class Row(NamedTuple):
-    """One line."""
+    """One line of the live view."""
 
     time: str
     trace: str
@@ -182,13 +182,13 @@ def _lines(console: "Console", row: Row) -> "list[Text]":
     if row.spent:
         description.append(f"{'  ' if description.plain else ''}{row.spent}", style="dim")
     width = console.width - 1  # a terminal may break after its last column
-    beside = console.width >= WIDE_COLUMNS
-    indent = head.cell_len if beside else 2
+    is_wide = console.width >= WIDE_COLUMNS
+    indent = head.cell_len if is_wide else 2
     folded = (
         list(description.wrap(console, max(10, width - indent), overflow="fold")) if description.plain.strip() else []
     )
     first = head.copy()
-    if beside and folded:
+    if is_wide and folded:
         first.append_text(folded.pop(0))
     first.rstrip()
     return [first, *(Text(" " * indent).append_text(line) for line in folded)]
