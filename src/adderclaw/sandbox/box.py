@@ -78,7 +78,7 @@ class SandboxBackend(Protocol):
 
 
 class SandboxContents(Protocol):
-    """Decides what a session's commands see, from what the workspace holds now."""
+    """Decides what a session's commands see, from the current content of the workspace."""
 
     def outline(self) -> SandboxSpec:
         """The part that does not depend on a survey."""
@@ -175,7 +175,7 @@ class Box:
         return held
 
     def _start_command(self, order: ProcessRequest, mark: str) -> "SandboxedCommand":
-        """Survey the workspace once, and derive from it what is hidden, what is read-only and what git is told."""
+        """Survey the workspace once, and derive from it what is hidden, what is read-only, and git's environment."""
         inside = self._backend if self._backend is not None and self._backend.is_alive() else None
         outline = self._refresh_outline()
         watched = order.view != "read_only" and not outline.read_only
@@ -193,7 +193,7 @@ class Box:
             if order.view == "git":
                 order = order._replace(env={**order.env, "ADDERCLAW_GIT_DIRS": self._gits})
             if git_facts.PLAIN_VARIABLE in order.env:
-                # While another git runs, which may change settings, they are not known.
+                # Another running git may change settings, so they are unknown.
                 git_settings = None if inside.gits else survey or self._survey_for_git()
                 order = order._replace(
                     env={**order.env, **git_facts.git_environment(git_settings, order.cwd, self.spec.roots)}
@@ -214,8 +214,8 @@ class Box:
         if inside is None or not inside.running or not inside.is_alive():
             return False
         self._contents = contents
-        next_room = contents.spec(self._refresh_outline(), self._survey())
-        return not ({*next_room.hidden} <= {*inside.spec.hidden} and {*next_room.masked} <= {*inside.spec.masked})
+        next_spec = contents.spec(self._refresh_outline(), self._survey())
+        return not ({*next_spec.hidden} <= {*inside.spec.hidden} and {*next_spec.masked} <= {*inside.spec.masked})
 
     def _pause_others(self, inside: SandboxBackend) -> None:
         """Pause all commands but git's, once."""
@@ -251,7 +251,7 @@ class Box:
         return protected_paths.without_own_folder(survey, spec.own)
 
     def _add_directories(self, survey: Survey) -> None:
-        """Take the files of newly added directories as known: no command could have changed them."""
+        """Accept the files of newly added directories as known: no command could have changed them."""
         imported = frozenset(self._surveyor.imported)
         if self._items is not None and (new := imported - self._imported):
             there = {path: survey.items[path] for path in map(settled, new) if path in survey.items}
@@ -333,7 +333,7 @@ class Box:
         try:
             if watched:
                 survey = self._survey()
-                self._contents.spec(self._outline[0], survey)  # the next verdict has to know what cannot be hidden
+                self._contents.spec(self._outline[0], survey)  # the next decision has to know what cannot be hidden
                 note = self._report(survey)
                 if git:
                     inside.forget_mounts()  # a file that git has recreated has no mount

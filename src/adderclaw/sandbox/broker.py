@@ -1,8 +1,9 @@
 """The broker: lets one git call use the operator's keys, for the remotes that were approved for it and no others.
 
-It runs in our process, outside every sandbox. Git in the sandbox asks it over an inherited socket (`git_helper.py`) and
-gets bytes: from an ssh that uses the operator's agent and settings, or from connections to that one host. No key and no
-agent is visible in the sandbox. Each request is compared with what was approved, whatever git's settings there say.
+It runs in AdderClaw's process, outside every sandbox. Git in the sandbox asks it over an inherited socket
+(`git_helper.py`) and gets bytes: from an ssh that uses the operator's agent and settings, or from connections to that
+one host. The sandbox sees neither a key nor an agent. Each request is compared with what was approved, regardless of
+git's settings in the sandbox.
 """
 
 import array
@@ -57,9 +58,9 @@ class Grant(NamedTuple):
     user: str
     host: str
     port: int
-    """0: ssh's own settings decide."""
+    """0 if ssh's own settings decide."""
     path: str
-    """As git requests it."""
+    """The path as git requests it."""
     service: Service
 
     @property
@@ -187,7 +188,7 @@ class Broker:
     def _start_program(
         self, argv: Sequence[str], names: tuple[str, ...], more: Mapping[str, str], stdin: int, stdout: int, stderr: int
     ) -> Generator[Unconfined]:
-        """Run a program of the operator's until it has ended or the broker is closed."""
+        """Run one of the operator's programs until it has ended or the broker is closed."""
         env = {**_environment(names, self._roots), **more}
         with Unconfined(argv, cwd=home(), env=env, stdin=stdin, stdout=stdout, stderr=stderr) as process:
             self._running.add(process)
@@ -245,7 +246,7 @@ class Broker:
         self._proxies.append(way)
 
     async def _credential(self, text: str) -> bytes:
-        """The user and password that the operator's credential helpers have for an approved host; else nothing."""
+        """The user and password from the operator's credential helpers for an approved host; else nothing."""
         fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
         key = (fields.get("protocol"), fields.get("host", "").lower())
         grant = next((g for g in self._grants if (g.scheme, g.authority.lower()) == key), None)
@@ -286,22 +287,22 @@ def _close(sockets: list[socket.socket]) -> None:
 
 
 def _answer(channel: socket.socket, text: bytes, *fds: int) -> None:
-    """Send at once or not at all: the requesting process may have filled the socket to make us wait."""
+    """Send at once or not at all: the requesting process may have filled the socket to block the broker."""
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     channel.sendmsg([text], ancillary, socket.MSG_DONTWAIT)
 
 
 async def certificates(grants: tuple[Grant, ...], roots: tuple[str, ...]) -> bytes:
-    """The CA file that the operator's git settings name for these servers; nothing if they name none or several.
+    """The content of the CA file in the operator's git settings for these servers; empty if there is none or several.
 
-    Git in the sandbox reads none of the operator's settings and does not see that file.
+    Git in the sandbox cannot read the operator's settings or that file.
     """
     web, git = [grant for grant in grants if grant.scheme == "https"], resolve("git", roots)
     named: set[str] = set()
     for grant in web if git is not None else ():
         named.add(await _git_setting(git or "", "http.sslCAInfo", f"https://{grant.authority}{grant.path}", roots))
     path = named.pop() if len(named) == 1 else ""
-    if not os.path.isabs(path):  # a relative one would be looked for in the workspace
+    if not os.path.isabs(path):  # a relative path would refer to the workspace
         return b""
     try:
         with open(path, "rb") as file:

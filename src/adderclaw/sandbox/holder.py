@@ -1,6 +1,6 @@
 """Starts the program inside a sandbox (`inside.py`) and talks to it; it starts every command of a session.
 
-Creating a namespace takes milliseconds; asking a process that is already in one takes a fraction of that. Messages of
+Creating a namespace takes milliseconds; asking a process that is already in one takes a fraction of that. Messages from
 the program inside are trusted no more than those of a command: it is equally confined, and a command could replace it.
 """
 
@@ -232,7 +232,7 @@ class LinuxBackend:
             return self._process.poll() is not None
 
     def _kill_launcher(self) -> None:
-        """Kill bwrap with its child: if bwrap dies before it releases the child, the child would wait for ever."""
+        """Kill bwrap with its child: if bwrap dies before it releases the child, the child would wait forever."""
         if self._folder or self._process.returncode is not None:
             self._process.kill()
             return
@@ -270,7 +270,7 @@ class LinuxBackend:
         return StartedInside(self, order, mark, roots, START_WAIT)
 
     def send(self, payload: bytes, fds: list[int]) -> None:
-        """Send a command to the program inside. Raises OSError if it is gone."""
+        """Send a command to the program inside. Raises OSError if it has ended."""
         if len(payload) <= MESSAGE_BYTES:
             socket.send_fds(self._control, [payload], fds)
             return
@@ -346,7 +346,7 @@ def _compile_modules(*names: str) -> bytes:
 
 
 def _root_arguments(spec: SandboxSpec) -> list[str]:
-    """Folders from which git must start nothing: see `inside_views.forbid_workspace_programs`."""
+    """Arguments for folders whose programs git must not start: see `inside_views.forbid_workspace_programs`."""
     return [f"root {number}={path}" for number, path in enumerate(spec.roots)]
 
 

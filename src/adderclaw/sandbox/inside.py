@@ -3,18 +3,18 @@
 Its compiled code is the input of `python -I -S`, and it imports only built-in modules: `os`, `socket` and `signal`
 would double its start time. In bubblewrap it is process 1: when it ends, everything in the sandbox ends.
 
-Its control socket brings, for each command, a payload (a long one as a file in memory), a channel, three streams and
+Its control socket delivers, for each command, a payload (a long one as a file in memory), a channel, three streams and
 further descriptors. On the channel it sends `exit CODE ALONE` or `error ERRNO WHERE`, and receives `signal N` and
-`end`. It closes the channel when no process of the command runs any more, or after `left COUNT`: so many processes were
-killed and are not dead yet.
+`end`. It closes the channel when no process of the command runs any more, or after `left COUNT`: this many processes
+were killed and are not dead yet.
 
 In bubblewrap each command runs in a view. A thread with no more rights than the command starts it there. `git` is for
 git alone. `all` is for all other commands: files that other programs run later are read-only. `server` is the same for
 a server that stays: it sees only its own processes, and others do not see it. `offline` is the same without a network.
 In `read_only` nothing can be written and there is no network. Each view except `git`, which shares that of `all`, has
-its own process namespace, whose first process is ours. The first thread keeps the right to mount, for the order
-`protect`, which makes more paths read-only while commands run (`protect git` does it in git's view, by a thread that
-stays there). `pause` stops all commands but git's until `resume`. `is idle` asks whether the sandbox may be ended:
+its own process namespace, whose first process runs this program. The first thread keeps the right to mount, for the
+order `protect`, which makes more paths read-only while commands run (`protect git` does it in git's view, by a thread
+that stays there). `pause` stops all commands but git's until `resume`. `is idle` asks whether the sandbox may be ended:
 nothing runs, and the session's folders in memory are as empty as at the start.
 """
 
@@ -106,7 +106,7 @@ class Holder:
             self.reap()
 
     def patience(self) -> int | None:
-        """Poll timeout: orphans become our children, and nothing signals their end, so they are checked regularly."""
+        """Poll timeout: orphans become children of this program, and nothing signals their end, so it checks them."""
         if not self.calls:
             return None
         return POLL_MILLISECONDS if any(call.running and call.pidfd < 0 for call in self.calls.values()) else 1000
@@ -382,7 +382,7 @@ def main(arguments: list[str]) -> None:
         0, ("ignore", None, DeprecationWarning, None, 0)
     )  # about forks in threads: each child closes all descriptors
     libc.signal(2, None)  # Python's handler would end this program with KeyboardInterrupt
-    control_process(4, 0)  # PR_SET_DUMPABLE: no command reads or writes our memory
+    control_process(4, 0)  # PR_SET_DUMPABLE: no command reads or writes this program's memory
     control = socket(fileno=int(parameters["control"]))
     posix.set_inheritable(control.fileno(), False)
     for name, value in parameters.items():

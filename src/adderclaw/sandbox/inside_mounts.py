@@ -30,9 +30,9 @@ def split_lists(text: bytes) -> list[list[bytes]]:
 
 
 def protect(pinned: list[bytes], read_only: list[bytes]) -> None:
-    """Keep the commands of this view from moving the pinned folders or changing the read-only files.
+    """Prevent the commands of this view from moving the pinned folders or changing the read-only files.
 
-    Each path is opened name by name, and the opened file is mounted: a link that is put in the way has no effect.
+    Each path is opened name by name, and the opened file is mounted: a link that replaces a folder has no effect.
     """
     mounted_paths = [path for path in sorted(read_only) if bind_path(path, read_only=True)]
     if read_only and not mounted_paths:  # a folder above the workspace was moved: otherwise nothing would be protected

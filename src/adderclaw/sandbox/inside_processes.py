@@ -48,7 +48,7 @@ def let_children_start(parents: set[int]) -> None:
 
 
 def processes() -> dict[int, tuple[int, int, int]]:
-    """Number → parent, process group, session."""
+    """Process id → parent, process group, session."""
     table: dict[int, tuple[int, int, int]] = {}
     for name in posix.listdir(PROC):
         if not name.isdigit() or int(name) == posix.getpid():
@@ -78,7 +78,7 @@ def threads(name: str) -> list[str]:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether each of its threads is stopped or dead."""
+    """Whether every thread of a process is stopped or dead."""
     states = (stat_fields(f"{pid}/task/{task}")[:1] for task in threads(str(pid)))
     return all(state in ([], [b"T"], [b"t"], [b"Z"], [b"X"]) for state in states)
 

@@ -50,7 +50,7 @@ def apply_landlock(ruleset: int) -> None:
 
 
 def restrict(ruleset: int, code: int, refused: int, install: int, supervisor: int) -> bytes:
-    """Apply Landlock and seccomp, where there is no bubblewrap; returns what is appended to the greeting "ready"."""
+    """Apply Landlock and seccomp, if bubblewrap is missing; returns what is appended to the greeting "ready"."""
     control_process(36, 1)  # PR_SET_CHILD_SUBREAPER
     drop_capabilities()
     control_process(38, 1)  # PR_SET_NO_NEW_PRIVS

@@ -1,6 +1,6 @@
 """Runs a generated test while it records, or replaces, the programs of the project that the test starts.
 
-A program of its own, with the standard library alone: it runs inside the sandbox, by the Python that is found there.
+A separate program that uses only the standard library: the Python of the sandbox runs it.
 `record` runs each program and records its exit status and whether it printed on standard output. `other` and `empty`
 start none of them: a program that prints something else, or nothing, ends with the recorded status in its place.
 Programs of the system (`grep`, `curl`, `date`) always run. A message on standard error does not count as printed: a
@@ -43,14 +43,14 @@ RUNNERS = (
     *("ts-node", "jest", "vitest", "mocha", "make", "just", "task", "cmake", "ctest", "ninja", "cargo", "go", "java"),
     *("mvn", "gradle", "dotnet", "rake", "bundle", "rspec", "composer", "phpunit", "swift", "mix", "deno", "bun"),
 )
-"""They start programs of the project without naming them in their arguments."""
+"""Programs that start programs of the project without naming them in their arguments."""
 RUNS = ("--test", "--run")
 """Options that make an interpreter (node) start programs of the project that no argument names."""
 HELPERS = ("json.tool",)
 """Modules of Python that only format what they read."""
 MARK = "adderclaw recorded: "
 OTHER = "~^~ |~\n" * 13
-"""Without letters and digits: nothing that a test could search for."""
+"""Replacement output without letters and digits, so that no test can search for it."""
 MAX_FILES = 2_000
 SKIPPED = (".git", "node_modules", "__pycache__")
 LATE = 0.5
@@ -90,7 +90,7 @@ def main(words: list[str]) -> int:
     return end(code)
 
 
-# ------------------------------------------------------------------ how programs come here
+# ------------------------------------------------------------------ intercepting programs
 
 
 def run_python(how: str, about: str, test: str) -> int:
@@ -115,7 +115,7 @@ def caller(how: str, about: str) -> list[str]:
 
 
 def prelude(state: str, root: str, how: str, about: str, names: list[str]) -> str:
-    """Functions in place of programs, by every name that the test may use for them."""
+    """Write shell functions that replace programs, under every name that the test may use for them."""
     import re
 
     start = " ".join(map(quoted, caller(how, about)))
@@ -195,7 +195,7 @@ def hashed(text: str) -> str:
 
 
 def count(path: str) -> int:
-    """Count a call of these words; returns how many there were, this one included."""
+    """Count a call with the same words; returns the number of such calls, including this one."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.write(fd, b".")
@@ -231,13 +231,13 @@ def on_path(program: str) -> str | None:
 
 
 def lies_in(path: str, root: str) -> bool:
-    """Checks the name and the target, because an environment's interpreter is a link out of the project."""
+    """Whether a path or its target is in a folder: the interpreter of an environment is a link out of the project."""
     top = root.rstrip("/") + "/"
     return os.path.normpath(path).startswith(top) or os.path.realpath(path).startswith(os.path.realpath(root) + "/")
 
 
 def run_program(words: list[str]) -> tuple[int, bool]:
-    """Run it as it is: its status, and whether it printed on standard output."""
+    """Run a program unchanged; returns its status, and whether it printed on standard output."""
     import signal
     import subprocess
     import threading
@@ -292,7 +292,7 @@ def recorded(state: str) -> list[Any]:
 
 
 def end(status: int) -> int:
-    """End as a program with that status did: a negative one is a signal."""
+    """End with the same status as a program; a negative one is a signal."""
     if status < 0:
         import signal
 

@@ -31,7 +31,7 @@ NEW_CWD, NEW_MOUNTS, NEW_NUMBERS = 0x200, 0x20000, 0x20000000
 FRESH_BYTES = 1 << 28
 NEW_NETWORK, NEW_IPC = 0x40000000, 0x08000000
 PLAIN = 2 | 4
-"""No setuid, no devices."""
+"""Mount flags: no setuid, no devices."""
 
 
 class ProcessNamespace:
@@ -330,7 +330,7 @@ class Views:
 
     def __init__(self, capabilities: int, rules: bytes, looking: bytes, roots: list[bytes]) -> None:
         self.capabilities, self.rules, self.read_only_rules = capabilities, rules, looking
-        # A user may mount only in a namespace of their own. All commands but git use this one.
+        # A user may mount only in their own namespace. All commands but git use this one.
         raise_on_errno(libc.unshare(NEW_MOUNTS), "unshare")
         self.all = View(capabilities, rules)
         self.mounter = Mounter(capabilities, rules, self.all.processes, roots)

@@ -1,6 +1,6 @@
-"""A sandbox's only network access: a proxy in our own process that allows the hosts that the operator listed.
+"""A sandbox's only network access: a proxy in AdderClaw's process that allows the hosts that the operator listed.
 
-It listens on a socket that was created inside the sandbox's network and passed out, so nothing has to forward.
+It listens on a socket that was created inside the sandbox's network and passed out, so no forwarder is needed.
 It speaks HTTP (CONNECT and plain requests) and SOCKS 5, resolves a name once, and connects to the checked address.
 """
 
@@ -23,7 +23,7 @@ HEAD_BYTES = 65536
 CONNECT_WAIT = 20.0
 CONNECTIONS = 256
 REASON_CHARACTERS = 300
-"""The status line contains at most this much of a refusal."""
+"""Most characters of a refusal in the status line."""
 HOST = re.compile(r"[a-z0-9._-]{1,253}|[0-9a-f:.]{2,45}")
 """A name, or an address of either kind; clients send names with other letters in their ASCII form."""
 NEVER_FORWARDED = frozenset({b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive"})
@@ -55,13 +55,13 @@ class Proxy:
 
     @staticmethod
     def environment(port: int) -> dict[str, str]:
-        """The variables that tell programs inside where the proxy is, in both spellings, as some know only one."""
+        """The proxy variables for programs inside, in both spellings, because some programs know only one."""
         http, socks = f"http://127.0.0.1:{port}", f"socks5h://127.0.0.1:{port}"
         upper = {"HTTP_PROXY": http, "HTTPS_PROXY": http, "ALL_PROXY": socks, "NO_PROXY": "localhost,127.0.0.1,::1"}
         return upper | {name.lower(): value for name, value in upper.items()}
 
     def serve(self, listener: socket.socket) -> None:
-        """Takes over a listening socket in the running event loop."""
+        """Serve a listening socket in the running event loop, and take ownership of it."""
         self.close()
         listener.setblocking(False)
         self._listener = listener
@@ -107,9 +107,9 @@ class Proxy:
         return await (_Socks if first == b"\x05" else _Http)(self, reader, writer).open_upstream(first)
 
     async def connect(self, host: str, port: int, scheme: str = "https") -> Pipe:
-        """Connects to an allowed host at an address that was checked."""
+        """Connect to an allowed host at a checked address."""
         host = host.lower().rstrip(".")
-        if not HOST.fullmatch(host):  # the message does not quote it, because it could look like our own lines
+        if not HOST.fullmatch(host):  # the message does not quote it, because it could imitate AdderClaw's own lines
             raise Refused("that is neither a host name nor an address")
         self._check(host, port, None)
         from adderclaw.models.http import upstream  # not before a command connects
@@ -128,9 +128,9 @@ class Proxy:
         raise failure
 
     async def _upstream_target(self, host: str, port: int) -> str:
-        """What to request from the operator's proxy: a host that they listed by its name, others by a checked address.
+        """What to request from the operator's proxy: listed hosts by name, others by a checked address.
 
-        That proxy resolves names itself and could get another address than we do.
+        That proxy resolves names itself and could get another address.
         """
         try:
             addresses = await self._look_up(host, port)
@@ -242,12 +242,12 @@ def _authority(text: str, port: int | None) -> tuple[str, int]:
 
 
 class _Socks:
-    """Version 5, CONNECT only. It needs no password, because only the sandbox can reach it."""
+    """SOCKS 5, CONNECT only. It needs no password, because only the sandbox can reach it."""
 
     def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._proxy, self._reader, self._writer = proxy, reader, writer
 
-    async def open_upstream(self, first: bytes) -> Pipe | None:  # noqa: ARG002 - the version, which is known
+    async def open_upstream(self, first: bytes) -> Pipe | None:  # noqa: ARG002 - the version is known to be 5
         await self._reader.readexactly((await self._reader.readexactly(1))[0])
         self._writer.write(b"\x05\x00")
         _, command, _, kind = await self._reader.readexactly(4)

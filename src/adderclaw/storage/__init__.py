@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BUSY_MS = 30_000
 TRY_MS = 200
-"""Milliseconds that one attempt to open waits before it is checked whether locks work here."""
+"""Milliseconds that one attempt to open waits before the store checks whether file locks work."""
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 QUEUE_LIMIT = 512
 CHECKPOINT_PAGES = 4_000
@@ -27,7 +27,7 @@ CHECKPOINT_PAGES = 4_000
 
 
 class Store:
-    """Open it with `Store.open`. What `write` yields is the only way to change a row."""
+    """An open database. Create it with `Store.open`; change rows only through the cursor that `write` yields."""
 
     def __init__(
         self, path: str, connection: sqlite3.Connection, *, read_only: bool, image: "Image | None" = None
@@ -96,7 +96,7 @@ class Store:
         return False
 
     def write(self) -> AbstractContextManager[sqlite3.Cursor]:
-        """One transaction, which must be as short as possible: never await inside it."""
+        """Open a transaction. It must be as short as possible: never await inside it."""
         if self.read_only:
             raise StoreError(f"{self.path} is open for reading only")
         return _Transaction(self.path, self._connection, self._lock, self._queue, self._soon, self._file, self.image)
@@ -159,7 +159,7 @@ class Store:
 
 
 class _Transaction:
-    """BEGIN IMMEDIATE, the queued rows, the body's rows, COMMIT; ROLLBACK whatever goes wrong."""
+    """Runs BEGIN IMMEDIATE, the queued rows, the body and COMMIT; rolls back on any error."""
 
     def __init__(
         self,
@@ -240,7 +240,7 @@ class _Transaction:
 
 
 class _DatabaseFile:
-    """The opened database file: checks that its name still leads to it, and how long to wait for its lock."""
+    """The open database file: checks that its path still refers to it, and sets how long to wait for its lock."""
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
         self._path, self._connection = path, connection
@@ -277,7 +277,7 @@ class _DatabaseFile:
 
 
 class _Nested(StoreError):
-    """Another caller's transaction is open."""
+    """A transaction is already open, and transactions do not nest."""
 
 
 # ------------------------------------------------------------------ opening
@@ -332,7 +332,7 @@ def _connect_and_migrate(path: str, migrations: Migrations, *, replaces_lost: bo
     connection = _connect(path)
     try:
         cursor = connection.cursor()
-        missing = pending(cursor, path, migrations)  # checked first, so that a file of another program is not changed
+        missing = pending(cursor, path, migrations)  # checked first, so that another program's file is not changed
         if missing is None and not replaces_lost:
             _require_tables(cursor, path)
         for name in (path, f"{path}-wal", f"{path}-shm"):
@@ -357,13 +357,13 @@ def _connect_and_migrate(path: str, migrations: Migrations, *, replaces_lost: bo
 
 
 def _require_tables(cursor: sqlite3.Cursor, path: str) -> None:
-    """Refuse a database without tables where receipts show that it had some."""
+    """Raise StoreError for a database without tables if receipts show that it had some."""
     if not cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
         _require_not_lost(path)
 
 
 def _require_not_lost(path: str) -> None:
-    """StoreError if the database is missing or empty but receipts of its calls are in the same folder."""
+    """Raise StoreError if the database is missing or empty, but receipts of its calls are in the same folder."""
     folder, name = os.path.split(path)
     log = os.path.join(folder, home_names.RECEIPTS)
     if name == home_names.DATABASE and os.path.exists(log) and os.path.getsize(log):
@@ -379,7 +379,7 @@ def wal_is_lost(path: str) -> bool:
 
 
 def _connect_to_read(path: str, migrations: Migrations) -> Store:
-    # A normal open would create an empty -wal file, and hide from `doctor` and the next run that one was lost.
+    # A normal open would create an empty -wal file, which would hide the loss from `doctor` and the next run.
     how = "mode=ro&immutable=1" if wal_is_lost(path) else "mode=ro"
     connection, missing = _open_read_only(path, how, migrations)
     if missing is None:
@@ -402,7 +402,7 @@ def _open_read_only(path: str, how: str, migrations: Migrations) -> tuple[sqlite
         return connection, pending(connection.cursor(), path, migrations)
     except BaseException as error:
         connection.close()
-        # Reading in WAL mode creates a -shm file. If that is forbidden and no process writes, none is needed.
+        # Reading in WAL mode creates a -shm file. If that is forbidden and no process writes, read without one.
         closed = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
         if (
             isinstance(error, sqlite3.Error)

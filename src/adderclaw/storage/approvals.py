@@ -1,6 +1,6 @@
-"""Questions as rows: the first answer decides, once, also for a resumed call; expired questions are denied.
+"""Questions as rows: the first answer decides and is used once, also by a resumed call; expired questions are denied.
 
-A yes is signed with the operator's key, so that a program that can only write to the database cannot give one.
+A yes is signed with the operator's key, so that a program that can only write to the database cannot forge one.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ class Approval(NamedTuple):
     reason: str
     shown: str
     plan_hash: str
-    """The hash of what is asked about; what runs has the same."""
+    """The hash of the plan that the question shows; only a plan with this hash runs."""
     pid: int
     """The process that waits for the answer."""
     created_at: str
@@ -40,7 +40,7 @@ class Approval(NamedTuple):
     comment: str | None = None
     mac: str | None = None
     channel: str = ""
-    """Where it was asked: cli, repl, rpc, …"""
+    """The channel that asked: cli, repl, rpc, …"""
     agent: str = ""
     """The kind of subagent that asked; empty for the session's own agent."""
     answered_who: str | None = None
@@ -50,32 +50,32 @@ class Approval(NamedTuple):
     terminal: int = 0
     """1: only a person at a terminal may say yes."""
     questions: str = ""
-    """JSON of the questions, if it does not ask for a yes or no."""
+    """The questions as JSON; empty for a yes-or-no question."""
     replies: str = ""
-    """JSON of the answers to them."""
+    """The answers to `questions` as JSON."""
     stays: int = 0
-    """1: it waits for an answer even after the process that asked has ended."""
+    """1: the question waits for an answer even after the process that asked has ended."""
     kind: str = "call"
     """call or step: `questions.Kind`."""
 
     def is_signed(self, key: bytes) -> bool:
-        """Whether its yes was signed with the key."""
+        """Whether the yes was signed with this key."""
         mac = sign(key, self, self.answered_by or "", self.answered_who or "", self.replies)
         return hmac.compare_digest(mac, self.mac or "")
 
     @property
     def is_resumable(self) -> bool:
-        """Whether a resumed conversation asks the same again: a call does, a question of a server does not."""
+        """Whether a resumed conversation asks the question again: a call does, an MCP server's question does not."""
         return not self.questions or bool(self.tool_use_id)
 
     @property
     def reply_values(self) -> dict[str, str] | None:
-        """The answers to its questions."""
+        """The answers to the questions, or None if there are no answers."""
         return json.loads(self.replies) if self.replies else None
 
     @property
     def question_identity(self) -> tuple[str, ...]:
-        """Who asks about what: a resumed call asks the same question."""
+        """The fields that identify a question, so that a resumed call finds the one it asked before."""
         who = (self.session_id, self.tool_use_id, self.agent)
         marks = [word for word, there in (("terminal", self.terminal), ("step", self.kind == "step")) if there]
         more = (*marks, *((self.questions,) if self.questions else ()))
@@ -83,14 +83,14 @@ class Approval(NamedTuple):
 
     @property
     def signed_fields(self) -> tuple[str, ...]:
-        """The question as an answer signs it."""
+        """The fields of the question that the signature of an answer covers."""
         return (self.id, self.expires_at or "", *self.question_identity)
 
     def is_late(self, now: float) -> bool:
         return self.expires_at is not None and self.expires_at <= iso(now)
 
     def state(self, now: float) -> str:
-        """pending, yes, no, expired, or left: the process that asked has ended, and a resumed one takes the answer."""
+        """pending, yes, no, expired, or left: the process that asked has ended; a resumed one can use the answer."""
         if self.answer is not None:
             return self.answer
         if self.is_late(now):
@@ -126,10 +126,10 @@ def ask(
     stays: bool = False,
     kind: str = "call",
 ) -> Approval:
-    """Store a question, or reuse the same one that an ended process left, answered or not.
+    """Store a question, or reuse the same question of an ended process, answered or not.
 
-    `ours` are the open questions of this process. Questions that ended processes asked about other calls get a no.
-    One that `stays` is not asked again when it has expired.
+    `ours` are the open questions of this process. Questions of ended processes about other calls are answered with no.
+    A question that `stays` is reused even after it has expired.
     """
     new = Approval(
         id=plain(id),
@@ -166,7 +166,7 @@ def ask(
 def _find_same(
     cursor: sqlite3.Cursor, new: Approval, ours: Container[str], now: float, *, stays: bool
 ) -> Approval | None:
-    """The same question from an ended process, with its answer unused and not expired for a yes."""
+    """The same unused question of an ended process: not expired, unless it stays or was answered with no."""
     sql = f"{_SELECT} WHERE session_id = ? AND used_at IS NULL ORDER BY rowid DESC"
     rows = [Approval(*row) for row in cursor.execute(sql, (new.session_id,))]
     same = (row for row in rows if row.id not in ours and row.question_identity == new.question_identity)
@@ -174,7 +174,7 @@ def _find_same(
 
 
 def _settle_abandoned(cursor: sqlite3.Cursor, new: Approval, ours: Container[str], same: Approval | None) -> None:
-    """Close the questions that ended processes of the session left, except the one that is reused."""
+    """Close the open questions of the session's ended processes, except the one that is reused."""
     rows = cursor.execute("SELECT id FROM approvals WHERE session_id = ? AND used_at IS NULL", (new.session_id,))
     for (id,) in rows.fetchall():
         if same is not None and id == same.id:
@@ -215,7 +215,7 @@ def answer(
     used: bool = False,
     replies: str = "",
 ) -> bool:
-    """Store an answer; returns whether it counts: it is the first one, and a yes is not too late.
+    """Store an answer; returns whether it was accepted: only the first answer is, and a yes only before it expires.
 
     `used`: the answer goes to the waiting process, which acts on it at once.
     """
@@ -239,7 +239,7 @@ def answer(
 
 
 def used_by_call(store: Store, session_id: str, tool_use_id: str) -> str:
-    """The question whose answer allowed a call; empty if none was asked."""
+    """The id of the question whose answer allowed a call; empty if no question was asked."""
     rows = store.read(
         "SELECT id FROM approvals WHERE session_id = ? AND tool_use_id = ? AND answer = 'yes' AND used_at IS NOT NULL"
         " ORDER BY rowid DESC LIMIT 1",
@@ -249,7 +249,7 @@ def used_by_call(store: Store, session_id: str, tool_use_id: str) -> str:
 
 
 def open_question(store: Store, session_id: str) -> Approval | None:
-    """The last lasting question of a session that is not used yet."""
+    """The latest lasting question of a session whose answer is not used yet."""
     sql = f"{_SELECT} WHERE session_id = ? AND used_at IS NULL AND stays ORDER BY rowid DESC LIMIT 1"
     rows = store.read(sql, (session_id,))
     return Approval(*rows[0]) if rows else None
@@ -263,7 +263,7 @@ def is_waiting(store: Store, session_id: str) -> bool:
 def decided_sops(store: Store, now: str) -> list[str]:
     """Ids of unfinished SOP runs with an unused question that was answered or has expired."""
     rows = store.read(
-        # from the few open questions to their runs: each tick reads this, and there may be many runs
+        # Each tick runs this query: start from the few open questions, because there may be many runs.
         "SELECT DISTINCT r.run_id FROM approvals a INDEXED BY idx_approvals_open CROSS JOIN runs r"
         " ON r.session_id = a.session_id WHERE r.kind = 'sop' AND a.stays AND a.used_at IS NULL"
         " AND (a.answer IS NOT NULL OR a.expires_at <= ?)"
@@ -274,7 +274,7 @@ def decided_sops(store: Store, now: str) -> list[str]:
 
 
 def get(store: Store, id: str) -> Approval | None:
-    """The approval with this id, or the only one whose id begins so."""
+    """The approval with this id or unique prefix."""
     id = plain(id)
     rows = store.read(f"{_SELECT} WHERE id = ?", (id,))
     if not rows and id:
@@ -287,7 +287,7 @@ def get(store: Store, id: str) -> Approval | None:
 def listing(
     store: Store, *, everything: bool, limit: int, workspaces: Sequence[str] = (), conversation: str | None = None
 ) -> list[Approval]:
-    """Open questions, or all, oldest first; only of these workspaces or this conversation, if given."""
+    """Open questions, or all with `everything`, oldest first; only those of these workspaces or this conversation."""
     conditions, values = ["1" if everything else "answer IS NULL"], list[str | int]()
     if workspaces or conversation is not None:
         of = [f"c.project_dir IN ({', '.join('?' * len(workspaces))})"] if workspaces else []

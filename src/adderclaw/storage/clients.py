@@ -1,7 +1,7 @@
-"""Clients of the server as rows: a token is shown once, and its row is worth nothing without the operator's key.
+"""Clients of the server as rows: a token is shown once, and its row is useless without the operator's key.
 
-The row holds an HMAC over the token and all that it allows, so that a program that can only write the database can make
-no token, and can widen none. That of a login is also over its client's row: a login ends when that one does.
+The row has an HMAC over the token and everything that it allows, so that a program that can only write to the database
+can neither create nor extend a token. The HMAC of a login also covers its client's row: a login ends with its client.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ from adderclaw.storage import Store
 from adderclaw.storage.text import iso, plain
 
 PREFIX = "adk_"
-"""How a token begins: whoever finds one in a log knows what it is."""
+"""The prefix of every token, so that a leaked token can be recognized."""
 MAX_TOKEN_CHARACTERS = 200
-"""Characters of a token that is looked at."""
+"""Longest token that is checked."""
 FORGET_SECONDS = 30 * 86_400.0
-"""Seconds after which a client that expired or was revoked is listed no more."""
+"""Seconds after which an expired or revoked client is deleted."""
 USE_NOTE_SECONDS = 60.0
-"""Seconds between two notes of when a client was last there."""
+"""Seconds between two updates of `used_at`."""
 
 
 class ClientRow(NamedTuple):
@@ -32,12 +32,12 @@ class ClientRow(NamedTuple):
     name: str
     scopes: tuple[str, ...]
     folders: tuple[str, ...]
-    """Folders that it may open, and in which it may steer what others opened; none: what the server offers, and only
-    what it opened itself."""
+    """Folders in which the client may open conversations and control those of others; if empty, it may open the
+    server's folders and control only its own conversations."""
     created_at: str
     expires_at: str | None
     parent: str
-    """The client that this one is a login of; empty for a client of its own."""
+    """The client that logged in; empty if this row is not a login."""
     mac: str
     used_at: str | None
     revoked_at: str | None
@@ -49,7 +49,7 @@ class ClientRow(NamedTuple):
 
 
 class NewClient(NamedTuple):
-    """A new client; the token is nowhere else."""
+    """A new client with its token, which is not stored anywhere."""
 
     row: ClientRow
     token: str
@@ -71,7 +71,7 @@ def create(
     seconds: float | None = None,
     parent: str = "",
 ) -> NewClient:
-    """A client with a token of its own. `seconds` until it expires; None: never."""
+    """Create a client and its token, which expires after `seconds`; None: never."""
     id = f"client-{os.urandom(6).hex()}"
     token = f"{PREFIX}{id[7:]}_{urlsafe_b64encode(os.urandom(32)).decode().rstrip('=')}"
     row = ClientRow(
@@ -97,26 +97,26 @@ def create(
 
 
 def authenticate(store: Store, key: bytes, token: str, now: float) -> ClientRow | None:
-    """The client of a token that counts now. A login counts as long as the client that logged in does."""
+    """The client of a token that is valid now. A login is valid only while the client that logged in is."""
     id = _id_of(token)
     rows = _rows(store, f"{_SELECT} WHERE id = ?", (id,))
     row = rows[0] if rows else _NOBODY
     parent = _parent(store, row)
-    genuine = hmac.compare_digest(_mac(key, row, token, parent), row.mac)  # of nobody, too: it takes as long
+    genuine = hmac.compare_digest(_mac(key, row, token, parent), row.mac)  # same timing for unknown ids
     if not genuine or row.state(now) != "valid":
         return None
     return row if parent is None or parent.state(now) == "valid" else None
 
 
 def _parent(store: Store, row: ClientRow) -> ClientRow | None:
-    """The client that a row is a login of; none of a client of its own."""
+    """The client that logged in; None if the row is not a login."""
     if not row.parent:
         return None
     return next(iter(_rows(store, f"{_SELECT} WHERE id = ?", (row.parent,))), _NOBODY)
 
 
 def current_state(store: Store, row: ClientRow, now: float) -> str:
-    """Of a client that was let in earlier: whether it still counts."""
+    """The current state of a client that was authenticated earlier."""
     rows = _rows(store, f"{_SELECT} WHERE id IN (?, ?)", (row.id, row.parent))
     states = [client.state(now) for client in rows]
     whole = len(rows) == (2 if row.parent else 1)
@@ -124,7 +124,7 @@ def current_state(store: Store, row: ClientRow, now: float) -> str:
 
 
 def note_use(store: Store, row: ClientRow, now: float) -> None:
-    """When it was last there; rides along with what is written next."""
+    """Queue an update of when the client was last used."""
     store.write_later("UPDATE clients SET used_at = ? WHERE id IN (?, ?)", (iso(now), row.id, row.parent))
 
 
@@ -138,7 +138,7 @@ def is_any_valid(store: Store, now: float) -> bool:
 
 
 def revoke(store: Store, id: str, now: float) -> ClientRow:
-    """Its token counts no more from the next request on, nor do its logins; without its HMAC no row brings it back."""
+    """Revoke a client and its logins from the next request on. Clearing the HMACs makes this irreversible."""
     rows = _rows(store, f"{_SELECT} WHERE id = ? OR (name = ? AND parent = '')", (id, id)) or (
         _rows(store, f"{_SELECT} WHERE instr(id, ?) = 1 AND parent = ''", (id,)) if id else []
     )
@@ -157,7 +157,7 @@ def revoke(store: Store, id: str, now: float) -> ClientRow:
 
 
 def delete_ended(store: Store, now: float) -> None:
-    """Logins that ended are forgotten, and clients that ended a month ago."""
+    """Delete ended logins, and clients that ended a month ago."""
     with store.write() as cursor:
         cursor.execute(
             "DELETE FROM clients WHERE parent != '' AND (revoked_at IS NOT NULL OR expires_at <= ?)", (iso(now),)
@@ -171,7 +171,7 @@ def _rows(store: Store, sql: str, params: Sequence[object] = ()) -> list[ClientR
     for row in store.read(sql, params):
         try:
             scopes, folders = json.loads(row[2]), json.loads(row[3])
-        except ValueError:  # somebody else wrote it: the HMAC would not fit anyway
+        except ValueError:  # another program wrote it: its HMAC would not match either
             continue
         clients.append(ClientRow(row[0], row[1], tuple(map(str, scopes)), tuple(map(str, folders)), *row[4:]))
     return clients

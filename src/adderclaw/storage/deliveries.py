@@ -1,7 +1,7 @@
-"""Signed requests that were received, as rows: each is claimed before anything begins, and counts once, for ever.
+"""Received signed requests as rows: each is claimed before anything starts, so that it takes effect only once.
 
-A claim is one transaction, so of two servers that get the same request one begins something. A process that is killed
-between the claim and the beginning leaves a row that became nothing: the sender is told to send anew, under another id.
+A claim is one transaction, so of two servers that get the same request only one starts something. A process that is
+killed between the claim and the start leaves a row without effect: the sender has to send the request with a new id.
 """
 
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ from adderclaw.storage import Store
 from adderclaw.storage.text import iso, plain
 
 KEEP_SECONDS = 30 * 86_400.0
-"""Seconds for which an id is kept: the time in a signature is refused long before, even if a clock is set back."""
+"""Seconds that an id is stored: the timestamp of its signature is refused long before, even if a clock is set back."""
 DAY = 86_400.0
 
 
 class Claim(NamedTuple):
     source: str
-    """Where it came: `trigger:NAME`, `channel:NAME`, `channel:NAME:SENDER`."""
+    """Where the request came in: `trigger:NAME`, `channel:NAME`, `channel:NAME:SENDER`."""
     id: str
     seconds: float | None = KEEP_SECONDS
-    """None: kept for ever, since nothing in the request says when it was signed."""
+    """How long the id is stored; None: forever, because the request does not contain the time of its signature."""
 
 
 class Delivery(NamedTuple):
@@ -29,17 +29,17 @@ class Delivery(NamedTuple):
     received_at: str
     expires_at: str | None
     became: str
-    """What began with it: the id of a run or turn. Empty: nothing yet, or the process was killed before that."""
+    """The id of the run or turn that it started; empty before the start, or if the process was killed before it."""
 
 
 class DailyLimitReached(Exception):
-    """The door took as many requests as it may within a day; nothing was claimed."""
+    """The source has reached its limit of requests per day; nothing was claimed."""
 
 
 def claim(store: Store, claims: Sequence[Claim], now: float, *, most: int | None = None) -> Delivery | None:
-    """None: all of them are ours, from now on; else the earlier delivery that has one of the ids, and nothing changes.
+    """Claim all ids and return None, or return the earlier delivery that has one of them and change nothing.
 
-    `most`: how many requests the door of the last claim takes within a day; raises TooMany.
+    `most`: the daily limit of requests for the source of the last claim; raises DailyLimitReached.
     """
     with store.write() as cursor:
         cursor.execute("DELETE FROM deliveries WHERE expires_at < ?", (iso(now),))
@@ -66,7 +66,7 @@ def claim(store: Store, claims: Sequence[Claim], now: float, *, most: int | None
 
 
 def record_start(store: Store, claims: Sequence[Claim], became: str) -> None:
-    """Note what began with a request."""
+    """Record the run or turn that a request started."""
     with store.write() as cursor:
         for claimed in claims:
             cursor.execute(
@@ -76,7 +76,7 @@ def record_start(store: Store, claims: Sequence[Claim], became: str) -> None:
 
 
 def release(store: Store, claims: Sequence[Claim]) -> None:
-    """Nothing began with a request, and that is sure: it may come again under the same id."""
+    """Delete the claims of a request that certainly started nothing, so that it may come again with the same id."""
     with store.write() as cursor:
         for claimed in claims:
             cursor.execute(

@@ -1,4 +1,4 @@
-"""What is to be done: a session's todo list, and the task list of a conversation with what blocks what."""
+"""The todo list of a session, and the task list of a conversation with its dependencies."""
 
 import json
 import sqlite3
@@ -67,7 +67,7 @@ def task(store: Store, conversation_id: str, number: int) -> Task | None:
 def create(
     cursor: sqlite3.Cursor, conversation_id: str, subject: str, description: str, active_form: str, metadata: Json
 ) -> int:
-    """The next number of the conversation; one that was deleted does not come again while a later one is there."""
+    """Create a task and return its number. A deleted number is reused only if it was the highest."""
     (number,) = cursor.execute(
         "INSERT INTO todo_tasks(conversation_id, number, subject, description, active_form, metadata_json)"
         " VALUES (?, (SELECT coalesce(max(number), 0) + 1 FROM todo_tasks WHERE conversation_id = ?), ?, ?, ?, ?)"
@@ -82,7 +82,7 @@ def change(cursor: sqlite3.Cursor, conversation_id: str, number: int, fields: di
     for column, value in fields.items():
         text = compact(value) if column == "metadata_json" else plain(value)
         cursor.execute(
-            f"UPDATE todo_tasks SET {column} = ?, updated_at = datetime('now')"  # noqa: S608 - names from our own code
+            f"UPDATE todo_tasks SET {column} = ?, updated_at = datetime('now')"  # noqa: S608 - names from the program itself
             " WHERE conversation_id = ? AND number = ?",
             (text, conversation_id, number),
         )

@@ -1,4 +1,4 @@
-"""Session locks: a lock file next to the database, which is released however its process ends."""
+"""Session locks: lock files next to the database, released by the system however their process ends."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from adderclaw.core.errors import SessionInUse
 NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 """Errors of a file system without locks, such as some network mounts."""
 PAUSE = 0.001
-"""Seconds before another attempt if a process only checks the lock."""
+"""Seconds between attempts while another process only checks the lock."""
 
 
 def locks_work(folder: str) -> bool:
@@ -76,7 +76,7 @@ def session_lock(store_path: str, session_id: str, run_id: str) -> Generator[Non
             fix = "wait for it, or end it"
             raise SessionInUse(f"session {session_id} is in use by another process; {fix}") from error
         except OSError as error:
-            if error.errno not in NO_LOCKS:  # without locks the store is one of files, which one process uses
+            if error.errno not in NO_LOCKS:  # without locks there is only a file store, which one process uses
                 os.close(descriptor)
                 raise
         try:
@@ -84,7 +84,7 @@ def session_lock(store_path: str, session_id: str, run_id: str) -> Generator[Non
                 break
         except FileNotFoundError:
             pass
-        os.close(descriptor)  # its holder has just removed it, so another file is the lock now
+        os.close(descriptor)  # its holder has just removed it: retry with the new file
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, run_id.encode(), 0)
@@ -107,7 +107,7 @@ def _is_only_read_locked(descriptor: int) -> bool:
 
 
 def locks_folder(store_path: str) -> str:
-    """Next to the database, so that all processes that share it share its locks."""
+    """The folder of the locks, next to the database, so that all processes that share it share the locks."""
     folder, name = os.path.split(os.path.abspath(store_path))
     return os.path.join(folder, f".{name}.locks")
 

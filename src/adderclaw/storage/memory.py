@@ -1,7 +1,7 @@
-"""What is remembered across conversations: rows of `memories`, with key-value notes as type `kv`.
+"""Notes that are remembered across conversations: rows of `memories`, with key-value notes as type `kv`.
 
-A note belongs to a project, or to all. What a model kept without anybody being asked is unconfirmed: it can be looked
-up, and no later prompt has it by itself.
+A note belongs to one project or to all. A note that a model stored without approval is unconfirmed: it can be looked
+up, but is never added to a prompt automatically.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from adderclaw.storage import Store
 from adderclaw.storage.text import plain
 
 MAX_UNCONFIRMED = 1000
-"""Notes of one project that nobody has confirmed."""
+"""Most unconfirmed notes of one project."""
 
 
 class Memory(NamedTuple):
@@ -35,7 +35,7 @@ INDEXED = (
 _CONFIRMED = "NOT EXISTS(SELECT 1 FROM unconfirmed_memories u WHERE u.id = m.id)"
 _COLUMNS = f"SELECT m.title, m.type, coalesce(m.content, ''), m.updated_at, m.project_scope, {_CONFIRMED}"
 _HERE = "(:project IS NULL OR m.project_scope IS NULL OR m.project_scope = :project)"
-"""Without a project, every note."""
+"""Matches notes of the project and of all projects; without a project, every note."""
 
 
 def put(
@@ -47,7 +47,7 @@ def put(
     confirmed: bool = True,
     now: float | None = None,
 ) -> None:
-    """Remembers `content` under `key`, in place of what was there."""
+    """Store `content` under `key`, replacing an existing note."""
     key, seconds = plain(key), int(time.time() if now is None else now)
     id = _id(key, project)
     cursor.execute(
@@ -66,7 +66,7 @@ def put(
 
 
 def remove(cursor: sqlite3.Cursor, note: Memory) -> None:
-    """Forgets a note, its bytes in the index included."""
+    """Delete a note, also from the search index."""
     id = _id(note.key, note.project)
     cursor.execute("DELETE FROM memories_fts WHERE rowid = (SELECT rowid FROM memories WHERE id = ?)", (id,))
     cursor.execute("DELETE FROM unconfirmed_memories WHERE id = ?", (id,))
@@ -74,7 +74,7 @@ def remove(cursor: sqlite3.Cursor, note: Memory) -> None:
 
 
 def get(store: Store, key: str, project: str | None = None) -> Memory | None:
-    """The project's own note of that key, else the one for all projects."""
+    """The project's own note with this key, else the one for all projects."""
     key = plain(key)
     rows = store.read(
         f"{_COLUMNS} FROM memories m WHERE m.id IN (?, ?) ORDER BY m.project_scope IS NULL LIMIT 1",
@@ -93,7 +93,7 @@ def has_too_many_unconfirmed(store: Store, project: str | None) -> bool:
 
 
 def listing(store: Store, project: str | None, limit: int) -> list[Memory]:
-    """The newest notes of a project, those for all projects among them; without a project, all."""
+    """The newest notes of a project, including those for all projects; without a project, every note."""
     rows = store.read(
         f"{_COLUMNS} FROM memories m WHERE {_HERE} ORDER BY m.updated_at DESC, m.rowid DESC LIMIT :limit",
         {"project": project and plain(project), "limit": limit},
@@ -102,13 +102,13 @@ def listing(store: Store, project: str | None, limit: int) -> list[Memory]:
 
 
 def find(store: Store, query: str, limit: int, project: str | None = None) -> list[Memory]:
-    """Notes that hold every word of the query, best first; else those that hold it as a substring."""
+    """Notes that contain every word of the query, best match first; else those that contain it as a substring."""
     query = plain(query).replace("\0", "").strip()
     if not query:
         return []
     words = _WORD.findall(query)[:32]
     params = {"project": project and plain(project), "limit": limit}
-    # By the number of the row; that it says the same, too, holds also where somebody has numbered the rows anew.
+    # Row ids may have changed since they were indexed (VACUUM), so the join also compares title and content.
     rows = words and store.read(
         f"{_COLUMNS} FROM memories_fts f JOIN memories m ON m.rowid = f.rowid AND m.title = f.title"
         f" AND m.content IS f.content WHERE memories_fts MATCH :match AND {_HERE}"
@@ -125,7 +125,7 @@ def find(store: Store, query: str, limit: int, project: str | None = None) -> li
 
 
 def context(store: Store, project: str | None = None, limit_bytes: int = 1024) -> str:
-    """The newest confirmed notes for a prompt, one a line, under a heading that marks them as data; '' without any."""
+    """The newest confirmed notes for a prompt, one per line, under a heading that marks them as data; '' if none."""
     rows = store.read(
         f"{_COLUMNS} FROM memories m WHERE {_HERE} AND {_CONFIRMED}"
         " AND length(m.content) <= :longest ORDER BY m.updated_at DESC, m.rowid DESC LIMIT 32",

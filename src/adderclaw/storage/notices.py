@@ -1,4 +1,4 @@
-"""The outbox of notices: rows that wait, are taken by one process at a time, and end sent, failed or moot."""
+"""The outbox of notices: rows that wait, are claimed by one process at a time, and end as sent, failed or moot."""
 
 import os
 import sqlite3
@@ -14,25 +14,25 @@ type State = Literal["waiting", "sent", "failed", "moot"]
 
 DAYS = 86_400.0
 MAX_AGE = 3 * DAYS
-"""Seconds after which a notice that nobody could deliver is given up."""
+"""Seconds after which an undelivered notice fails."""
 KEEP_SECONDS = 30 * DAYS
-"""Seconds that the rows of ended ones are kept, for the history."""
+"""Seconds that ended notices stay in the history."""
 MAX_WAITING = 500
-"""Notices that wait for one target. Of more, the oldest are given up: a receiver that is gone costs no disk."""
+"""Most waiting notices per target. The oldest ones fail, so that an unreachable receiver does not fill the disk."""
 
 
 class Row(NamedTuple):
     """One notice for one target."""
 
     id: str
-    """The same whenever it is sent again."""
+    """Stays the same when the notice is sent again."""
     target: str
     kind: str
     about: str
-    """The question or the like that it is about; empty where there is none."""
+    """The id of the question or event that the notice is about; may be empty."""
     run_id: str
     workspace: str
-    """The folder, whole; only its name leaves."""
+    """The full path of the folder; only its name is sent."""
     body: Json
     created_at: float
     due_at: float
@@ -88,7 +88,7 @@ def put(
     now: float,
     due_at: float,
 ) -> None:
-    """Write one down; where the same is there already, it stays as it is."""
+    """Store a notice; an existing one with the same id and target does not change."""
     cursor.execute(
         "INSERT OR IGNORE INTO notices(id, target, kind, about, run_id, workspace, body_json, created_at, due_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -97,7 +97,7 @@ def put(
 
 
 def mark_moot(cursor: sqlite3.Cursor, about: str, now: float) -> None:
-    """What it is about has been answered: what was not sent of it need not be."""
+    """Cancel the waiting notices about a question that was answered."""
     cursor.execute(
         "UPDATE notices SET state = 'moot', ended_at = ? WHERE about = ? AND about != '' AND state = 'waiting'",
         (now, plain(about)),
@@ -105,33 +105,33 @@ def mark_moot(cursor: sqlite3.Cursor, about: str, now: float) -> None:
 
 
 def unreported_runs(store: Store, now: float) -> list[runs.Run]:
-    """Runs that were left alone and were interrupted, of a time in which notices were sent already."""
+    """Interrupted unattended runs without a notice, from the time since the first notice."""
     run_ids = store.read(_LEFT, (now - MAX_AGE,))
     rows = (runs.get(store, str(row[0])) for row in run_ids)
     return [row for row in rows if row is not None and row.status == "interrupted"]
 
 
 def is_waiting(store: Store, targets: Collection[str]) -> bool:
-    """Whether anything waits for one of these, due or not."""
+    """Whether a notice, due or not, waits for one of these targets."""
     return bool(store.read(f"{_SELECT}{_OF} LIMIT 1", (compact([*targets]),)))
 
 
 def next_due(store: Store, target: str = "") -> float | None:
-    """When the next one is due, of this target or of any; None where none waits."""
+    """When the next notice of this target, or of any, is due; None if no notice waits."""
     (due,) = store.read(_NEXT, {"target": target})
     return None if due[0] is None else float(due[0])
 
 
 def targets_waiting(store: Store, until: float) -> list[str]:
-    """The targets for which something is due until then."""
+    """The targets with a notice that is due by a time."""
     return [row[0] for row in store.read(_DUE, (until,))]
 
 
 def claim_due(store: Store, target: str, now: float, seconds: float, *, early: float = 0.0) -> Row | None:
-    """The oldest one that is due for a target, ours for so many seconds; nobody else sends it meanwhile.
+    """Claim the oldest notice that is due for a target, for `seconds`, so that no other process sends it meanwhile.
 
-    `early`: one that was never tried may be due so many seconds later.
-    What a process took that has ended since is there to be taken again: each is delivered at least once.
+    `early`: a notice that was never tried may be claimed this many seconds before it is due.
+    The claim of an ended process is void, so each notice is delivered at least once.
     """
     with store.write() as cursor:
         cursor.execute(
@@ -166,13 +166,13 @@ def mark_sent(store: Store, row: Row, now: float) -> None:
 
 
 def mark_failed(store: Store, row: Row, now: float, error: str) -> None:
-    """It is given up."""
+    """Give up a notice."""
     with store.write() as cursor:
         _end(cursor, row._replace(attempts=max(row.attempts, 1)), "failed", now, error)
 
 
 def reschedule(store: Store, row: Row, due_at: float, error: str) -> None:
-    """It was not delivered, and is tried again then."""
+    """Store the error of a failed delivery and when to try again."""
     with store.write() as cursor:
         cursor.execute(
             "UPDATE notices SET due_at = ?, error = ?, taken_by = 0, taken_until = 0"
@@ -190,7 +190,7 @@ def _end(cursor: sqlite3.Cursor, row: Row, state: State, now: float, error: str)
 
 
 def delete_old(store: Store, now: float) -> list[Row]:
-    """Give up what is too old or too much, and forget what ended long ago; those that were given up."""
+    """Give up notices that are too old or too many, and delete old ended ones; returns those given up."""
     old = store.read(f"{_SELECT} WHERE state = 'waiting' AND created_at < ?", (now - MAX_AGE,))
     many = store.read(_SELECT + _TOO_MANY, (MAX_WAITING,))
     over = {(row.id, row.target): row for row in map(_row, [*old, *many])}
@@ -204,7 +204,7 @@ def delete_old(store: Store, now: float) -> list[Row]:
 
 
 def history(store: Store, *, limit: int, target: str = "", state: str = "", folders: Sequence[str] = ()) -> list[Row]:
-    """The last ones, the newest first; of these folders alone, where some are given."""
+    """The latest notices, newest first; only of these folders, if any are given."""
     params = {"target": target, "state": state, "folders": compact([*folders]), "limit": limit}
     return [_row(row) for row in store.read(_SELECT + _LAST, params)]
 
@@ -215,6 +215,6 @@ def get(store: Store, id: str, target: str) -> Row | None:
 
 
 def waiting_counts(store: Store) -> dict[str, int]:
-    """Target → how many wait for it."""
+    """Target → number of waiting notices."""
     sql = "SELECT target, count(*) FROM notices WHERE state = 'waiting' GROUP BY target"
     return {str(row[0]): int(row[1]) for row in store.read(sql)}

@@ -1,4 +1,4 @@
-"""Headless runs: when each began, and its outcome."""
+"""Runs: when each began, what it used, and its outcome."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class Run(NamedTuple):
     reason: str | None
     cost: float | None
     status: str
-    """The outcome; of a run without one, `running` while a process works in it, else `interrupted`."""
+    """The outcome; without one, `running` while a process works on the run, else `interrupted`."""
 
 
 _COLUMNS = (
@@ -88,7 +88,7 @@ class RunUsage(NamedTuple):
 
 
 def usage_of_run(store: Store, run_id: str) -> RunUsage | None:
-    """What a resumed run used before."""
+    """What a run used before it was resumed."""
     return _usage(store, "run_id = ?", run_id)
 
 
@@ -154,7 +154,7 @@ def last_manual_conversation(store: Store, project_dir: str) -> str | None:
 
 
 def listing(store: Store, limit: int, workspaces: Sequence[str] = ()) -> list[Run]:
-    """Most recent first; only of these workspaces, if any are given."""
+    """Runs, most recent first; only of these workspaces, if any are given."""
     here, values = workspace_condition(workspaces)
     sql = f"{_COLUMNS} WHERE {here} ORDER BY started_at DESC, rowid DESC LIMIT ?"
     return [_run(store, row) for row in store.read(sql, (*values, limit))]
@@ -170,8 +170,8 @@ def search(
     limit: int = 50,
     workspaces: Sequence[str] = (),
 ) -> list[Run]:
-    """Runs with this status, kind and project, most recent first; `before`: only runs that began before that one;
-    `workspaces`: only of these, if any are given."""
+    """Runs with this status, kind and project, most recent first; `before`: only runs that began before this one;
+    `workspaces`: only runs in these, if any are given."""
     here, held = workspace_condition(workspaces)
     conditions, values = [here], list[str | int](held)
     for sql, value in (
@@ -228,11 +228,11 @@ UPSERT_TRACE = (
     "INSERT INTO traces(run_id, root, way, start, until, digest) VALUES (?, ?, ?, ?, ?, ?)"
     " ON CONFLICT(run_id, root, way, start) DO UPDATE SET until = excluded.until, digest = excluded.digest"
 )
-"""After each event: what this process has written to the file so far."""
+"""Updates the range that this process has written to the trace file; executed after each event."""
 
 
 class TraceRange(NamedTuple):
-    """What one process wrote to the trace of a run."""
+    """The part of a run's trace file that one process wrote."""
 
     root: str
     way: str
@@ -242,7 +242,7 @@ class TraceRange(NamedTuple):
 
 
 def traces(store: Store, run_id: str) -> list[TraceRange]:
-    """In the order of the file."""
+    """The parts of a run's trace, in the order of the file."""
     rows = store.read("SELECT root, way, start, until, digest FROM traces WHERE run_id = ? ORDER BY start", (run_id,))
     return [TraceRange(os.fsdecode(row[0]), os.fsdecode(row[1]), *row[2:]) for row in rows]
 
@@ -292,7 +292,7 @@ def event_range(store: Store, run_id: str) -> tuple[int, int]:
 
 
 def _last_event_until(store: Store, first: int, finished_at: str | None) -> int:
-    """A row id after all events until a minute after a run: rows are nearly in the order of their time."""
+    """An id after all events up to a minute after a run, by binary search: ids are nearly in the order of time."""
     (row,) = store.read("SELECT coalesce(max(id), 0) FROM events")
     low, high = first, int(row[0])
     if finished_at is None:

@@ -1,4 +1,4 @@
-"""Schedules as rows: what starts when, how far each was processed, and the result of every due time.
+"""Schedules as rows: what starts when, until which time each was processed, and the result of every due time.
 
 The row of a schedule has an HMAC over its content, so that a program that can only write to the database cannot
 schedule anything.
@@ -21,19 +21,19 @@ from adderclaw.storage import Store, locks
 from adderclaw.storage.text import compact, iso, parse_row, plain
 
 MAX_SCHEDULES = 500
-"""Schedules of one database."""
+"""Most schedules of one database."""
 HISTORY_ROWS = 1_000
-"""Rows of history that each schedule keeps."""
+"""Most rows of history per schedule; older ones are deleted."""
 ANSWERS = "answers"
-"""Stands for a schedule in the rows of answers that were acted on."""
+"""The schedule id in rows that record the resumption of a run after an answer."""
 LONGEST_PERIOD = 32 * 86_400.0
-"""Seconds for which the row of a run with a part of a budget is kept in any case: no month is longer."""
+"""Seconds before a row with budget may be deleted: longer than any month, so that monthly budgets stay correct."""
 
 type State = Literal["queued", "claimed", "running", "ended", "skipped", "missed", "held", "failed", "interrupted"]
-"""queued: begins as soon as the one before has ended. claimed: a process is about to begin it. running, ended: its run
-is under way, or is over with its outcome. The others have no run: skipped (another one is under way, or the budget is
-used up), missed (nothing ticked), held (what it begins has changed), failed (it could not begin); interrupted: the
-process of its run was killed, and no schedule resumes it."""
+"""queued: starts as soon as the run before it has ended. claimed: a process is about to start it. running: its run is
+in progress. ended: its run has an outcome. interrupted: the process of its run was killed, and no schedule resumes it.
+The others have no run: skipped (another run is in progress, or the budget is used up), missed (nothing ticked), held
+(the pinned file has changed), failed (the run could not start)."""
 
 OPEN = ("queued", "claimed", "running")
 
@@ -45,22 +45,22 @@ class Schedule(NamedTuple):
     when: Json
     """`flows.schedules.when.When` as JSON."""
     what: Json
-    """`flows.request.Wanted` as JSON."""
+    """`flows.request.RunRequest` as JSON."""
     terms: Json
     """`flows.schedules.terms.Terms` as JSON: missed runs, overlap, budget."""
     pin: str
-    """Digest of the file that it begins, as it was when it was added or approved; empty: it may change."""
+    """Digest of the file that the schedule runs, taken when it was added or approved; empty: the file may change."""
     created_at: str
     created_by: str
     mac: str
     paused_at: str | None = None
     until: float = 0.0
-    """Everything that was due until this time is processed."""
+    """Every due time up to this one was processed."""
     next_at: float | None = None
-    """The next due time; None: nothing that a clock says."""
+    """The next due time; None if the schedule does not depend on the clock."""
 
     def is_genuine(self, key: bytes) -> bool:
-        """Whether the operator's key made it as it is."""
+        """Whether the operator's key signed the schedule with its current content."""
         return hmac.compare_digest(_mac(key, self), self.mac)
 
 
@@ -70,7 +70,7 @@ class ScheduleRun(NamedTuple):
     id: int
     schedule_id: str
     due: str
-    """ISO 8601 for a time; for others what is as unique: `hand-…`, `changed-…`, `delivery-…`."""
+    """ISO 8601 for a time; otherwise a unique key: `hand-…`, `changed-…`, `delivery-…`."""
     cause: str
     """time, hand, changed, webhook."""
     state: State
@@ -85,7 +85,7 @@ class ScheduleRun(NamedTuple):
     claimed_at: float
     ended_at: float | None
     begins: int
-    """How many times its run was begun."""
+    """How many times the run was started."""
 
 
 _SELECT = (
@@ -110,7 +110,7 @@ def fresh_id() -> str:
 
 
 def add(store: Store, schedule: Schedule) -> None:
-    """A new one, which was signed."""
+    """Store a new, signed schedule."""
     with store.write() as cursor:
         names = [str(row[0]) for row in cursor.execute("SELECT name FROM schedules")]
         if schedule.name in names:
@@ -147,14 +147,14 @@ def approve(store: Store, schedule: Schedule) -> None:
 
 
 def remove(store: Store, schedule: Schedule) -> None:
-    """With its history; runs that it began stay in the table of runs."""
+    """Delete a schedule with its history. Its runs stay in the `runs` table."""
     with store.write() as cursor:
         cursor.execute("DELETE FROM schedule_runs WHERE schedule_id = ?", (schedule.id,))
         cursor.execute("DELETE FROM schedules WHERE id = ?", (schedule.id,))
 
 
 def pause(store: Store, schedule: Schedule, now: float | None) -> None:
-    """From now on; None: it goes on, and what came due meanwhile follows its policy for missed runs."""
+    """Pause a schedule, or resume it if `now` is None: times that came due meanwhile count as missed runs."""
     with store.write() as cursor:
         if now is None:
             cursor.execute("UPDATE schedules SET paused_at = NULL WHERE id = ?", (schedule.id,))
@@ -168,7 +168,7 @@ def listing(store: Store) -> list[Schedule]:
 
 
 def get(store: Store, name: str) -> Schedule:
-    """By its name or its id."""
+    """The schedule with this name or id; raises UsageError."""
     rows = store.read(f"{_SELECT} WHERE name = ? OR id = ?", (plain(name), plain(name)))
     if not rows:
         hint = did_you_mean(name, [schedule.name for schedule in listing(store)])
@@ -177,7 +177,7 @@ def get(store: Store, name: str) -> Schedule:
 
 
 def by_id(store: Store, id: str) -> Schedule | None:
-    """None: it was removed."""
+    """The schedule with this id, or None if it was removed."""
     rows = store.read(f"{_SELECT} WHERE id = ?", (id,))
     return _schedule(rows[0]) if rows else None
 
@@ -187,7 +187,7 @@ def is_any(store: Store) -> bool:
 
 
 def possibly_due(store: Store, now: float) -> list[Schedule]:
-    """Those of which something may be due: not paused, and their next time has come, or the clock was set back."""
+    """Schedules that may be due: not paused, and the next time has come, the clock went back, or they watch files."""
     watches = "iif(json_valid(when_json), when_json ->> '$.kind', '') = 'changed'"
     where = f"paused_at IS NULL AND (next_at <= :now OR until > :now OR {watches})"
     return [_schedule(row) for row in store.read(f"{_SELECT} WHERE {where} ORDER BY next_at, name", {"now": now})]
@@ -199,19 +199,19 @@ def next_time(store: Store) -> float | None:
 
 
 def advance(cursor: sqlite3.Cursor, schedule: Schedule, until: float, next_at: float | None) -> bool:
-    """Store how far a schedule was processed; False if another process has done so since the row was read."""
+    """Store until when a schedule was processed; False if another process has done so since the row was read."""
     sql = "UPDATE schedules SET until = ?, next_at = ? WHERE id = ? AND until = ? AND paused_at IS NULL"
     return cursor.execute(sql, (until, next_at, schedule.id, schedule.until)).rowcount == 1
 
 
 def seen_files(store: Store, schedule_id: str) -> Json:
-    """What was last seen of the files that a schedule watches."""
+    """The last recorded state of the files that a schedule watches."""
     rows = store.read("SELECT seen_json FROM schedules WHERE id = ?", (schedule_id,))
     return parse_row(rows[0][0], f"schedules row {schedule_id}") if rows and rows[0][0] else {}
 
 
 def record_seen_files(cursor: sqlite3.Cursor, schedule_id: str, state: Json, before: Json | None = None) -> bool:
-    """Note what is seen now; with `before`, only if that is what was last seen."""
+    """Record the state of the watched files; with `before`, only if that is the recorded state."""
     sql, values = "UPDATE schedules SET seen_json = ? WHERE id = ?", [compact(state), schedule_id]
     if before is not None:
         sql, values = f"{sql} AND coalesce(seen_json, '') = ?", [*values, compact(before) if before else ""]
@@ -281,7 +281,7 @@ def claim(
 
 
 def free_due_key(cursor: sqlite3.Cursor, schedule_id: str, due: str) -> None:
-    """What began nothing keeps its row under another name: the same request may come again."""
+    """Rename the due key of a row that started no run, so that the same request can be claimed again."""
     cursor.execute(
         "UPDATE schedule_runs SET due = due || ' ' || id WHERE schedule_id = ? AND due = ? AND run_id IS NULL"
         " AND state IN ('skipped', 'held', 'failed')",
@@ -290,12 +290,12 @@ def free_due_key(cursor: sqlite3.Cursor, schedule_id: str, due: str) -> None:
 
 
 def answer_key(run_id: str, approval_id: str) -> str:
-    """What stands for the due time in the row of an answer."""
+    """The due key in the row of an answer."""
     return f"{run_id}-{approval_id}"
 
 
 def failed_answer_reason(store: Store, run_id: str, approval_id: str) -> str:
-    """Why a run could not go on after an answer; empty where nobody tried, or it did."""
+    """Why a run could not be resumed after an answer; empty if it was resumed or nothing tried to."""
     rows = store.read(
         "SELECT reason FROM schedule_runs WHERE schedule_id = ? AND due = ? AND state = 'failed'",
         (ANSWERS, answer_key(run_id, approval_id)),
@@ -304,7 +304,7 @@ def failed_answer_reason(store: Store, run_id: str, approval_id: str) -> str:
 
 
 def delete_claim(store: Store, id: int) -> None:
-    """A claim that came to nothing: the next tick may claim the same."""
+    """Delete a claim that was not used, so that the next tick can claim the same due time."""
     with store.write() as cursor:
         cursor.execute("DELETE FROM schedule_runs WHERE id = ?", (id,))
 
@@ -316,19 +316,19 @@ def _oldest_kept_id(cursor: sqlite3.Cursor, schedule_id: str) -> int:
 
 
 def claim_queued(cursor: sqlite3.Cursor, id: int, *, ticker: str, now: float, reserved: float) -> bool:
-    """A queued one is about to begin; False where another process has taken it."""
+    """Claim a queued row that is about to start; False if another process claimed it first."""
     sql = "UPDATE schedule_runs SET state = 'claimed', ticker = ?, claimed_at = ?, reserved = ?, reason = ''"
     return cursor.execute(f"{sql} WHERE id = ? AND state = 'queued'", (ticker, now, reserved, id)).rowcount == 1
 
 
 def record_start(cursor: sqlite3.Cursor, id: int, ticker: str, run_id: str) -> bool:
-    """Called in the transaction that writes the run's row. False if this process may not begin it any more."""
+    """Record a start in the transaction that writes the run's row; False if another process has taken over the row."""
     sql = "UPDATE schedule_runs SET state = 'running', run_id = ?, begins = begins + 1 WHERE id = ? AND ticker = ?"
     return cursor.execute(f"{sql} AND state IN ('claimed', 'running')", (run_id, id, ticker)).rowcount == 1
 
 
 def release(store: Store, id: int, ticker: str, reason: str) -> None:
-    """Release a row whose run could not begin or resume yet: the next tick tries again."""
+    """Release a row whose run could not start or resume yet, so that the next tick tries again."""
     with store.write() as cursor:
         cursor.execute(
             "UPDATE schedule_runs SET state = iif(run_id IS NULL, 'queued', state), ticker = '', reason = ?,"
@@ -345,7 +345,7 @@ def take_over(store: Store, row: ScheduleRun, ticker: str) -> bool:
 
 
 def requeue_interrupted(store: Store, row: ScheduleRun, now: float, reason: str) -> None:
-    """Make a due time whose run was interrupted due again, with a new row and what is left of the budget."""
+    """Queue a due time whose run was interrupted again, as a new row."""
     cost = cost_of(store, row.run_id or "")
     with store.write() as cursor:
         sql = (
@@ -378,7 +378,7 @@ def settle(
     reason: str = "",
     run_id: str | None = None,
 ) -> None:
-    """What became of it; it is settled once."""
+    """Store the result of a row; later calls change nothing."""
     with store.write() as cursor:
         cursor.execute(
             "UPDATE schedule_runs SET state = ?, outcome = ?, cost = ?, reason = ?, ended_at = ?,"
@@ -388,9 +388,9 @@ def settle(
 
 
 def open_rows(store: Store, schedule_id: str = "") -> list[ScheduleRun]:
-    """What waits, begins or runs, the oldest first."""
+    """Queued, claimed and running rows, oldest first."""
     where, values = ("AND schedule_id = ?", (schedule_id,)) if schedule_id else ("", ())
-    few = "INDEXED BY idx_schedule_runs_open"  # each tick looks: never through the whole history
+    few = "INDEXED BY idx_schedule_runs_open"  # each tick runs this, so it must not scan the whole history
     sql = f"{_SELECT_RUNS} {few} WHERE state IN ('queued', 'claimed', 'running') {where} ORDER BY id"
     return [_schedule_run(row) for row in store.read(sql, values)]
 
@@ -401,7 +401,7 @@ def open_states(cursor: sqlite3.Cursor, schedule_id: str) -> list[str]:
 
 
 def history(store: Store, schedule_ids: Iterable[str], limit: int, before: int = 0) -> list[ScheduleRun]:
-    """The latest first, as they stand now: a run may have gone on since, and its process may have been killed."""
+    """Latest first, with the current state: a run may have continued since, or its process may be dead."""
     marks: Sequence[str] = tuple(schedule_ids)
     where = f"WHERE schedule_id IN ({', '.join('?' * len(marks))}) {'AND id < ?' if before else ''}"
     sql = f"{_SELECT_RUNS} {where} ORDER BY id DESC LIMIT ?"
@@ -425,7 +425,7 @@ def _current_state(store: Store, row: ScheduleRun) -> ScheduleRun:
 
 
 def find_run(store: Store, id: int) -> ScheduleRun | None:
-    """None: its schedule was removed meanwhile."""
+    """The row with this id, or None if its schedule was removed meanwhile."""
     rows = store.read(f"{_SELECT_RUNS} WHERE id = ?", (id,))
     return _schedule_run(rows[0]) if rows else None
 
@@ -438,26 +438,26 @@ def require_run(store: Store, id: int) -> ScheduleRun:
 
 
 def last_row_of_run(store: Store, run_id: str) -> ScheduleRun | None:
-    """The row whose run it is."""
+    """The latest row of a run."""
     rows = store.read(f"{_SELECT_RUNS} WHERE run_id = ? ORDER BY id DESC LIMIT 1", (run_id,))
     return _schedule_run(rows[0]) if rows else None
 
 
 def first_row_of_run(store: Store, run_id: str) -> ScheduleRun | None:
-    """The row that it began with, however often somebody went on with it."""
+    """The row that started a run, even if the run was resumed since."""
     rows = store.read(f"{_SELECT_RUNS} WHERE run_id = ? ORDER BY id LIMIT 1", (run_id,))
     return _schedule_run(rows[0]) if rows else None
 
 
 def schedule_of_run(store: Store, run_id: str) -> Schedule | None:
-    """The schedule whose run it is; None: it was begun by somebody."""
+    """The schedule that started a run; None if no schedule did."""
     sql = f"{_SELECT} WHERE id = (SELECT schedule_id FROM schedule_runs WHERE run_id = ? ORDER BY id LIMIT 1)"  # noqa: S608
     rows = store.read(sql, (run_id,))
     return _schedule(rows[0]) if rows else None
 
 
 def cost_of(store: Store, run_id: str) -> float | None:
-    """US dollars that a run took so far, whether or not it ended."""
+    """The cost of a run in US dollars so far, whether or not it has ended."""
     rows = store.read(
         "SELECT coalesce((SELECT cost FROM runs WHERE run_id = :run),"
         " (SELECT sum(cost) FROM model_calls WHERE run_id = :run))",
@@ -467,9 +467,9 @@ def cost_of(store: Store, run_id: str) -> float | None:
 
 
 def budget_used(cursor: sqlite3.Cursor, schedule_id: str, since: float) -> float:
-    """US dollars of a schedule's runs since then: what they cost, or may still cost.
+    """US dollars of a schedule's runs since a time: what they cost, or may still cost.
 
-    Of a run that was cut off, and whose cost nobody knows, all that was reserved for it counts.
+    An interrupted run with an unknown cost counts with its whole reservation.
     """
     (total,) = cursor.execute(
         "SELECT coalesce(sum(CASE WHEN s.state IN ('claimed', 'running') THEN max(s.reserved, coalesce(s.cost, 0))"

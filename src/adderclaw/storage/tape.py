@@ -1,4 +1,4 @@
-"""The tape of a session: what reached its turns from outside and stands nowhere else, so that they can be replayed."""
+"""The tape of a session: external inputs of its turns that are stored nowhere else, so that it can be replayed."""
 
 import hashlib
 import json
@@ -12,29 +12,29 @@ from adderclaw.storage import Store
 from adderclaw.storage.text import compact, plain
 
 type Item = tuple[str, Json]
-"""What happened, and what is known of it."""
+"""The kind of an input and its data."""
 
 FIRST = "0" * 64
 _DIGEST = re.compile(r'"([0-9a-f]{64})"')
 
 
 class DamagedTape(Exception):
-    """Says which row of a tape was changed, and how that shows."""
+    """A row of a tape is missing or was changed; the message says which."""
 
 
 def row_seal(previous: str, text: str) -> str:
-    """The seal of a row: of its text and of all rows before it."""
+    """The seal of a row: a hash over its text and the seal before it."""
     return hashlib.sha256(f"{previous}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def last_rows(store: Store, tables: Sequence[str]) -> dict[str, int]:
-    """The last row of each of these tables, which only ever grow."""
+    """The last row id of each of these append-only tables."""
     sql = "SELECT " + ", ".join(f"(SELECT coalesce(max(rowid), 0) FROM {name})" for name in tables)  # noqa: S608
     return dict(zip(tables, store.read(sql)[0], strict=True))
 
 
 def next_position(store: Store, run_id: str, session_id: str) -> tuple[int, str]:
-    """Where a tape goes on: the number of its next row, and the seal that this continues."""
+    """Where a tape continues: the number of its next row and the seal of its last one."""
     rows = store.read(
         "SELECT seq, seal FROM tape WHERE run_id = ? AND session_id = ? ORDER BY seq DESC LIMIT 1", (run_id, session_id)
     )
@@ -42,7 +42,7 @@ def next_position(store: Store, run_id: str, session_id: str) -> tuple[int, str]
 
 
 def first_head(store: Store, run_id: str) -> Json:
-    """What the first session of a run began with; nothing where it has no tape, or one that cannot be read."""
+    """The head of the first session of a run; empty if there is no readable tape."""
     rows = store.read(
         "SELECT items_json FROM tape WHERE rowid = (SELECT min(rowid) FROM tape WHERE run_id = ?)", (run_id,)
     )
@@ -53,7 +53,7 @@ def first_head(store: Store, run_id: str) -> Json:
 
 
 def heads(store: Store, session_id: str) -> list[Json]:
-    """What a session began with, in each run that it was part of; nothing of one that cannot be read."""
+    """The head of a session in each run that it was part of; empty if one cannot be read."""
     rows = store.read("SELECT items_json FROM tape WHERE session_id = ? AND seq = 1", (session_id,))
     try:
         return [dict(json.loads(text)).get("head", {}) for (text,) in rows]
@@ -73,7 +73,7 @@ def encode(items: list[Item]) -> str:
 
 
 def store_text(cursor: sqlite3.Cursor, text: str) -> str:
-    """A long text that many sessions share, kept once; returns what it is known by."""
+    """Store a long text that many sessions share once; returns its digest."""
     text = plain(text)
     known = hashlib.sha256(text.encode()).hexdigest()
     cursor.execute("INSERT OR IGNORE INTO tape_texts(digest, text) VALUES (?, ?)", (known, text))
@@ -81,7 +81,7 @@ def store_text(cursor: sqlite3.Cursor, text: str) -> str:
 
 
 def remove_unused_texts(cursor: sqlite3.Cursor) -> None:
-    """Remove the texts that no tape refers to any more. It reads every tape."""
+    """Delete the texts that no tape refers to any more. Reads every tape."""
     used: set[str] = set()
     for (items,) in cursor.execute("SELECT items_json FROM tape"):
         used.update(_DIGEST.findall(items))
@@ -100,13 +100,13 @@ def text_of(store: Store, known: str) -> str:
 
 
 def sessions(store: Store, run_id: str) -> list[str]:
-    """The sessions of a run that have a tape, in the order in which they began."""
+    """The sessions of a run that have a tape, oldest first."""
     rows = store.read("SELECT session_id FROM tape WHERE run_id = ? GROUP BY session_id ORDER BY min(rowid)", (run_id,))
     return [row[0] for row in rows]
 
 
 def read(store: Store, run_id: str, session_id: str) -> list[Item]:
-    """Every item of a tape whose rows are as they were written; raises Damaged."""
+    """Every item of a tape; raises DamagedTape if a row is missing or was changed."""
     rows = store.read(
         "SELECT seq, items_json, seal FROM tape WHERE run_id = ? AND session_id = ? ORDER BY seq", (run_id, session_id)
     )

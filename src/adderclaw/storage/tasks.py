@@ -13,7 +13,7 @@ class Row(NamedTuple):
     title: str
     status: str
     result: str
-    """What the model is told about its end: an agent's answer."""
+    """The result that is reported to the model: an agent's answer."""
 
 
 def begin(cursor: sqlite3.Cursor, *, task_id: str, session_id: str, kind: str, title: str) -> None:
@@ -31,7 +31,7 @@ def end(cursor: sqlite3.Cursor, task_id: str, status: str, summary: str, result:
 
 
 def mark_reported(cursor: sqlite3.Cursor, task_id: str) -> None:
-    """Records that the model was told about the end of a task."""
+    """Record that the end of a task was reported to the model."""
     cursor.execute("UPDATE background_tasks SET told = 1 WHERE id = ?", (task_id,))
 
 

@@ -1,4 +1,4 @@
-"""Conversations of external senders: found by sender and thread, with what a sender has spent."""
+"""Conversations of external senders, looked up by sender and thread, and the cost of each sender."""
 
 from adderclaw.storage import Store
 from adderclaw.storage.text import plain, sql_time
@@ -20,7 +20,7 @@ def describe_sender(client: str) -> str:
 
 
 def record_thread(store: Store, conversation_id: str, thread: str) -> None:
-    """Records the sender's thread of a conversation."""
+    """Record to which thread of the sender a conversation belongs."""
     with store.write() as cursor:
         cursor.execute(
             "INSERT OR REPLACE INTO state(conversation_id, key, value) VALUES (?, 'thread', ?)",

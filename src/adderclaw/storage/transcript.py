@@ -1,4 +1,4 @@
-"""The transcript: conversations, their sessions, the entries of each in order, and the search over them."""
+"""The transcript: conversations, their sessions, the entries of each session in order, and full-text search."""
 
 import json
 import re
@@ -33,8 +33,8 @@ ENTRY_TYPES = frozenset(
     }
 )
 INDEXED_CHARS = {"user": 8192, "assistant": 8192, "tool_result": 2048}
-"""Indexed characters of an entry; the slower substring search finds the rest. Tool results get few: indexing a page of
-source text costs more than the rest of its row."""
+"""How many characters of an entry are indexed; the slower substring search finds the rest. Tool results get fewer,
+because indexing a page of source text costs more than storing its row."""
 
 
 OPAQUE = frozenset({"opaque", "media"})
@@ -58,7 +58,7 @@ class Conversation(NamedTuple):
     phase: str
     entries: int
     title: str
-    """Its title, or else the beginning of its first user message."""
+    """The title that was set, or else the beginning of the first user message."""
 
 
 class Hit(NamedTuple):
@@ -220,7 +220,7 @@ def is_answered(store: Store, session_id: str) -> bool:
 
 
 def next_sequence(store: Store, session_id: str) -> int:
-    """The sequence of the entry that a session gets next."""
+    """The sequence number of a session's next entry."""
     sql = "SELECT coalesce(max(sequence) + 1, 0) FROM transcript_entries WHERE session_id = ?"
     return int(store.read(sql, (session_id,))[0][0])
 
@@ -273,7 +273,7 @@ def opaque_blocks(store: Store, session_id: str) -> dict[int, list[Json]]:
 
 
 def sessions_of(store: Store, conversation_id: str) -> list[str]:
-    """Oldest first, without the child sessions."""
+    """The sessions of a conversation, oldest first, without child sessions."""
     rows = store.read(
         "SELECT session_id FROM sessions WHERE conversation_id = ?"
         " AND session_id NOT IN (SELECT session_id FROM subagents) ORDER BY rowid",
@@ -283,7 +283,7 @@ def sessions_of(store: Store, conversation_id: str) -> list[str]:
 
 
 def workspace_of(store: Store, conversation_id: str) -> str:
-    """Where a conversation was held; empty where there is none."""
+    """The project folder of a conversation; empty if the conversation does not exist."""
     rows = store.read("SELECT project_dir FROM conversations WHERE id = ?", (conversation_id,))
     return str(rows[0][0]) if rows else ""
 
@@ -294,7 +294,7 @@ def is_known_project(store: Store, project_dir: str) -> bool:
 
 
 def phase_and_approval(store: Store, conversation_id: str) -> tuple[Phase, bool]:
-    """The phase of a conversation, and whether a plan of it is approved."""
+    """The phase of a conversation, and whether it has an approved plan."""
     rows = store.read(
         "SELECT c.phase, EXISTS(SELECT 1 FROM plans p WHERE p.conversation_id = c.id AND p.status = 'approved')"
         " FROM conversations c WHERE c.id = ?",
@@ -304,13 +304,13 @@ def phase_and_approval(store: Store, conversation_id: str) -> tuple[Phase, bool]
 
 
 def state(store: Store, conversation_id: str, key: str) -> str | None:
-    """A value that was stored for a conversation."""
+    """The value that is stored for a conversation under a key."""
     rows = store.read("SELECT value FROM state WHERE conversation_id = ? AND key = ?", (conversation_id, key))
     return rows[0][0] if rows else None
 
 
 def results_of(store: Store, session_id: str, tool_use_id: str) -> list[str]:
-    """The results of a call; an id can be used again."""
+    """The results of a call, in order: models may reuse the id of a call."""
     rows = store.read(
         "SELECT json_extract(payload_json, '$.content') FROM transcript_entries"
         " WHERE session_id = ? AND tool_use_id = ? AND entry_type = 'tool_result' ORDER BY sequence",
@@ -320,7 +320,7 @@ def results_of(store: Store, session_id: str, tool_use_id: str) -> list[str]:
 
 
 def outcomes_of(store: Store, session_id: str, tool_use_id: str) -> list[tuple[str, str | None]]:
-    """The outcome of each result of a call, and what denied it; an id can be used again."""
+    """The outcome of each result of a call, and what denied it: models may reuse the id of a call."""
     rows = store.read(
         "SELECT json_extract(payload_json, '$.outcome'), json_extract(payload_json, '$.denied_by')"
         " FROM transcript_entries"
@@ -380,7 +380,7 @@ def by_id(store: Store, id: str) -> str | None:
 def conversations(
     store: Store, limit: int, workspaces: Sequence[str] = (), *, begun: bool = False
 ) -> list[Conversation]:
-    """Most recent first; only of these workspaces, if any are given; `begun`: only those with a message."""
+    """Conversations, most recent first; only of these workspaces, if any are given; `begun`: only with a message."""
     conditions = [f"c.project_dir IN ({', '.join('?' * len(workspaces))})"] if workspaces else []
     if begun:
         conditions.append(
@@ -388,7 +388,7 @@ def conversations(
             " WHERE s.conversation_id = c.id AND e.entry_type = 'user')"
         )
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    rows = store.read(  # marks alone are put into it
+    rows = store.read(  # only placeholders are interpolated
         "SELECT c.id, c.project_dir, c.created_at, c.last_active, c.phase,"  # noqa: S608
         " (SELECT count(*) FROM sessions s JOIN transcript_entries USING (session_id) WHERE s.conversation_id = c.id),"
         " (SELECT e.payload_json FROM sessions s JOIN transcript_entries e USING (session_id)"
@@ -418,17 +418,17 @@ def set_client(cursor: sqlite3.Cursor, conversation_id: str, client: str) -> Non
 
 
 def client_of(store: Store, conversation_id: str) -> str:
-    """Which client opened a conversation; empty where none did."""
+    """The client that opened a conversation; empty if no client did."""
     rows = store.read("SELECT value FROM state WHERE conversation_id = ? AND key = 'client'", (conversation_id,))
     return str(rows[0][0]) if rows else ""
 
 
 CHOICES = ("profile", "provider", "model")
-"""What a client may choose for a conversation."""
+"""The settings that a client may choose for a conversation."""
 
 
 def store_choices(cursor: sqlite3.Cursor, conversation_id: str, chosen: Mapping[str, str]) -> None:
-    """Store what was chosen for a conversation, for its later turns."""
+    """Store the client's choices for the later turns of a conversation."""
     for name in CHOICES:
         if name in chosen:
             cursor.execute(
@@ -440,7 +440,7 @@ def store_choices(cursor: sqlite3.Cursor, conversation_id: str, chosen: Mapping[
 
 
 def choices(store: Store, conversation_id: str) -> dict[str, str]:
-    """What clients chose for a conversation, without what they left to the operator."""
+    """The choices of the client for a conversation; settings left to the operator are absent."""
     rows = store.read("SELECT key, value FROM state WHERE conversation_id = ?", (conversation_id,))
     return {str(key): str(value) for key, value in rows if key in CHOICES}
 
@@ -501,9 +501,9 @@ _SUBSTRING = (
 
 
 def search(store: Store, query: str, limit: int, project: str | Sequence[str] | None = None) -> list[Hit]:
-    """Entries that hold every word (or its beginning), else the query as a substring, else any of its words.
+    """Entries that contain every word as a prefix, else the query as a substring, else any of its words.
 
-    With a `project` only those of conversations that were held in that folder, or in one of these.
+    With a `project`, searches only the conversations in that folder or those folders.
     """
     named = [project] if isinstance(project, str) else project
     places = None if named is None else json.dumps(list(map(plain, named)))
@@ -519,7 +519,7 @@ def search(store: Store, query: str, limit: int, project: str | Sequence[str] | 
 def _by_words(store: Store, words: list[str], joined: str, limit: int, places: str | None) -> list[Hit]:
     if not words:
         return []
-    # Words hold letters and digits only: quoted, none of them can be an operator.
+    # Words contain only letters and digits, so a quoted word is never an operator.
     match = joined.join(f'"{word}"*' for word in words)
     params = {"match": match, "places": places, "limit": max(limit, _CANDIDATES)}
     hits = [_hit(row, words) for row in store.read(_COLUMNS + _BY_WORDS, params)]
@@ -528,7 +528,7 @@ def _by_words(store: Store, words: list[str], joined: str, limit: int, places: s
 
 
 def _by_substring(store: Store, query: str, limit: int, places: str | None) -> list[Hit]:
-    """The rows that LIKE finds hold JSON: which of them really hold the query is decided on their text."""
+    """Find rows by LIKE on their JSON, then check their decoded text."""
     needle = query.casefold()
     if not needle:
         return []
@@ -544,7 +544,7 @@ def _by_substring(store: Store, query: str, limit: int, places: str | None) -> l
 
 
 def _like(character: str) -> str:
-    # LIKE folds the case of ASCII only, and JSON escapes some characters: both may be anything.
+    # LIKE folds the case of ASCII only, and JSON escapes some characters, so wildcards replace both kinds.
     if character in '"\\ ' or character < " ":
         return "%"
     if not character.isascii():

@@ -1,7 +1,7 @@
 """The background tasks of a session: one registry for commands and subagents that run in the background.
 
 A task writes to an output that the model can read at any time. It ends by itself, by `stop`, at its time limit, by the
-emergency stop, or with the session. The model is told about each end exactly once.
+emergency stop, or with the session. Each end is reported to the model exactly once.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ type Status = Literal["running", "completed", "failed", "stopped"]
 type Work = Callable[["Output"], Awaitable["TaskOutcome"]]
 
 MAX_RUNNING = 16
-"""Tasks that run at the same time, unless the caller says otherwise."""
+"""Most tasks that run at the same time, unless the caller sets another limit."""
 OUTPUT_BYTES = 64 << 20
-"""How much of one task's output is stored. The rest is dropped, and the output says so."""
+"""How much of one task's output is stored. The rest is dropped, and the output is marked as truncated."""
 SHOWN = long_outputs.MOST_SHOWN - 2_000
 """Characters of new output that are shown at once: its head and its tail."""
 POLL = 0.25
@@ -49,7 +49,7 @@ class TooManyTasks(ValueError):
     """Too many tasks are running; the message names the limit and the fix."""
 
 
-# ------------------------------------------------------------------ what a task prints
+# ------------------------------------------------------------------ output
 
 
 class Output:
@@ -271,7 +271,7 @@ class Tasks:
     # ------------------------------------------------------------------ for the loop
 
     def finished(self) -> list[TaskEnd]:
-        """The ended tasks that the model was not told about yet. Each is returned exactly once."""
+        """The ended tasks that were not reported to the model yet. Each is returned exactly once."""
         ended = [task for task in self._tasks.values() if not task.running and not task.is_reported]
         for task in ended:
             task.is_reported = True
@@ -292,7 +292,7 @@ class Tasks:
         return True
 
     async def close(self) -> None:
-        """End all of them."""
+        """Ends all tasks."""
         for task in self.listed():
             await self.stop(task)
         watcher, self._watcher = self._watcher, None

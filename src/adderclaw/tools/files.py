@@ -243,7 +243,7 @@ def missing_message(target: PathFact, ctx: ToolContext) -> str:
 
 
 def nearest_names(path: str, ctx: ToolContext) -> list[str]:
-    """Names in the same directory that look alike."""
+    """Similar names in the same directory."""
     from difflib import get_close_matches
 
     folder, name = os.path.split(path)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SHOWN_ENTRIES = 1000
 SHOWN_FILES = 100
 MAX_MATCHES = 20_000
-"""Most matches of Glob that are stored for Read."""
+"""Most matches of Glob that are stored in the output file."""
 SHOWN_LOOPS = 5
 """Most circular links that are named."""
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 DEFAULT_MS = 120_000
 MAX_MS = 600_000
 BACKGROUND_DEFAULT_MS, BACKGROUND_MAX_MS = 1_800_000, 7_200_000
-"""The same for a command in the background."""
+"""Default and maximum time limit of a background command."""
 TRUNCATED = "[SDLC_TRUNCATED]"
 HEAD_BYTES, END_BYTES = 16 << 20, 1 << 20
 """How much of the start and of the end of each output stream is stored. The middle is dropped and counted."""
@@ -103,7 +103,7 @@ class BashArguments:
     run_in_background: bool = False
 
 
-# ------------------------------------------------------------------ before
+# ------------------------------------------------------------------ planning
 
 
 class CommandSetup(NamedTuple):
@@ -205,7 +205,7 @@ def _path_facts(candidates: Iterable[str], ctx: ToolContext) -> Iterator[PathFac
 
 
 def _path_behind_link(folded: PathFact, ctx: ToolContext) -> Iterator[PathFact]:
-    """Where `..` after a link leads: the kernel goes up from the link's target, not from the folder with the link."""
+    """The path to which `..` after a link leads: the kernel goes up from the link's target, not from its folder."""
     real = followed(os.path.join(ctx.workspace.cwd, folded.given))
     if real != folded.real:
         resolved = paths.path_fact(real, ctx)
@@ -377,11 +377,11 @@ async def _run_process(
             certs = await certificates(judged.grants, judged.roots)
             broker = stack.enter_context(Broker(judged.grants, judged.roots, certs, means.reach))
             env, fds = {**env, **broker.environment}, (*fds, *broker.fds)
-            if means.start is None:  # a server on this machine is reached as it is
+            if means.start is None:  # git reaches servers on this machine directly
                 env["ADDERCLAW_NEAR"] = ""
         start = process.in_view(means.start, _view(judged))
         run = partial(process.run, cwd=judged.cwd, timeout=seconds, start=start, into=captures)
-        if ready.argv and means.shell == UNCONFINED.shell:  # else the operator named another bash
+        if ready.argv and means.shell == UNCONFINED.shell:  # otherwise the operator configured another bash
             # If it cannot be started, bash runs it: bash reports why, or reads a script without a `#!` line itself.
             with suppress(process.StartFailed):
                 own = {**env, **ready.environment(followed(judged.cwd))}
@@ -394,7 +394,7 @@ async def _run_process(
 
 
 async def _stop_if_blocked(run: Coroutine[Any, Any, Finished], cwd: str, captures: Captures) -> Finished:
-    """Stops git if it is blocked on a pipe: git opens ignore files of any kind, and would wait for ever."""
+    """Stops git if it is blocked on a pipe: git opens ignore files of any kind, and would wait forever."""
     task = asyncio.ensure_future(run)
     try:
         await asyncio.wait({task}, timeout=BLOCK_CHECK_SECONDS)
@@ -501,7 +501,7 @@ def _follow_directory(reader: int, ctx: ToolContext) -> str:
     directory = os.fsdecode(printed.removesuffix(b"\n"))
     if not directory:
         return ""
-    with suppress(OSError):  # a link that is swapped meanwhile
+    with suppress(OSError):  # a link was swapped meanwhile
         if workspace.is_directory(directory) and programs.is_inside(followed(directory), _roots(ctx)):
             ctx.workspace.cwd = directory
             return ""
@@ -533,13 +533,13 @@ def _result(judged: JudgedCommand, done: Finished, seconds: float, note: str, dr
     if done.returncode == 0 or (done.returncode == 1 and _may_exit_one(_last_program(command))):
         return ToolResult(printed, metadata=about)
     failed = f"{exit_line(_exit_code(done.returncode))}{printed}"
-    if done.returncode > 0:  # else a signal ended it
+    if done.returncode > 0:  # otherwise a signal ended it
         about["ran"] = True
     return ToolResult(failed, "rejected", about)
 
 
 def _remote_note(judged: JudgedCommand, done: Finished) -> str:
-    """Explains why git did not reach a remote where git's own message does not."""
+    """Explains why git did not reach a remote if git's own message does not."""
     near = [grant.authority for grant in judged.grants if grant.host in LOOPBACK]
     if near:
         return LOCAL_SERVER_PAUSED.format(places=", ".join(near))
@@ -548,7 +548,7 @@ def _remote_note(judged: JudgedCommand, done: Finished) -> str:
 
 
 def _hit_read_only_git(command: Plan | Raw, done: Finished) -> bool:
-    """Whether it failed because a git directory or another protected file is read-only."""
+    """Whether the command failed because a git directory or another protected file is read-only."""
     lines = [
         line for line in (done.stdout + b"\n" + done.stderr).splitlines() if any(word in line for word in READ_ONLY)
     ]
@@ -556,7 +556,7 @@ def _hit_read_only_git(command: Plan | Raw, done: Finished) -> bool:
 
 
 def _is_git_only(command: Plan | Raw) -> bool:
-    """Whether every program in it is git."""
+    """Whether every program of the command is git."""
     return isinstance(command, Plan) and all(simple.name == "git" for simple in planner.simples(command))
 
 

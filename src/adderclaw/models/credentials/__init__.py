@@ -1,1 +1,1 @@
-"""Credentials: where they come from, and how they are kept out of everything that is shown or stored."""
+"""Credentials: finds, renews and stores them, and redacts them from everything that is shown or stored."""

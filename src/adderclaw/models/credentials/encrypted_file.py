@@ -21,12 +21,12 @@ from adderclaw.core.types import Json
 FILE_LIMIT = 1 << 20
 SCRYPT_COST, SCRYPT_BLOCK = 1 << 17, 8
 SCRYPT_COSTS = (1 << 15, 1 << 20)
-"""Accepted scrypt costs of a file: less is too weak, more would exhaust memory."""
+"""Lowest and highest accepted scrypt cost of a file: less is too weak, more would exhaust memory."""
 SALT_BYTES, NONCE_BYTES, KEY_BYTES = 16, 12, 32
 
 
 class VaultError(AdderClawError):
-    """Stored logins cannot be used; the message says why and what to do."""
+    """Stored logins cannot be used; the message contains the reason and the fix."""
 
 
 class Header(NamedTuple):

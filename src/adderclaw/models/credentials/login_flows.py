@@ -71,7 +71,7 @@ async def open_page(url: str, path: str) -> None:
     """Open the browser, found on this PATH. If that fails, the address is still shown on the screen."""
     code = "import sys, webbrowser; webbrowser.open(sys.argv[1])"
     argv, env = (sys.executable, "-I", "-c", code, url), {**os.environ, "PATH": path}
-    # a browser for the terminal has to stay in the terminal's own group
+    # a text browser has to stay in the terminal's process group
     with Unconfined(argv, cwd="/", env=env, stdin=None, stdout=None, leads=False) as opening:
         await opening.wait()
 

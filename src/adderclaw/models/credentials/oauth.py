@@ -29,7 +29,7 @@ class OAuthError(AdderClawError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
-        """The server's error code (`access_denied`), or one of ours: network, malformed, refused."""
+        """The server's error code (`access_denied`), or one of network, malformed and refused."""
 
 
 class Tokens(NamedTuple):
@@ -90,7 +90,7 @@ class Client:
     # ------------------------------------------------------------------ authorization code
 
     def attempt(self, redirect_uri: str) -> Attempt:
-        """A new attempt; its URL is for the browser."""
+        """Create a login attempt; the browser opens its URL."""
         if not self.settings.authorize_url:
             raise OAuthError(
                 "refused", f"auth.oauth.{self.name}.authorize_url is not set; set it, or use --method device"
@@ -167,7 +167,7 @@ class Client:
         return Device(device_code, visible(user_code, keep_newlines=False)[:64], where, interval, expires)
 
     async def poll(self, device: Device) -> Tokens:
-        """Ask until the person has decided, as slowly as the server wants it."""
+        """Poll, at the interval that the server sets, until the person has decided."""
         interval = device.interval
         while self._clock.now() + interval <= device.expires_at:
             await self._clock.sleep(interval)
@@ -191,7 +191,7 @@ class Client:
     # ------------------------------------------------------------------ later
 
     async def refresh(self, tokens: Tokens) -> Tokens:
-        """New tokens for the old refresh token, which is spent by this where the server rotates them."""
+        """Get new tokens for a refresh token, which becomes invalid if the server rotates refresh tokens."""
         form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh}
         return self._tokens(await self._post(self.settings.token_url, form, "token_url"), tokens.refresh)
 
@@ -268,12 +268,12 @@ class Client:
 
 
 def challenge(verifier: str) -> str:
-    """PKCE's S256."""
+    """The S256 code challenge of PKCE."""
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
 def check_address(url: str, key: str) -> None:
-    """Requires https, except on this machine."""
+    """Raise OAuthError unless the URL uses https or is on this machine."""
     try:
         parts = urlsplit(url)
         host, _port = parts.hostname or "", parts.port
@@ -326,7 +326,7 @@ def _text(table: Mapping[str, Any], key: str) -> str:
 
 
 def _seconds(value: Any) -> float | None:
-    """A length of time as servers send it, a number or its text."""
+    """Parse a duration, which servers send as a number or as text; None if it is invalid."""
     try:
         seconds = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What is known of a provider's credential without using it."""
+    """The state of a provider's credential, determined without using it."""
 
     usable: bool
     kind: SourceKind
@@ -129,8 +129,8 @@ class Sources:
         operators_own: Callable[[str], bool] = lambda _key: True,
         path: Callable[[], str] = lambda: os.defpath,
     ) -> None:
-        """Without `auth` only variables count. `operators_own` tells whether a key of the configuration is from
-        the operator's own files: in bare mode no other helper runs. `path`: where helpers find programs."""
+        """Without `auth`, only variables are used. `operators_own` returns whether a configuration key comes from the
+        operator's own files: in bare mode no other helper runs. `path` returns the PATH of helpers."""
         self._secrets, self._clock, self._auth = secrets, clock, auth
         self._home, self._workspace, self.path = home, workspace, path
         self._bare, self._operators_own = bare, operators_own
@@ -141,7 +141,7 @@ class Sources:
         self._kept_logins: Logins | None = None
 
     async def get(self, name: str, entry: Entry, default_env: tuple[str, ...] = ()) -> Credential | None:
-        """The credential for the next request; None where the server wants none. Raises ProviderError with the fix."""
+        """The credential for the next request; None if the server needs no key. Raises ProviderError with the fix."""
         if self.socket(entry):
             return None  # the proxy behind the socket adds it
         for source in self._order(name, entry, default_env):
@@ -155,11 +155,11 @@ class Sources:
         raise self._fault("missing_key", name, self._missing(name, entry, default_env))
 
     def socket(self, entry: Entry) -> str:
-        """The Unix socket through which this provider is reached, or "": what listens there adds the credential."""
+        """The Unix socket through which this provider is reached, or "": the proxy behind it adds the credential."""
         return os.environ.get(SOCKET_VARIABLE, "").strip() if _is_anthropic(entry) and not self._bare else ""
 
     def refused(self, name: str) -> None:
-        """The server did not take the credential: what was kept in memory is not used again."""
+        """Forget cached credentials after the server refused one."""
         self._helped.clear()
         if self._kept_logins is not None:
             self._kept_logins.distrust(name)
@@ -294,7 +294,7 @@ class Sources:
             raise self._fault("authentication_failed", name, str(error)) from None
 
     def _from_descriptor(self, name: str) -> str:
-        """A token passed by the parent process in an open descriptor, which is read once and closed."""
+        """The token that the parent process passed in an open descriptor, which is read once and closed."""
         if self._handed is None:
             text = os.environ.get(OAUTH_DESCRIPTOR, "").strip()
             if not text:
@@ -330,7 +330,7 @@ class Sources:
         return Status(True, "login", name, tokens.expires_at, "it is renewed automatically" if tokens.refresh else "")
 
     def logins(self) -> "Logins":
-        """The stored logins; opened when they are first needed."""
+        """The stored logins, opened on first use."""
         if self._kept_logins is None:
             from adderclaw.models.credentials.stored_logins import Logins
 
@@ -338,7 +338,7 @@ class Sources:
             self._kept_logins = Logins(self._auth, self._home, self._secrets, self._clock)
         return self._kept_logins
 
-    # ------------------------------------------------------------------ what is said
+    # ------------------------------------------------------------------ messages and redaction
 
     def _optional(self, name: str, entry: Entry, default_env: tuple[str, ...]) -> bool:
         if BY_NAME[entry.kind].always_keyed:
@@ -388,13 +388,13 @@ def stored_name(name: str) -> str:
 
 
 def _is_anthropic(entry: Entry) -> bool:
-    """Whether Anthropic's variables are meant: an entry with a variable of its own is another account."""
+    """Whether Anthropic's own variables apply: an entry with another variable is another account."""
     return entry.kind == ANTHROPIC and entry.api_key_env in (None, API_KEY)
 
 
 def _variables(entry: Entry, default_env: tuple[str, ...]) -> tuple[str, ...]:
     if not entry.api_key_env or entry.api_key_env in default_env[:1]:
-        return default_env  # the first of them is filled in where nobody named one
+        return default_env  # the configuration fills in the first default if none is named
     return (entry.api_key_env,)
 
 

@@ -1,4 +1,4 @@
-"""What can be said of each provider's credentials without showing any."""
+"""Reports the state of each provider's credential without showing its value."""
 
 from typing import Any
 

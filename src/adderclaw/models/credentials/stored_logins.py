@@ -42,7 +42,7 @@ class Logins:
         return Client(name, settings, self._secrets, self._clock, os.environ.get(variable or "", "").strip())
 
     async def stored(self, name: str) -> Tokens | None:
-        """The login as it is kept; None when there is none, or it is of another server than the configuration's."""
+        """The stored login; None if there is none, or if it is for another client or server than the configured one."""
         text = await asyncio.to_thread(lambda: self._vault().get(name))
         tokens = Tokens.load(text) if text else None
         if tokens is None:
@@ -55,7 +55,7 @@ class Logins:
         return tokens
 
     async def fresh(self, name: str) -> Tokens | None:
-        """A login that can be used now, renewed if need be."""
+        """A valid login, renewed if necessary; None if there is none."""
         tokens = self._kept.get(name)
         if tokens is None or not self._good(tokens):
             tokens = await self.stored(name)
@@ -73,26 +73,26 @@ class Logins:
             self._distrusted.add(name)
 
     async def keep(self, name: str, tokens: Tokens) -> str:
-        """Store a login; says where."""
+        """Store a login; returns a description of where."""
         await asyncio.to_thread(lambda: self._vault(new=True).put(name, tokens.dump()))
         self._kept.pop(name, None)
         self._distrusted.discard(name)
         return self._vault().place
 
     async def text(self, name: str) -> str | None:
-        """What is kept under a name that is not a provider's; who keeps it there knows what it is."""
+        """The text that `keep_text` stored under a name, which must not be the name of a provider."""
         return await asyncio.to_thread(lambda: self._vault().get(name))
 
     async def keep_text(self, name: str, text: str) -> str:
-        """Keep a text under such a name; says where."""
+        """Store a text under a name; returns a description of where."""
         await asyncio.to_thread(lambda: self._vault(new=True).put(name, text))
         return self._vault().place
 
     async def forget(self, name: str) -> bool:
-        """Remove a login from storage and memory; whether there was one."""
+        """Delete a login from storage and memory; returns whether it existed."""
         self._kept.pop(name, None)
         self._distrusted.discard(name)
-        async with self.alone(name):  # whoever renews it now must not bring it back
+        async with self.alone(name):  # a concurrent renewal must not store it again
             return await asyncio.to_thread(lambda: self._vault().delete(name))
 
     def destroy_file(self) -> None:
@@ -105,7 +105,7 @@ class Logins:
         return tokens.expires_at is None or tokens.expires_at - EARLY_SECONDS > self._clock.now()
 
     async def _renewed(self, name: str, tokens: Tokens) -> Tokens:
-        """A refresh token may be good for one use: whoever waits takes what the one before it got."""
+        """Renew a login. A refresh token may be valid only once, so waiting processes use the first one's tokens."""
         async with self.alone(name):
             now = await self.stored(name)
             if now is None:
@@ -126,7 +126,7 @@ class Logins:
 
     @asynccontextmanager
     async def alone(self, name: str) -> AsyncGenerator[None]:
-        """One process at a time renews a login; the lock goes with the process, however it ends."""
+        """Lock a login, so that one process at a time renews it. The system releases the lock if the process dies."""
         import fcntl
 
         os.makedirs(self._home, mode=0o700, exist_ok=True)
@@ -159,7 +159,7 @@ class Logins:
         return self._opened
 
     def _passphrase(self, new: bool) -> str:
-        """From the variable, else asked for where a person is; once."""
+        """The passphrase from the variable or, at a terminal, from a prompt; cached."""
         if self._words is None:
             words = os.environ.get(self._auth.passphrase_env, "")
             if not words and sys.stdin.isatty() and sys.stderr.isatty():

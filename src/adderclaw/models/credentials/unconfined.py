@@ -1,7 +1,7 @@
-"""A program that is ours or the operator's, started outside of every sandbox: it ends whole, however its block is left.
+"""Runs a trusted program outside of every sandbox and ends it with all its processes, however its block is left.
 
-asyncio starts a program over several turns of its loop. Cancelled in between, it ends the first process alone, and what
-that one started goes on. Here a program is started in one step, by `with Unconfined(...) as process`.
+asyncio starts a program over several iterations of its loop. If it is cancelled in between, it ends only the first
+process, and the children keep running. `with Unconfined(...) as process` starts a program in one step instead.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from typing import IO, Final
 
 DEVNULL: Final = -3
 PIPE: Final = -1
-"""As in `subprocess`, which is imported where a program starts."""
+"""The same values as in `subprocess`, which is imported only when a program starts."""
 KILL_WAIT = 2.0
-"""Seconds after which a killed process that does not die (stuck in the kernel) is left alone."""
+"""Seconds to wait for a killed process, which may be stuck in the kernel."""
 
 
 class Unconfined:
-    """One running program. It leads a process group of its own, unless it is to stay at the terminal (`leads`)."""
+    """One running program. With `leads`, it has its own session; otherwise it stays in the terminal's process group."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Unconfined:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """What came to its end is left as it is, also what it put into the background; all else ends now."""
+        """Kill the program if it still runs. After a normal end, its background processes keep running."""
         from subprocess import TimeoutExpired
 
         if self._process.poll() is None:
@@ -59,11 +59,11 @@ class Unconfined:
             self._process.wait(KILL_WAIT)
 
     def signal(self, number: int) -> None:
-        """To it alone."""
+        """Send a signal to the program, but not to its group."""
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """It, and all of its group."""
+        """Kill the program and its process group."""
         if not self._leads:
             self._process.kill()
             return
@@ -71,28 +71,28 @@ class Unconfined:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def write(self, data: bytes) -> None:
-        """A few words for its stdin, which stays open: no more than a pipe holds."""
+        """Write to stdin, which stays open; blocks if the data exceeds the pipe's buffer."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(data)
             self._process.stdin.flush()
 
     async def head(self, most: int) -> bytes:
-        """The first of its stdout; the rest is read and dropped, so that it does not block."""
+        """The first bytes of stdout; the rest is read and discarded, so that the program does not block."""
         head = b""
         while chunk := await _read(self._process.stdout):
             head = (head + chunk)[:most]
         return head
 
     async def complaint(self, most: int) -> bytes:
-        """The last of its stderr."""
+        """The last bytes of stderr."""
         tail = b""
         while chunk := await _read(self._process.stderr):
             tail = (tail + chunk)[-most:]
         return tail
 
     async def wait(self) -> int:
-        """Its exit code; a negative one is the signal that ended it."""
+        """The exit code; a negative one is the signal that ended the program."""
         delay = 0.002
         while (code := self._process.poll()) is None:
             if self._ended_fd is not None:
@@ -122,5 +122,5 @@ async def _readable(fd: int) -> None:
 def pidfd(pid: int) -> int | None:
     try:
         return os.pidfd_open(pid)
-    except (AttributeError, OSError):  # not on this system, or forbidden by a container's filter
+    except (AttributeError, OSError):  # missing on this system, or forbidden by a container's filter
         return None

@@ -25,7 +25,7 @@ class Vault(Protocol):
 
     @property
     def place(self) -> str:
-        """For people."""
+        """Where the texts are stored, for display."""
         ...
 
     def get(self, name: str) -> str | None: ...
@@ -34,7 +34,7 @@ class Vault(Protocol):
 
 
 def open_vault(storage: Literal["auto", "keyring", "file"], home: str, passphrase: Passphrase) -> Vault:
-    """The vault that `auth.storage` means."""
+    """Open the vault that `auth.storage` selects."""
     sealed = SealedFile(home, passphrase)
     if storage == "file":
         return sealed
@@ -47,7 +47,7 @@ def open_vault(storage: Literal["auto", "keyring", "file"], home: str, passphras
 
 
 def names_in(home: str) -> list[str]:
-    """The names of what this home has ever stored in the keyring."""
+    """All names under which this home ever stored a text in the keyring."""
     try:
         with open(os.path.join(home, home_names.KEYRING_NAMES), encoding="utf-8") as file:
             names = [json.loads(line) for line in file if line.strip()]
@@ -69,7 +69,7 @@ class Ring:
         return f"the system's keyring ({type(self._back_end).__module__.rpartition('.')[2]})"
 
     def _user(self, name: str) -> str:
-        """Two homes on one machine are two accounts."""
+        """The account of a name in the keyring; it includes the home, so that two homes share no entries."""
         return f"{name}@{self._owner}"
 
     def get(self, name: str) -> str | None:
@@ -98,8 +98,8 @@ class Ring:
     def _asked(self, method: str, name: str, *more: str) -> Any:
         try:
             return getattr(self._back_end, method)(SERVICE, self._user(name), *more)
-        except Exception as error:  # noqa: BLE001 - each back end has exceptions of its own
-            why = type(error).__name__  # its text may hold what was to be stored
+        except Exception as error:  # noqa: BLE001 - each back end has its own exceptions
+            why = type(error).__name__  # its text may contain the secret
             raise VaultError(f"{self.place} refused ({why}); unlock it, or set auth.storage to file") from None
 
 
@@ -132,6 +132,6 @@ def system_ring(home: str) -> Ring | None:
             back_end = getattr(import_module(module), name)
             if back_end.priority > 0:
                 return Ring(back_end(), home)
-        except Exception:  # noqa: BLE001, S112 - a back end that cannot be used says so in a way of its own
+        except Exception:  # noqa: BLE001, S112 - unusable back ends raise various exceptions
             continue
     return None

@@ -1,6 +1,6 @@
-"""The secrets of doors at which signed requests come in: one file of the operator's own, for its owner only.
+"""The secrets of webhooks that receive signed requests: one file in the operator's home, readable only by its owner.
 
-The server needs them unattended, so that they are not encrypted; they lie where the key of the receipts does.
+The server needs them unattended, so they are not encrypted. They are in the same folder as the key of the receipts.
 """
 
 import fcntl
@@ -16,14 +16,14 @@ from adderclaw.models.credentials.encrypted_file import private_bytes, replace_p
 from adderclaw.models.http import signing
 
 GRACE = 86_400.0
-"""Seconds for which the secret before still counts, so that the sender can be changed over."""
+"""Seconds that a replaced secret stays valid, so that the sender can switch to the new one."""
 
 
 class Secret(NamedTuple):
     text: str
     made_at: float
     until: float | None = None
-    """When it counts no more; None: the one that counts."""
+    """When a replaced secret becomes invalid; None for the current secret."""
 
 
 def place(home: str) -> str:
@@ -31,7 +31,7 @@ def place(home: str) -> str:
 
 
 def known(home: str, door: str, now: float) -> list[str]:
-    """The secrets that count at a door now, the latest first; none where it has none."""
+    """The secrets of a webhook that are valid now, latest first."""
     return [secret.text for secret in listed(home, door) if secret.until is None or secret.until > now]
 
 
@@ -40,9 +40,9 @@ def listed(home: str, door: str) -> list[Secret]:
 
 
 def make(home: str, door: str, now: float, *, grace: float = GRACE, text: str | None = None) -> str:
-    """A new secret of a door, or the one that a sender gave us; the one before counts for `grace` seconds more."""
+    """Store a new secret of a webhook, or the sender's `text`; the previous one stays valid for `grace` seconds."""
     new_text = text if text is not None else signing.new_secret()
-    signing.key_of(new_text)  # UsageError for one that is weak or damaged
+    signing.key_of(new_text)  # raises UsageError for a weak or damaged secret
     with _locked(home):
         table = _read(home)
         before = [
@@ -60,7 +60,7 @@ def make(home: str, door: str, now: float, *, grace: float = GRACE, text: str | 
 
 
 def forget(home: str, door: str) -> bool:
-    """Take all secrets of a door away: nobody comes in there any more. Whether there were any."""
+    """Delete all secrets of a webhook, so that it accepts no request; returns whether there were any."""
     if door not in _read(home):
         return False
     with _locked(home):
@@ -71,7 +71,7 @@ def forget(home: str, door: str) -> bool:
 
 
 def _read(home: str) -> dict[str, list[Secret]]:
-    """A file that cannot be understood lets nobody in; VaultError where others can read it."""
+    """Read the file. Invalid content yields no secrets; raises VaultError if other users can read the file."""
     data = private_bytes(place(home), private=True)
     if data is None:
         return {}
@@ -103,7 +103,7 @@ def _write(home: str, table: dict[str, list[Secret]]) -> None:
 
 @contextmanager
 def _locked(home: str) -> Generator[None]:
-    """One process at a time changes it."""
+    """Lock the file, so that one process at a time changes it."""
     os.makedirs(home, mode=0o700, exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(os.path.join(home, home_names.WEBHOOKS_LOCK), flags, 0o600)

@@ -1,1 +1,1 @@
-"""The one network client of everything that is not a model: which addresses may be reached, and one exchange."""
+"""The HTTP client for everything except models: allowed addresses, proxies, certificates and signed requests."""

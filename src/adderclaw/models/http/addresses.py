@@ -1,4 +1,4 @@
-"""Which addresses belong to the internet at large, and whether a connection to a host may be made."""
+"""Decides which addresses are public, and whether a connection to a host is allowed."""
 
 from collections.abc import Collection, Iterable
 
@@ -6,7 +6,7 @@ from adderclaw.core.record import NamedTuple
 
 
 class Unlisted(NamedTuple):
-    """Why a host is not reached unless the operator lists it, and how."""
+    """Why a host is refused, and how the operator can allow it."""
 
     why: str
     fix: str
@@ -20,7 +20,7 @@ def clean(host: str) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address belongs to the internet at large, also when it carries another one in itself."""
+    """Whether an address is public; an IPv4 address embedded in an IPv6 address decides for it."""
     from ipaddress import IPv4Address, ip_address, ip_network
 
     ip = ip_address(address)
@@ -53,7 +53,7 @@ def is_named(host: str, port: int, allowed: Iterable[str]) -> bool:
 
 
 def odd_port(host: str, port: int, allowed: Iterable[str]) -> Unlisted | None:
-    """Why a port is not asked: another protocol lives there, unless the operator listed the host."""
+    """Why a port is refused: ports below 1024 other than 80 and 443 belong to other protocols, unless listed."""
     if port >= 1024 or port in WEB_PORTS or is_named(host, port, allowed):
         return None
     return Unlisted(f"port {port} of {host} is not a web port", _listed(host, port))
@@ -68,9 +68,9 @@ def with_port(host: str, port: int) -> str:
 
 
 def _means_private(host: str, port: int, allowed: Collection[str]) -> bool:
-    """Whether the operator's list says that this host is a private one: an address, a local name, or with its port.
+    """Whether the operator's list allows this host to be private: an address, a local name, or a name with its port.
 
-    A plain domain does not: whoever rules its name could let it lead to this machine or its network.
+    A plain domain does not, because its owner could point it to this machine or its network.
     """
     if not is_named(host, port, allowed):
         return False
@@ -87,7 +87,7 @@ def _means_private(host: str, port: int, allowed: Collection[str]) -> bool:
 
 
 def connection(host: str, port: int, addresses: Iterable[str], allowed: Collection[str]) -> Unlisted | None:
-    """Why no connection may be made to a host at the addresses that its name stands for; asked by every client."""
+    """Why a connection to a host at its resolved addresses is refused, or None. Every client calls it."""
     if _means_private(host, port, allowed):
         return None
     if (odd := odd_port(host, port, allowed)) is not None:

@@ -1,7 +1,7 @@
-"""One exchange over the network: it resolves once, checks every address, and connects to what it checked.
+"""One HTTP exchange: resolves the host once, checks every address, and connects to a checked address.
 
-No redirect is followed, no cookie kept; bodies are capped after decompression. The operator's own proxy is used
-where their environment names one (`upstream`).
+Follows no redirects and stores no cookies; bodies are capped after decompression. Uses the operator's proxy if the
+environment names one (`upstream`).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from adderclaw.models.http.addresses import is_named
 from adderclaw.models.http.urls import Hosts
 
 ADDRESSES = 4
-"""How many of a name's addresses are tried."""
+"""Most addresses of a name that are tried."""
 
 
 class Answer(NamedTuple):
@@ -34,15 +34,15 @@ class Answer(NamedTuple):
 
 
 class Failed(Exception):
-    """The request did not come through."""
+    """The request failed; the text is the reason."""
 
 
 class Undecodable(Failed):
-    """A body that is not what its headers say."""
+    """The body does not match its headers."""
 
 
 class Checked(httpcore2.AsyncNetworkBackend):
-    """Connects by name to an address that may be connected to; TLS still asks for the name."""
+    """Connects to an allowed address of a host; TLS still verifies the name."""
 
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
@@ -79,7 +79,7 @@ class Checked(httpcore2.AsyncNetworkBackend):
     async def _tunnel(
         self, above: upstream.Upstream, host: str, port: int, timeout: float | None
     ) -> httpcore2.AsyncNetworkStream:
-        """By its name a host that the operator listed, others by a checked address: the proxy looks names up itself."""
+        """Connect through a proxy: to a listed host by name, to others by a checked address."""
         named = is_named(host, port, self._hosts.allowed)
         try:
             addresses = await _resolve(host, port)
@@ -112,7 +112,7 @@ class Checked(httpcore2.AsyncNetworkBackend):
 
 
 def trusted() -> ssl.SSLContext:
-    """The system's authorities and the operator's own."""
+    """A TLS context with the system's authorities and the operator's own."""
     return own_network.extended(httpcore2.default_ssl_context())
 
 
@@ -126,7 +126,7 @@ async def _resolve(host: str, port: int) -> list[str]:
 
 
 class Transport(httpx2.AsyncBaseTransport):
-    """httpx2's requests over a pool that has our network backend."""
+    """Sends httpx2 requests over a pool with the given network backend."""
 
     def __init__(
         self, backend: httpcore2.AsyncNetworkBackend, trust: ssl.SSLContext | None, *, connections: int = 1
@@ -177,9 +177,9 @@ async def request(
     content: bytes = b"",
     trust: ssl.SSLContext | None = None,
 ) -> Answer:
-    """One request, one answer, within so many seconds in all. Raises Refused or Failed.
+    """Send one request and return its answer within `seconds` in total. Raises PathRefused or Failed.
 
-    `trust`: the certificates that count instead of the system's.
+    `trust`: replaces the system's certificates.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -196,7 +196,7 @@ async def exchange(
     limit: int,
     trust: ssl.SSLContext | None = None,
 ) -> Answer:
-    """One request, one answer: no redirect, no cookie, no proxy. Raises Refused, Failed or Undecodable."""
+    """Send one request and return its answer. Raises PathRefused, Failed or Undecodable."""
     # Each request has its own client, so that nothing is carried from one to the next.
     if trust is None and target.scheme == "https":
         trust = await asyncio.to_thread(trusted)
@@ -215,7 +215,7 @@ async def exchange(
 
 
 async def _read(response: httpx2.Response, limit: int) -> tuple[bytes, bool]:
-    """The body, decompressed as far as it may be shown, and whether there was more."""
+    """The decompressed body up to the limit, and whether there was more."""
     unpack = _unpacker(response.headers.get("content-encoding", "identity").strip().lower())
     body = bytearray()
     async for part in response.aiter_raw():
@@ -227,14 +227,14 @@ async def _read(response: httpx2.Response, limit: int) -> tuple[bytes, bool]:
 
 def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
     if encoding in ("", "identity"):
-        return lambda part, room: part[:room]
+        return lambda part, limit: part[:limit]
     if encoding not in ("gzip", "x-gzip", "deflate"):
         raise Undecodable(f"its body is compressed as {encoding!r}, which was not asked for")
     stream = zlib.decompressobj(wbits=32 + zlib.MAX_WBITS)
 
-    def unpack(part: bytes, room: int) -> bytes:
+    def unpack(part: bytes, limit: int) -> bytes:
         try:
-            return stream.decompress(part, room)
+            return stream.decompress(part, limit)
         except zlib.error as error:
             raise Undecodable(f"its body is not valid {encoding}: {error}") from None
 

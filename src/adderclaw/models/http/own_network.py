@@ -1,7 +1,7 @@
-"""What the operator's own network needs of every program: authorities of their own, and private registries.
+"""The certificate authorities and private registries of the operator's network, which every program needs.
 
-Their environment and their own npm, pip and uv name them; a project's files are never read. No login leaves here: user
-names and passwords are cut from addresses, and lines with tokens are not taken.
+They come from the environment and from the operator's npm, pip and uv settings; a project's files are never read. No
+login is passed on: user names and passwords are removed from addresses, and lines with tokens are ignored.
 """
 
 import os
@@ -17,7 +17,7 @@ VARIABLES = (
     *("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO"),
     *("CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT"),
 )
-"""By which programs are told of a file of authorities: all of them name the bundle to commands."""
+"""Variables that name a file of authorities to programs: commands get the bundle in all of them."""
 SYSTEMS = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -25,27 +25,27 @@ SYSTEMS = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Where systems keep the authorities that they trust."""
+"""Where systems store their trusted authorities."""
 LOCAL = ("/usr/local/share/ca-certificates", "/etc/pki/ca-trust/source/anchors")
-"""Where an administrator lays authorities of their own, which then stand in the system's file, too."""
+"""Where an administrator adds authorities, which the system then includes in its file."""
 MOST_PEM_BYTES = 8 << 20
 CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
 
 
 class Bundle(NamedTuple):
     text: bytes
-    """Every authority as PEM; empty: only those of the system count, and programs find them by themselves."""
+    """Every authority as PEM; empty if there are only the system's, which programs find themselves."""
     problems: tuple[str, ...]
-    """What is named as a file of authorities and is not used."""
+    """Why named files of authorities are not used."""
 
 
 def system() -> str:
-    """The file of the system's authorities; empty where there is none."""
+    """The file of the system's authorities; empty if there is none."""
     return next(filter(os.path.isfile, SYSTEMS), "")
 
 
 def tls_context() -> ssl.SSLContext:
-    """The system's authorities and the operator's own. Reads a few hundred certificates, so it runs in a thread."""
+    """A TLS context with the system's and the operator's authorities. Slow, so call it in a thread."""
     tls = ssl.create_default_context()
     paths = ssl.get_default_verify_paths()
     if not paths.cafile and not (paths.capath and os.listdir(paths.capath)) and system():
@@ -54,7 +54,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 def extended(tls: ssl.SSLContext) -> ssl.SSLContext:
-    """The same with the operator's own authorities."""
+    """Add the operator's own authorities to a TLS context."""
     for text in _own(()).values():
         if isinstance(text, bytes):
             tls.load_verify_locations(cadata=text.decode("ascii"))
@@ -62,7 +62,7 @@ def extended(tls: ssl.SSLContext) -> ssl.SSLContext:
 
 
 def bundle(outside: Sequence[str]) -> Bundle:
-    """What commands are to trust. Files within the folders `outside` do not count: a command could write them."""
+    """The authorities that commands trust. Files in the folders `outside` are ignored: commands can write to them."""
     files = _own(outside)
     own = [text for text in files.values() if isinstance(text, bytes)]
     problems = tuple(text for text in files.values() if isinstance(text, str))
@@ -88,7 +88,7 @@ def _has_local() -> bool:
 
 
 def _own(outside: Sequence[str]) -> Mapping[str, bytes | str]:
-    """File → its authorities, or why it is not used; none that is the system's own file."""
+    """File → its authorities, or why it is not used; without the system's own files."""
     files: dict[str, bytes | str] = {}
     for where, path in _named_files(outside):
         path = os.path.expanduser(path)
@@ -96,7 +96,7 @@ def _own(outside: Sequence[str]) -> Mapping[str, bytes | str]:
         if real in map(os.path.realpath, SYSTEMS) or real in files:
             continue
         why = refusal(path, outside)
-        # certificates alone: a private key that lies beside them is never copied
+        # only certificates: a private key in the same file is never copied
         text = b"" if why else b"".join(block + b"\n" for block in CERTIFICATE.findall(_bytes(path)))
         why = why or _fault(text)
         files[real] = (
@@ -106,7 +106,7 @@ def _own(outside: Sequence[str]) -> Mapping[str, bytes | str]:
 
 
 def _fault(text: bytes) -> str:
-    """Why certificates cannot be used; empty: they can."""
+    """Why certificates cannot be used; empty if they can."""
     if not text:
         return "there is no certificate in it, or it cannot be read"
     try:
@@ -135,7 +135,7 @@ MOST_BYTES = 1 << 20
 
 
 class Indexes(NamedTuple):
-    """Registries that stand in the place of the public ones, or beside them."""
+    """Package registries that replace the public ones or are used in addition."""
 
     npm: Mapping[str, str]
     """Key of an .npmrc (`registry`, `@scope:registry`) → address."""
@@ -143,11 +143,11 @@ class Indexes(NamedTuple):
     pip_more: tuple[str, ...]
     uv: str
     uv_more: tuple[str, ...]
-    """Further ones, as `UV_INDEX` has them: `NAME=ADDRESS`, or the address alone."""
+    """Additional registries in the format of `UV_INDEX`: `NAME=ADDRESS`, or only the address."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """All of them, with their ports."""
+        """The hosts of all registries, with their ports."""
         from urllib.parse import urlsplit
 
         more = (re.sub(r"^[\w.-]+=", "", url) for url in self.uv_more)
@@ -158,7 +158,7 @@ class Indexes(NamedTuple):
 
 
 def refusal(path: str, outside: Sequence[str]) -> str:
-    """Why a file that the environment names does not count; empty: it does."""
+    """Why a file that the environment names is ignored; empty if it is used."""
     if not os.path.isabs(path):
         return "its path is not absolute"
     real = os.path.realpath(path)
@@ -185,7 +185,7 @@ def _variable(*names: str) -> str:
 
 
 def _npm(outside: Sequence[str]) -> dict[str, str]:
-    """The operator's .npmrc over the system's, without any line that holds a login or is filled in from variables."""
+    """The settings of the operator's and the system's .npmrc, without logins and values that refer to variables."""
     own = _variable("NPM_CONFIG_USERCONFIG") or "~/.npmrc"
     settings: dict[str, str] = {}
     for path in ("/etc/npmrc", own):
@@ -203,7 +203,7 @@ def _pip(outside: Sequence[str]) -> dict[str, str]:
     for path in ("/etc/pip.conf", "~/.pip/pip.conf", f"{config}/pip/pip.conf", _variable("PIP_CONFIG_FILE")):
         section = key = ""
         for line in _read(path, outside).splitlines():
-            if line[:1] in (" ", "\t") and key:  # a value goes on
+            if line[:1] in (" ", "\t") and key:  # continuation of a value
                 settings[key] += f" {line.strip()}"
             elif head := re.fullmatch(r"\[(.*)\]\s*", line):
                 section, key = head[1], ""
@@ -230,7 +230,7 @@ def _uv(outside: Sequence[str]) -> dict[str, Any]:
 
 
 def _named_by_managers(outside: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(where it is named, the file) of npm's and pip's own settings."""
+    """The setting and path of each file of authorities that npm's and pip's settings name."""
     if path := _variable("NPM_CONFIG_CAFILE") or _npm(outside).get("cafile", ""):
         yield "npm's cafile", path
     if path := _pip(outside).get("cert", ""):
@@ -238,7 +238,7 @@ def _named_by_managers(outside: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def indexes(outside: Sequence[str]) -> Indexes:
-    """The registries of the operator's own settings. Files within the folders `outside` do not count."""
+    """The registries of the operator's own settings. Files in the folders `outside` are ignored."""
     npm = {key: value for key, value in _npm(outside).items() if key == "registry" or key.endswith(":registry")}
     if registry := _variable("NPM_CONFIG_REGISTRY"):
         npm["registry"] = registry
@@ -280,7 +280,7 @@ def _texts(value: object) -> Iterable[str]:
 
 @lru_cache(maxsize=64)
 def address(value: object) -> str:
-    """An address of a registry without its login; empty where it is none that can be asked over the network."""
+    """The address of a registry without its login; empty if it is not a valid HTTP address."""
     from urllib.parse import urlsplit, urlunsplit
 
     if not isinstance(value, str) or not value.isprintable() or re.search(r"[\s\"'\\$]", value):

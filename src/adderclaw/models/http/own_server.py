@@ -1,8 +1,8 @@
 """Where the server of this home listens. Sessions may not connect to it.
 
-A server writes down where it is, so that the operator's next command finds it. Every connection that we make for a
-model (the web tools, MCP over http, hooks of kind http) or for a command (the sandbox's proxy, git's broker) asks here
-first, whatever the operator's lists of hosts say: a list that lets in `localhost` means their own programs.
+A server writes its address to a file, so that the operator's next command finds it. Every connection for a model (web
+tools, MCP over HTTP, HTTP hooks) or for a command (the sandbox's proxy, git's broker) is checked here first, regardless
+of the operator's lists of hosts: a list that allows `localhost` means the operator's own programs.
 """
 
 import contextlib
@@ -28,14 +28,14 @@ class Running(NamedTuple):
     """http://127.0.0.1:8423"""
     port: int
     socket: str
-    """The path of its Unix socket; empty: it has none."""
+    """The path of its Unix socket; empty if it has none."""
     pid: int
 
 
 def folder() -> str:
-    """What a server keeps besides the store: this file, its lock, its Unix socket. No room of a sandbox shows it.
+    """The folder of a server's address file, lock and Unix socket. No sandbox shows it.
 
-    It lies in the folder that `config.home` names, which is above us: a test holds the two together.
+    It repeats the path logic of `config.home`, which this layer cannot import: a test checks that both agree.
     """
     home = os.path.abspath(os.path.expanduser(os.environ.get("ADDERCLAW_HOME") or "~/.adderclaw"))
     return os.path.join(home, home_names.SERVER)
@@ -46,7 +46,7 @@ def _place() -> str:
 
 
 def write(running: Running) -> None:
-    """Say where the server is: once its port is bound, and while it holds the lock."""
+    """Publish the address of the server; call it with the port bound and the lock held."""
     os.makedirs(folder(), mode=0o700, exist_ok=True)
     temporary = f"{_place()}.{os.getpid()}"
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
@@ -60,7 +60,7 @@ def remove() -> None:
 
 
 def found() -> Running | None:
-    """Where the server of this home is, or was when it was killed."""
+    """The server of this home; it may be stale if the server was killed."""
     try:
         with open(_place(), encoding="utf-8") as file:
             table: Any = json.loads(file.read(MOST_BYTES))
@@ -76,7 +76,7 @@ def found() -> Running | None:
 
 
 def refusal(port: int, addresses: Iterable[str]) -> str | None:
-    """Why no connection is made there: it is our own server, by whatever name or address of this machine."""
+    """Why a connection is refused: it would reach AdderClaw's own server, by any address of this machine; else None."""
     running = found()
     if running is None or running.port != port or not any(map(_is_here, addresses)):
         return None
@@ -84,7 +84,7 @@ def refusal(port: int, addresses: Iterable[str]) -> str | None:
 
 
 def _is_here(address: str) -> bool:
-    """Whether an address is this machine's: it can be bound. 0.0.0.0 and :: lead here, too."""
+    """Whether an address belongs to this machine, which can then bind it; 0.0.0.0 and :: do too."""
     import socket
 
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -97,12 +97,12 @@ def _is_here(address: str) -> bool:
 
 
 def _is_mapped_here(address: str) -> bool:
-    """Loopback is here whether or not this machine has its family; so is what carries such an address in itself."""
+    """Whether an address is loopback or unspecified, or embeds one of this machine's IPv4 addresses."""
     from ipaddress import IPv6Address, ip_address
 
     try:
         ip = ip_address(address)
     except ValueError:
-        return True  # nobody knows where it leads
+        return True  # unknown, so assume the worst
     mapped = ip.ipv4_mapped if isinstance(ip, IPv6Address) else None
     return (mapped or ip).is_loopback or (mapped or ip).is_unspecified or (mapped is not None and _is_here(str(mapped)))

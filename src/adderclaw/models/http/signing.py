@@ -1,6 +1,6 @@
-"""Signed requests, in both directions: Standard Webhooks, and GitHub's scheme for what comes from there.
+"""Signs and verifies requests: Standard Webhooks in both directions, and GitHub's scheme for incoming ones.
 
-A signature covers the id, the time and every byte of the body. Who may send is who knows the secret.
+A Standard Webhooks signature covers the id, the time and every byte of the body.
 """
 
 import hashlib
@@ -14,28 +14,28 @@ from adderclaw.core.errors import UsageError
 from adderclaw.core.record import NamedTuple
 
 PREFIX = "whsec_"
-"""How a secret begins that is the base64 of random bytes."""
+"""The prefix of secrets that are base64-encoded random bytes."""
 TOLERANCE = 300.0
-"""Seconds by which the time of a request may differ from ours, in either direction."""
+"""Seconds by which the time of a request may differ from the local clock, in either direction."""
 SHORTEST = 24
-"""Bytes of a secret, or characters of one that is plain text."""
+"""Least bytes of a secret, or characters of a plain-text secret."""
 MOST_SIGNATURES = 16
-"""In one request: more is no rotation."""
+"""Most signatures of one request; the rotation of secrets needs only a few."""
 LONGEST_HEADER = 4_096
 IDS = r"[!-\-/-~]{1,128}"
 """Printable ASCII without a full stop: with one, `id.time.body` could be read in two ways."""
 
 
 class Unverified(Exception):
-    """A request without a valid signature. The message is for our log, never for the sender."""
+    """A request without a valid signature. The message is for the log, never for the sender."""
 
 
 class Signed(NamedTuple):
-    """What a signature vouches for."""
+    """The signed data of a verified request."""
 
     id: str
     timestamp: int | None
-    """None: the scheme has no time, so that a replay is known by its id alone, however late it comes."""
+    """None if the scheme has no time: then only the id can reveal a replay, at any later time."""
 
 
 # ------------------------------------------------------------------ secrets
@@ -46,7 +46,7 @@ def new_secret() -> str:
 
 
 def key_of(secret: str) -> bytes:
-    """The bytes that sign; UsageError for a secret that is damaged or too short."""
+    """The key bytes of a secret; raises UsageError if it is damaged or too short."""
     if secret.startswith(PREFIX):
         try:
             key = b64decode(secret[len(PREFIX) :], validate=True)
@@ -66,7 +66,7 @@ def key_of(secret: str) -> bytes:
 
 
 def headers(secrets: Sequence[str], body: bytes, *, id: str, now: float) -> dict[str, str]:
-    """The headers of a request that is signed with each of the secrets: one signature more while one is replaced."""
+    """The headers of a request, with one signature per secret: during a rotation there are two."""
     if not secrets:
         raise UsageError("there is no secret to sign with")
     if re.fullmatch(IDS, id) is None:
@@ -90,9 +90,9 @@ def signature(secret: str, id: str, timestamp: int, body: bytes) -> str:
 
 
 def verify_signed(secrets: Sequence[str], received: Iterable[tuple[str, str]], body: bytes, *, now: float) -> Signed:
-    """What was signed by the Standard Webhooks scheme with one of the secrets; raises Unverified.
+    """Verify a request signed by the Standard Webhooks scheme with one of the secrets; raises Unverified.
 
-    `given`: the headers as they came, doubles and all. With no secret nothing is verified, and it takes as long.
+    `received`: the headers, including duplicates. Without secrets it always fails, but takes as long.
     """
     values = _single(received, ("webhook-id", "webhook-timestamp", "webhook-signature"))
     id, time, signatures = values
@@ -106,7 +106,7 @@ def verify_signed(secrets: Sequence[str], received: Iterable[tuple[str, str]], b
     fits = False
     for secret in secrets or (_NOBODY,):
         expected = signature(secret, id, int(time), body)[3:].encode()
-        for offer in offered:  # all of them, whatever fits: it takes as long
+        for offer in offered:  # always all of them, for constant time
             fits |= hmac.compare_digest(expected, offer.encode("utf-8", "surrogatepass"))
     if not fits or not secrets:
         raise Unverified("the signature does not fit")
@@ -116,10 +116,10 @@ def verify_signed(secrets: Sequence[str], received: Iterable[tuple[str, str]], b
 
 
 def verify_github(secrets: Sequence[str], received: Iterable[tuple[str, str]], body: bytes) -> Signed:
-    """What GitHub signed (`X-Hub-Signature-256`); raises Unverified.
+    """Verify a request that GitHub signed (`X-Hub-Signature-256`); raises Unverified.
 
-    GitHub signs neither its delivery id nor a time. So the id is of the body itself: who has seen one request can send
-    it again under another delivery id, and it is the same all the same.
+    GitHub signs neither its delivery id nor a time, so the id is a hash of the body: a replay with another delivery id
+    still has the same id.
     """
     delivery, signed = _single(received, ("x-github-delivery", "x-hub-signature-256"))
     if re.fullmatch(IDS, delivery) is None:
@@ -134,13 +134,13 @@ def verify_github(secrets: Sequence[str], received: Iterable[tuple[str, str]], b
 
 
 def _github_key(secret: str) -> bytes:
-    """GitHub takes the text that was pasted there as it is, with its prefix."""
-    key_of(secret)  # for its refusals
+    """The key that GitHub uses: the pasted text as it is, including its prefix."""
+    key_of(secret)  # raises UsageError for a weak secret
     return secret.encode("utf-8", "surrogatepass")
 
 
 def _single(received: Iterable[tuple[str, str]], names: Sequence[str]) -> list[str]:
-    """The values of headers that must be there once: of two, one program reads the first and another the last."""
+    """The values of headers that must occur once: of duplicates, programs may read different ones."""
     values_by_name: dict[str, list[str]] = {name: [] for name in names}
     for name, value in received:
         if (values_of_name := values_by_name.get(name.lower())) is not None:
@@ -154,4 +154,4 @@ def _single(received: Iterable[tuple[str, str]], names: Sequence[str]) -> list[s
 
 
 _NOBODY = PREFIX + b64encode(b"\0" * 32).decode()
-"""In place of a secret that there is none of."""
+"""A dummy secret, so that verification without secrets takes as long."""

@@ -1,6 +1,6 @@
-"""The proxy between this machine and the internet, as the operator's own environment names it.
+"""The proxy between this machine and the internet that the operator's environment names.
 
-Its login stays in this process: nothing that starts in a sandbox sees it, and no message repeats it.
+Its login stays in this process: no program in a sandbox sees it, and no message repeats it.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class Upstream(NamedTuple):
     host: str
     port: int
     login: str = ""
-    """As it stands in a `Proxy-Authorization` header; empty: none."""
+    """The base64 credentials of the `Proxy-Authorization` header; may be empty."""
 
     def request(self, host: str, port: int) -> bytes:
         """The CONNECT request for a host."""
@@ -40,7 +40,7 @@ class Upstream(NamedTuple):
         return b"\r\n".join([b"CONNECT " + target + b" HTTP/1.1", b"Host: " + target, *login, b"", b""])
 
     def check(self, head: bytes, target: str) -> None:
-        """Raises Unusable where the proxy did not connect."""
+        """Raise Unusable if the proxy did not connect."""
         match = re.match(rb"HTTP/1\.[01] (\d{3})(?: ([^\r\n]{0,100}))?", head)
         if match is not None and match[1].startswith(b"2"):
             return
@@ -53,8 +53,7 @@ class Upstream(NamedTuple):
 
 
 def of(scheme: str, host: str, port: int) -> Upstream | None:
-    """The proxy for a connection; None: it is made directly. Raises Unusable where a variable names none that can be
-    used."""
+    """The proxy for a connection, or None for a direct one. Raises Unusable if the named proxy cannot be used."""
     name = next((name for name in VARIABLES[scheme] if os.environ.get(name)), None)
     if name is None or _is_here(host) or _is_excepted(host, port):
         return None
@@ -62,7 +61,7 @@ def of(scheme: str, host: str, port: int) -> Upstream | None:
 
 
 def logins() -> Iterable[str]:
-    """The passwords of all proxies that the environment names, and what stands for them in a header."""
+    """The passwords of all proxies that the environment names, also as encoded in a header."""
     from base64 import b64decode
 
     for name in {name for names in VARIABLES.values() for name in names}:
@@ -104,7 +103,7 @@ def _is_here(host: str) -> bool:
 
 
 def _is_excepted(host: str, port: int) -> bool:
-    """Whether NO_PROXY names it: a host with all below it, an address, a network, each with or without a port."""
+    """Whether NO_PROXY covers a host: by a domain, an address or a network, each with or without a port."""
     exceptions = next((os.environ[name] for name in EXCEPTIONS if os.environ.get(name)), "")
     host = host.strip("[]").rstrip(".").lower()
     for entry in re.split(r"[\s,]+", exceptions.strip().lower()):
@@ -137,7 +136,7 @@ def described(host: str, port: int, target: str) -> str:
 
 
 async def tunnel(upstream: Upstream, host: str, port: int, target: str) -> socket.socket:
-    """A connection to a host, through the proxy, which is asked for `there`: its name, or its address."""
+    """Connect to a host through the proxy, which is asked for `target`: the host's name or address."""
     connection, loop, head = await _connected(upstream), asyncio.get_running_loop(), bytearray()
     try:
         await loop.sock_sendall(connection, upstream.request(target, port))

@@ -65,7 +65,7 @@ class NotListed(PathRefused):
 
 
 class Hosts(NamedTuple):
-    """Which hosts the operator listed by name: only those may be on an unusual port, and some of them private."""
+    """The hosts that the operator listed: only they may use an unusual port, and some of them may be private."""
 
     allowed: frozenset[str] = frozenset()
 
@@ -75,12 +75,12 @@ class Hosts(NamedTuple):
 
     @classmethod
     def named_by_operator(cls, target: HostFact) -> "Hosts":
-        """For a service whose URL stands in the operator's own configuration: that one host, wherever it is."""
+        """Allows exactly the host of a service that the operator's own configuration names, even a private one."""
         return cls(
             frozenset({f"[{target.host}]:{target.port}" if ":" in target.host else f"{target.host}:{target.port}"})
         )
 
     def check(self, host: str, port: int, addresses: list[str]) -> None:
-        """Raises Refused unless every address that the name stands for may be connected to."""
+        """Raise NotListed unless connections to every resolved address are allowed."""
         if unlisted := connection(host, port, addresses, self.allowed):
             raise NotListed(unlisted)

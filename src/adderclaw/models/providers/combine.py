@@ -15,14 +15,14 @@ COOLDOWN_SECONDS = 60.0
 COOLING_KINDS = frozenset({"rate_limit", "authentication_failed", "billing_error"})
 """Errors that an immediate retry does not solve."""
 MISSING_KINDS = frozenset({"network", "timeout", "server_error"})
-"""Errors that may be accidental; two in a row start a cooldown."""
+"""Errors that may be transient; two in a row start a cooldown."""
 BYTES_PER_TOKEN = 4
 
 
 class Member(NamedTuple):
     provider: Provider
     model: str | None
-    """Its own model; None keeps that of the request."""
+    """The member's own model; None uses the model of the request."""
     facts: ModelFacts
 
     @property
@@ -208,7 +208,7 @@ class Reliable:
 
 
 def _next_members(error: ProviderError, failed: Member, others: list[Member]) -> list[Member]:
-    """Who is asked next. A request that is too long goes only to a larger window; what is nobody's fault, to none."""
+    """The members to try next: after an overflow only those with a larger window. Raises errors without a fallback."""
     if error.kind == "context_overflow":
         window = failed.window
         others = [member for member in others if window is not None and (member.window or 0) > window]
@@ -222,8 +222,7 @@ def _next_members(error: ProviderError, failed: Member, others: list[Member]) ->
 # ------------------------------------------------------------------ router
 
 HINT = "hint"
-"""The key of a request's metadata that says what it is for: one word, or several with commas; the first known counts.
-"""
+"""The metadata key for the purpose of a request: words separated by commas, of which the first known one is used."""
 VISION, LONG_CONTEXT = "vision", "long-context"
 
 
@@ -239,14 +238,14 @@ class Router:
     def __init__(self, parts: Parts, members: dict[str, Member], default: str) -> None:
         self._parts, self._members, self._default = parts, members, members[default]
         self._routes = {hint: members[name] for hint, name in parts.entry.routes.items()}
-        self._told = self._default
+        self._announced = self._default
 
     @property
     def name(self) -> str:
         return self._parts.name
 
     def capabilities(self) -> ProviderCapabilities:
-        """What can be asked of it: the routes for images and for long requests stretch what its default can."""
+        """The common capabilities, extended by the routes for images and for long requests."""
         each = [member.provider.capabilities() for member in self._members.values()]
         default = self._default.provider.capabilities()
         vision = self._routes.get(VISION, self._default)
@@ -263,8 +262,8 @@ class Router:
 
     async def chat(self, request: ChatRequest, on_delta: OnDelta) -> ChatResponse:
         member = self.choose(request)
-        if member is not self._told:
-            self._told = member
+        if member is not self._announced:
+            self._announced = member
             model = member.model or request.model
             self._parts.tell({"event_type": "provider_selected", "provider": member.name, "model": model})
         return await member.provider.chat(member.of(request), on_delta)
@@ -283,7 +282,7 @@ class Router:
         return _complaint(self._members.values())
 
     def choose(self, request: ChatRequest) -> Member:
-        """By what the request says that it is for, unless what it holds needs another."""
+        """Choose by the hints of a request, unless its media or its length requires another member."""
         hints = (word.strip() for word in request.metadata.get(HINT, "").split(","))
         hinted = next((self._routes[hint] for hint in hints if hint in self._routes), None)
         chosen, media = hinted or self._default, request.messages.media > 0
@@ -296,7 +295,7 @@ class Router:
 
 
 def _fits(request: ChatRequest, member: Member) -> bool:
-    """Whether the window holds the request and an answer, as far as that can be told without counting."""
+    """Whether a request and its answer probably fit into the member's window, estimated without counting."""
     head = len(request.system_prompt) + sum(len(tool.description) + 400 for tool in request.tools)
     expected = (request.messages.size + head) // BYTES_PER_TOKEN + (request.max_tokens or 1_000)
     return member.window is None or expected <= member.window

@@ -1,13 +1,13 @@
-"""The scripted provider: plays the steps of a fixture file, or tells a newcomer how to set up a real model.
+"""The scripted provider: plays the steps of a fixture file, or explains how to set up a real model.
 
-A fixture is `{"steps": [...]}`. A step holds `text`, `tool_calls` (each `{"name", "arguments"}`) or both, or `error`
-(a kind, or `{"kind", "message"}`); `delay_ms` beside them waits first, and alone it delays what follows. `usage` beside
-an answer gives its tokens. In a text, `{{last_result}}` is the content of the last tool result, `{{last_user}}` what
-the user said last. `arguments` given as a string are taken as the model wrote them, broken or not.
+A fixture is `{"steps": [...]}`. A step has `text`, `tool_calls` (each `{"name", "arguments"}`) or both, or `error` (a
+kind, or `{"kind", "message"}`); `delay_ms` waits before the step, and alone it delays the next one. `usage` sets the
+tokens of an answer. In a text, `{{last_result}}` is the content of the last tool result, and `{{last_user}}` the last
+user message. `arguments` as a string are used as if the model had written them, valid or not.
 
-The place in the script is the number of assistant messages that the conversation has already: so a script goes on where
-it was when another process resumes the conversation. Errors and delays before an answer are played once per process.
-Steps left over at the end of a run are an error, unless `"partial": true` says that several runs share the script.
+The position in the script is the number of assistant messages of the conversation, so a script continues when another
+process resumes the conversation. Errors and delays before an answer are played once per process.
+Unplayed steps at the end of a run are an error, unless `"partial": true` allows several runs to share the script.
 """
 
 import json
@@ -62,7 +62,7 @@ class Step(NamedTuple):
 
 
 _NO_TEXT = "\0"
-"""Tells a step without a text from one whose text is empty."""
+"""Marks a step without a text, as opposed to an empty text."""
 
 
 class Script(NamedTuple):
@@ -72,7 +72,7 @@ class Script(NamedTuple):
 
 
 class _Place:
-    """Where one conversation is in the script, beyond what its own messages tell."""
+    """The position of a conversation in the script, including errors and delays that its messages do not show."""
 
     def __init__(self) -> None:
         self.answered = -1
@@ -115,17 +115,17 @@ class Mock:
         stop = "tool_use" if calls else "end"
         return ChatResponse(text, calls, step.usage, stop, model=request.model, provider=self._name)
 
-    async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002 - it has no such service
+    async def count(self, request: ChatRequest) -> int | None:  # noqa: ARG002 - no counting service
         return None
 
     async def ready(self) -> None:
-        """It needs no key."""
+        """Always ready: it needs no key."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: there is no connection."""
 
     def finished(self) -> str | None:
-        """A complaint when steps were left over; the runtime asks for it at the end of a one-shot run."""
+        """The error message if steps were not played, or None; the runtime calls it at the end of a one-shot run."""
         if self._script is None or self._script.partial:
             return None
         all_steps = len(self._script.steps)
@@ -160,7 +160,7 @@ def _answers_in(history: History) -> int:
 
 
 def _after(steps: list[Step], answered: int) -> int:
-    """The index of the step after so many answers."""
+    """The index of the step after a number of answers."""
     for index, step in enumerate(steps):
         if answered == 0:
             return index
@@ -196,7 +196,7 @@ _USAGE_KEYS = {"input_tokens", "output_tokens", "cache_read_tokens", "cache_writ
 
 
 def load(file: str) -> Script:
-    """The script in a fixture; ConfigError names the file, the place in it and what belongs there."""
+    """Load the script of a fixture; raises ConfigError with the file, the position and the expected value."""
     try:
         with open(file, encoding="utf-8") as source:
             whole: Any = json.load(source)

@@ -1,4 +1,4 @@
-"""One server that speaks an API of OpenAI's: its address, its key, and how an answer of it is read to the end."""
+"""A server with one of OpenAI's APIs: its address, key and capabilities, and the conversions that both APIs share."""
 
 import os
 import re
@@ -44,7 +44,7 @@ def base_url_of(kind: str, base_url: str | None) -> str | None:
 
 
 def openai_endpoint(parts: Parts, tail: str) -> Endpoint:
-    """Where this provider's requests go; a configuration error when the entry does not say so."""
+    """The endpoint of a provider; raises ConfigError if the entry has no address."""
     entry = parts.entry
     if not BY_NAME[entry.kind].routes:
         require_model(parts)
@@ -59,7 +59,7 @@ def openai_endpoint(parts: Parts, tail: str) -> Endpoint:
 
 
 class Server(Adapter):
-    """What both adapters have in common: key, capabilities, and the model that is meant."""
+    """The common part of both adapters: key, capabilities and model name."""
 
     def __init__(self, parts: Parts, target: Endpoint) -> None:
         variable = KEY_VARIABLES.get(parts.entry.kind)
@@ -70,14 +70,14 @@ class Server(Adapter):
         return self._place.host == "api.openai.com" or self._place.host.endswith(".openai.azure.com")
 
     def _model_of(self, request: ChatRequest) -> str:
-        """The model's name; "" leaves it out of the request, where the server routes to the one that it has loaded."""
+        """The model's name; "" omits it from the request, so that the server uses the model that it has loaded."""
         model = super()._model_of(request)
         if BY_NAME[self._entry.kind].routes and model in ROUTED:
             return os.environ.get("LM_STUDIO_MODEL", "").strip()
         return model
 
     def capabilities(self) -> ProviderCapabilities:
-        from adderclaw.config.model_facts.catalogue import facts_of  # reads a file: not on the way to the first request
+        from adderclaw.config.model_facts.catalogue import facts_of  # reads a file, so not before the first request
 
         model = self._entry.model or self._parts.config.default_model
         known = facts_of(self.name, model, self._parts.config)
@@ -86,12 +86,12 @@ class Server(Adapter):
         )
 
     def _effort(self, options: AdapterRequest) -> Effort | None:
-        """What the model is told. One of which nothing is known is told what the operator says, and nothing else."""
+        """The effort to send, if any. An unknown model gets only an effort that the operator set."""
         chosen, model = options.thinking, options.model
         if chosen.is_unset and not thinks(model):
             return None
         from adderclaw.models.providers import (
-            thinking,  # most servers are told nothing: not on the way to the first request
+            thinking,  # rarely needed, so not before the first request
         )
 
         if thinks(model):
@@ -103,7 +103,7 @@ class Server(Adapter):
         return thinking.level(effort, thinking.PLAIN) if effort and options.detail == "plain" else effort
 
     def _takes(self, media: MediaBlock, model: str) -> bool:
-        """Whether the model takes an image or a document, as far as the list of models knows it."""
+        """Whether the model accepts an image or a document, according to the model catalogue."""
         from adderclaw.config.model_facts.catalogue import facts
 
         known = facts(model, self._parts.config)
@@ -117,7 +117,7 @@ class Server(Adapter):
         return await self._post(headers, body, target=target)
 
 
-# ---------------------------------------------------------------------- what models take
+# ---------------------------------------------------------------------- conversions
 
 
 _LOOSE = frozenset(
@@ -126,7 +126,7 @@ _LOOSE = frozenset(
 
 
 def strict(schema: Json) -> bool:
-    """Whether a JSON Schema is one that OpenAI can promise to keep: closed objects, every key of them required."""
+    """Whether OpenAI can enforce a JSON Schema: every object is closed, and all its keys are required."""
     return schema.get("type") == "object" and _strict(schema)
 
 
@@ -144,7 +144,7 @@ def _strict(schema: Any) -> bool:
 
 
 def function_name(name: str) -> str:
-    """A name that the API takes back: a model may have called a tool by any text, and the history keeps that call."""
+    """A tool name that the API accepts: the history may contain calls with arbitrary names."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
 
 
@@ -153,20 +153,20 @@ def data_url(media: MediaBlock) -> str:
 
 
 def told(block: ToolResultBlock) -> str:
-    """A result's text, for a wire that does not say what failed."""
+    """The text of a result, with errors marked, for APIs without an error flag."""
     marked = block.is_error and not block.content.startswith("Error: ")
     return f"Error: {block.model_text}" if marked else block.model_text
 
 
 def arguments(call: ToolCall) -> str:
-    """Broken arguments go back as {}: servers that parse them would refuse every later request."""
+    """The arguments as JSON; invalid ones become {}, because some servers would refuse every later request."""
     return compact(call.arguments or {}).decode()
 
 
 def user_items(
     results: list[Json], blocks: list[TextBlock | MediaBlock], part: Callable[[TextBlock | MediaBlock], Json]
 ) -> Iterator[Json]:
-    """Results first: they must follow the calls that they answer. Then what the user said, in parts if it must be."""
+    """The tool results, which must follow their calls, and then the user's message, in parts if it contains media."""
     yield from results
     if any(isinstance(block, MediaBlock) for block in blocks):
         yield {"role": "user", "content": [part(block) for block in blocks]}
@@ -175,7 +175,7 @@ def user_items(
 
 
 def media_of_results(message: Message) -> list[TextBlock | MediaBlock]:
-    """What tools showed beside their text, for a wire whose results are text: it follows them, with its origin."""
+    """The media of tool results with their origin, for APIs whose results are only text: they follow the results."""
     shown: list[TextBlock | MediaBlock] = []
     for block in message.blocks:
         if isinstance(block, ToolResultBlock) and block.media:

@@ -1,8 +1,8 @@
-"""Tool calls that a model wrote into its text, for models and servers that cannot do better.
+"""Parses tool calls that a model wrote into its text, for models and servers without native tool calls.
 
-Two forms count: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, and the same object alone in a fenced block
-marked `json` or `tool_call`. What stands in another fence, in a quotation, in thoughts, or in a tool's result that the
-model repeats is text: a file that the model has read must not be able to speak for it.
+Two forms are accepted: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, and the same object alone in a fenced
+block marked `json` or `tool_call`. Calls in other fences, quotations, thoughts, or repeated tool results are ignored,
+so that a file that the model has read cannot make calls.
 """
 
 import json
@@ -25,7 +25,7 @@ _CALL_FENCES = ("json", "tool_call")
 _MARKS = ("<tool_call>", "```", "~~~")
 _MARK = re.compile("|".join(_MARKS))
 _LINE_HEADS = (r"^[ \t]*\d+\t", r"^[^\n:]*[:-]\d+[:-]")
-"""What our own tools put before each line that they show."""
+"""The prefixes that AdderClaw's tools add to each line."""
 _ESCAPES = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf])")
 
 
@@ -43,7 +43,7 @@ class _Found(NamedTuple):
 
 
 class TextCallFilter:
-    """Shows text as it arrives, but nothing from the first mark on that a call may follow."""
+    """Streams text as it arrives, and holds it back from the first mark that may begin a call."""
 
     def __init__(self) -> None:
         self._shown = GrowingText()
@@ -51,7 +51,7 @@ class TextCallFilter:
         self._closed = False
 
     def show(self, piece: str) -> str:
-        """What of the text may be shown by now."""
+        """Add a piece; returns the text that can be shown now."""
         if self._closed:
             return ""
         self._held += piece
@@ -63,14 +63,14 @@ class TextCallFilter:
         return now
 
     def rest(self, final: str) -> str:
-        """What is still to be shown when it is known which text remains."""
+        """The rest of the final text that was not shown yet."""
         shown = str(self._shown)
         seen = shown if final.startswith(shown) else shown.strip()
         return final[len(seen) :] if final.startswith(seen) else ""
 
 
 def _begun(text: str) -> int:
-    """How many letters at the end may be the beginning of a mark."""
+    """How many characters at the end may be the beginning of a mark."""
     return max(
         (size for mark in _MARKS for size in range(1, len(mark)) if text.endswith(mark[:size])),
         default=0,
@@ -78,7 +78,7 @@ def _begun(text: str) -> int:
 
 
 def split(text: str, tools: frozenset[str], results: Iterable[str]) -> tuple[str, list[TextCall]]:
-    """The text that remains, and the calls of these tools in it. `results` is what tools have said so far."""
+    """Split text into the remaining text and the calls of these tools. `results`: the tool results so far."""
     remaining: list[str] = []
     calls: list[TextCall] = []
     known: list[str] | None = None
@@ -109,7 +109,7 @@ def _forms(result: str) -> Iterator[str]:
 
 
 def _squeezed(text: str) -> str:
-    """Letters and digits alone: white space, quotes and the escapes of JSON change when a text is quoted."""
+    """Only letters and digits, because quoting changes white space, quotes and escapes."""
     plain = _ESCAPES.sub(lambda match: chr(int(match[1], 16)) if match[1] else "", text)
     return "".join(filter(str.isalnum, plain))
 
@@ -154,7 +154,7 @@ def _call_of(value: Any) -> TextCall | None:
 
 
 def _past(text: str, opening: re.Match[str]) -> int:
-    """Where to go on behind something that is no call."""
+    """The position at which to continue after an opening that is not a call."""
     if opening["quiet"]:
         end = f"</{opening['quiet']}>"
         position = text.find(end, opening.end())

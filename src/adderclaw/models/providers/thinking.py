@@ -1,7 +1,7 @@
 """The thinking settings of each model family: their form in a request and the supported levels.
 
-Last compared with the vendors' documentation and SDKs in November 2026. What a server refuses all the same, `adapter`
-leaves out of the next try.
+Last compared with the vendors' documentation and SDKs in November 2026. If a server refuses a setting, `adapter` omits
+it from the next attempt.
 """
 
 import re
@@ -23,7 +23,7 @@ BUDGETS: dict[Effort, int] = {
     "xhigh": 24_000,
     "max": 31_999,
 }
-"""Tokens of thought by level, for models that take a number."""
+"""Thinking tokens by level, for models that take a number."""
 PLAIN: tuple[Effort, ...] = ("low", "medium", "high")
 
 REFUSED_SETTINGS = re.compile(r"think|thought|reasoning|effort|output_config|budget|summary", re.IGNORECASE)
@@ -62,7 +62,7 @@ def effort_in(chosen: Thinking) -> Effort | None:
 
 
 def can_think(model: str, config: Config, *, by_name: bool) -> bool:
-    """As the operator says of the model, else as its name or the list of models does."""
+    """Whether a model can think, by the operator's configuration, else by its name or the catalogue."""
     for pattern, known in config.models.items():
         fits = model.startswith(pattern[:-1]) if pattern.endswith("*") else model == pattern
         if fits and known.thinking is not None:
@@ -104,7 +104,7 @@ _MADE_BY = {
 
 
 class Claude:
-    """What one Claude takes. A name that says no version is one of the newest."""
+    """The thinking settings that a Claude model supports. A name without a version means one of the newest."""
 
     def __init__(self, model: str) -> None:
         name = model.lower()
@@ -117,10 +117,10 @@ class Claude:
         self.always_thinks = "mythos" in name or "fable" in name or ("opus" in name and self.version >= (5, 5))
         self.thinks_unasked = self.always_thinks or self.version >= (5,)
         self.hides_thoughts = preview or self.version >= (4, 7)
-        """Whether it shows nothing of its thoughts unless that is asked for."""
+        """Whether thoughts are returned only on request."""
         self.off = "between_tools" if "sonnet" in name and self.version >= (5, 5) else "disabled"
         self.forces_tools = not self.always_thinks and self.off == "disabled"
-        """Whether it can be told that it must call a tool."""
+        """Whether a tool call can be forced."""
         self.levels: tuple[Effort, ...] = ()
         if self.version >= (4, 7):
             self.levels = ("low", "medium", "high", "xhigh", "max")
@@ -133,9 +133,9 @@ class Claude:
 def anthropic(
     model: str, chosen: Thinking, room: int, *, thinks: bool, forced: bool, detail: "Detail"
 ) -> tuple[Json | None, Effort | None]:
-    """The values of `thinking` and of `output_config.effort`. `room`: the most tokens of thought that fit.
+    """The values of `thinking` and of `output_config.effort`. `room`: the most thinking tokens that fit.
 
-    `forced`: a tool must be called, which no Claude takes while it thinks.
+    `forced`: a tool call is forced, which no Claude supports while it thinks.
     """
     claude = Claude(model)
     if detail == "nothing":
@@ -160,7 +160,7 @@ def _effort(claude: Claude, chosen: Thinking, detail: "Detail") -> Effort | None
 
 
 def _off(claude: Claude, effort: Effort | None) -> tuple[Json | None, Effort | None]:
-    """As little thought as the model allows; without it there is no effort above `high`."""
+    """The settings for as little thinking as the model allows; without thinking, the effort is at most `high`."""
     if claude.always_thinks:
         return None, "low"
     effort = level(effort, PLAIN) if effort is not None else None
@@ -168,14 +168,14 @@ def _off(claude: Claude, effort: Effort | None) -> tuple[Json | None, Effort | N
 
 
 def _budget(chosen: Thinking, room: int) -> int:
-    """Tokens of thought as far as there is room for them; 0 where there is too little."""
+    """The thinking tokens that fit into `room`; 0 if too few fit."""
     tokens = chosen.tokens if chosen.tokens is not None else BUDGETS[chosen.effort or "high"]
     budget = min(max(tokens, BUDGETS["minimal"]), room)
     return budget if budget >= BUDGETS["minimal"] else 0
 
 
 def thinking_tokens(model: str, chosen: Thinking, *, thinks: bool) -> int:
-    """The tokens that an answer of this Claude is granted for its thoughts."""
+    """The tokens reserved for the thoughts of a Claude model's answer."""
     if chosen.is_off or (chosen.is_unset and not (thinks or Claude(model).thinks_unasked)):
         return 0
     return chosen.tokens if chosen.tokens is not None else BUDGETS[chosen.effort or "high"]
@@ -190,7 +190,7 @@ def gpt_version(model: str) -> tuple[int, int]:
 
 
 def levels(model: str) -> tuple[Effort, ...]:
-    """Those that an OpenAI model has; none for one that thinks as it likes."""
+    """The effort levels of an OpenAI model; empty if its effort cannot be set."""
     name, version = bare(model), gpt_version(model)
     if re.match(r"o1-(?:mini|preview)", name):
         return ()
@@ -208,7 +208,7 @@ def levels(model: str) -> tuple[Effort, ...]:
 
 
 def openai(model: str, chosen: Thinking, detail: "Detail") -> Effort | None:
-    """The effort that an OpenAI model is told; None: none. What is open is `medium`, since newer ones begin at none."""
+    """The effort to send to an OpenAI model, or None. The default is `medium`, because newer models default to none."""
     known = levels(model)
     if detail == "nothing" or not known:
         return None
@@ -248,7 +248,7 @@ def _levels_of(model: str) -> tuple[Effort, ...]:
 
 
 def _gemini_budget(model: str, chosen: Thinking, effort: Effort | None) -> int:
-    """Gemini 2.5: Pro never stops thinking, Flash-Lite thinks 512 tokens at least."""
+    """The budget for Gemini 2.5: Pro cannot turn thinking off, and Flash-Lite needs at least 512 tokens."""
     least, most = (128, 32_768) if "pro" in model else (512 if "lite" in model else 1, 24_576)
     if effort == "none":
         return 128 if "pro" in model else 0
@@ -261,7 +261,7 @@ def _gemini_budget(model: str, chosen: Thinking, effort: Effort | None) -> int:
 
 
 def openrouter(chosen: Thinking, *, thinks: bool, detail: "Detail") -> Json | None:
-    """The value of `reasoning`, which the router says to each vendor in its own words."""
+    """The value of `reasoning`, which OpenRouter translates for each vendor."""
     if detail == "nothing" or (chosen.is_unset and not thinks):
         return None
     if chosen.is_off:

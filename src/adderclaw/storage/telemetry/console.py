@@ -1,4 +1,4 @@
-"""The live view of a run on a terminal: a line an event, with trace, turn, skill, action, status, tokens and cost."""
+"""The live view of a run on a terminal: one line per event, with trace, turn, skill, action, status and cost."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 MAX_CHARACTERS = 160
-"""Characters of what a line says at its end."""
+"""Longest text at the end of a line."""
 WIDE_COLUMNS = 80
-"""Columns from which on what is said stands beside its head; on a narrower terminal it stands below."""
+"""Columns from which the text is shown next to the head of its line; on a narrower terminal it is shown below."""
 TURN, DONE = 7, 18
-"""Columns of the turn, and of action and status."""
+"""Widths of the turn, and of action with status."""
 ENDS = frozenset({"run_finished", "run_failed"})
 type Style = Literal["dim", "cyan", "green", "yellow", "red", "bold"]
 
 
 class Row(NamedTuple):
-    """One line."""
+    """One line of the live view."""
 
     time: str
     trace: str
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
 
 class Progress:
-    """What the events so far say of a run; each is a row, or nothing that is shown."""
+    """Tracks the state of a run from its events and turns each shown event into a row."""
 
     def __init__(self) -> None:
         self.turn, self.skill = 0, ""
@@ -90,10 +90,10 @@ def _style(style: Style, payload: Json) -> Style:
 
 
 def _join_values(*keys: str) -> Callable[[Json], str]:
-    def said(payload: Json) -> str:
+    def describe(payload: Json) -> str:
         return " ".join(_word(payload[key]) for key in keys if payload.get(key) not in (None, "", []))
 
-    return said
+    return describe
 
 
 def _word(value: Any) -> str:
@@ -112,7 +112,7 @@ def _files(payload: Json) -> str:
 
 
 def _taken_over(payload: Json) -> str:
-    """Why, where that is not what the decision before it said."""
+    """Why a skill was selected, if the reason differs from the shown decision."""
     before, why = str(payload.get("handoff_from", "")), str(payload.get("rationale", ""))
     return why if why.startswith("fallback") else f"after {before}" if before else ""
 
@@ -149,7 +149,7 @@ _SHOWN: dict[str, tuple[str, str, Style, Callable[[Json], str]]] = {
 
 
 def sink(stream: TextIO) -> Sink:
-    """Rows in colour; what a model or a file wrote is text and never markup."""
+    """Prints rows in colour; text from models and files is never parsed as markup."""
     from rich.console import Console
 
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
@@ -161,7 +161,7 @@ def sink(stream: TextIO) -> Sink:
         row = progress.row(record)
         if row is None:
             return
-        known = spent if record.event_type not in ENDS else ""  # said when it changes, and at the end
+        known = spent if record.event_type not in ENDS else ""  # shown when it changes, and at the end
         spent = row.spent
         for line in _lines(console, row._replace(spent="" if row.spent == known else row.spent)):
             console.print(line, soft_wrap=True)
@@ -170,7 +170,7 @@ def sink(stream: TextIO) -> Sink:
 
 
 def _lines(console: "Console", row: Row) -> "list[Text]":
-    """A row as lines that a terminal of this width need not break."""
+    """A row as lines that fit the width of the terminal."""
     from rich.text import Text
 
     head = Text.assemble(
@@ -182,13 +182,13 @@ def _lines(console: "Console", row: Row) -> "list[Text]":
     if row.spent:
         description.append(f"{'  ' if description.plain else ''}{row.spent}", style="dim")
     width = console.width - 1  # a terminal may break after its last column
-    beside = console.width >= WIDE_COLUMNS
-    indent = head.cell_len if beside else 2
+    is_wide = console.width >= WIDE_COLUMNS
+    indent = head.cell_len if is_wide else 2
     folded = (
         list(description.wrap(console, max(10, width - indent), overflow="fold")) if description.plain.strip() else []
     )
     first = head.copy()
-    if beside and folded:
+    if is_wide and folded:
         first.append_text(folded.pop(0))
     first.rstrip()
     return [first, *(Text(" " * indent).append_text(line) for line in folded)]

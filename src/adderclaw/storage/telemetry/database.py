@@ -1,4 +1,4 @@
-"""The `events` table: every event as a row that rides along with the next transaction."""
+"""The `events` table: queues every event as a row for the next transaction."""
 
 from adderclaw.core.events import EventRecord, Sink
 from adderclaw.storage import Store

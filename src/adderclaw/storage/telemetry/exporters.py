@@ -1,7 +1,7 @@
 """Telemetry: sends the events of a run to another service; off unless configured, and never delays the run.
 
-Events are put into a bounded queue and sent by a thread of its own. A service that is slow or gone costs events,
-which are counted, and nothing else.
+Events are put into a bounded queue, and a separate thread sends them. If the service is slow or unreachable, events are
+dropped and counted, and the run is not affected.
 """
 
 import os
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from adderclaw.config.schema import Config
 
 MAX_WAITING = 2_048
-"""Events that wait to be sent."""
+"""Most events that wait to be sent."""
 LOGIN_VARIABLES = ("_HEADERS", "_CERTIFICATE", "_CLIENT_KEY")
-"""How variables of OpenTelemetry's end that let a program in at the service."""
+"""Suffixes of OpenTelemetry variables that authenticate a program at the service."""
 FAILED_SERVICE_SECONDS = 0.25
-"""Seconds that the end of a run waits for what is left, where the service has failed already."""
+"""Seconds that the end of a run waits for the remaining events if the service has failed already."""
 
 
 type OpenFile = Callable[[str], int]
-"""Takes the path of a file as the settings name it; returns a descriptor that appends to it."""
+"""Takes the path of a file from the settings; returns a descriptor that appends to it."""
 
 
 class Exporter(Protocol):
-    """Where events go. It is called from one thread only, and may take its time."""
+    """Sends events to a service or file. Called from one thread only, and may block."""
 
     def send(self, events: list[EventRecord]) -> None: ...
     def close(self) -> None: ...
@@ -38,10 +38,10 @@ class Exporter(Protocol):
 def sink(
     config: "Config", session: str, complain: Callable[[str], None], open_file: OpenFile, *, managed: bool = False
 ) -> tuple[Sink, Callable[[], None]] | None:
-    """The sink and what closes it, where telemetry is on; `complain` is told once when a service does not answer.
-    `open_file` opens the file of the protocol `file` to append to it.
+    """The sink and the function that closes it, if telemetry is on; `complain` is called once if a service fails.
 
-    `managed`: an administrator wants it, and variables of OpenTelemetry's own say only how to log in at the service.
+    `open_file` opens the file of the protocol `file` for appending.
+    `managed`: an administrator requires telemetry, so OpenTelemetry's variables may only authenticate.
     """
     settings = config.telemetry
     if not settings.enabled or settings.protocol == "noop":
@@ -77,13 +77,13 @@ def sink(
 
 
 class Outbox:
-    """A queue with a bound, and the thread that empties it."""
+    """A bounded queue, and the thread that sends its events."""
 
     def __init__(
-        self, make: Callable[[Callable[[str], None]], Exporter], complain: Callable[[str], None], last_words: float
+        self, make: Callable[[Callable[[str], None]], Exporter], complain: Callable[[str], None], flush_seconds: float
     ) -> None:
-        """`last_words`: seconds that the end of a run waits for what is left to be sent."""
-        self._make, self._complain, self._flush_seconds = make, complain, last_words
+        """`flush_seconds`: how long the end of a run waits for the remaining events to be sent."""
+        self._make, self._complain, self._flush_seconds = make, complain, flush_seconds
         self._queue: queue.Queue[EventRecord | None] = queue.Queue(MAX_WAITING)
         self.dropped = 0
         self._waiting = 0
@@ -124,7 +124,7 @@ class Outbox:
                 exporter = exporter or self._make(self._complain_once)
                 if events:
                     exporter.send(events)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+            except Exception as error:  # noqa: BLE001 - telemetry must not end the run
                 self.dropped += len(events)
                 self._complain_once(f"{type(error).__name__}: {error}")
             self._waiting = 0
@@ -144,5 +144,5 @@ class Outbox:
         return batch
 
     def _complain_once(self, message: str) -> None:
-        if self._complained.acquire(blocking=False):  # once, whichever thread has something to say
+        if self._complained.acquire(blocking=False):  # once, from any thread
             self._complain(f"telemetry: {message[:300].rstrip('.')}; what it does not take is lost, and nothing else")

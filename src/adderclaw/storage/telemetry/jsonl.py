@@ -1,4 +1,4 @@
-"""The run folder: every event of a run as a line of <folder>/<run_id>/events.jsonl, a live export."""
+"""The run folder: appends every event of a run as a line to <folder>/<run_id>/events.jsonl while it runs."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ NAME = "events.jsonl"
 
 
 class OpenFile(NamedTuple):
-    """The events file of one run, opened to append to it, and the place that its row in the store names."""
+    """The events file of one run, opened for appending, and its location as its row in the store records it."""
 
     descriptor: int
     root: str
@@ -33,7 +33,7 @@ class _File:
         self._name = run_id, os.fsencode(opened.root), os.fsencode(opened.path), self._start
 
     def write(self, line: bytes) -> tuple[object, ...]:
-        """The row that stands for all that was written."""
+        """Append a line; returns the row that describes everything written so far."""
         self._file.write(line)
         self._file.flush()
         self._digest.update(line)

@@ -1,4 +1,4 @@
-"""The log on stderr: one short line an event for people, or one JSON object a line for programs."""
+"""The log on stderr: one short line per event for people, or one JSON object per line for programs."""
 
 import sys
 from collections.abc import Callable, Generator
@@ -14,9 +14,9 @@ from adderclaw.storage.text import compact, iso, plain, sql_time
 
 LEVELS = ("debug", "info", "warning", "error", "off")
 MAX_CHARACTERS = 300
-"""Characters of one value on a line."""
+"""Longest value on a line."""
 MAX_MESSAGE_CHARACTERS = 4_000
-"""Of a message: how to mend it stands at its end."""
+"""Longest message on a line: its end explains how to fix the problem."""
 
 _LEVEL_OF = {
     "provider_fallback": "warning",
@@ -69,7 +69,7 @@ _SHOWN: dict[str, tuple[str, ...]] = {
     "plugin_loaded": ("plugin", "version", "sha256"),
     "plugin_held": ("reason",),
 }
-"""What a line says of an event; of one that is not here, all of its payload."""
+"""The fields of an event that a line shows; for other events, the whole payload."""
 
 _UNITS: dict[str, Callable[[Any], str]] = {
     "duration_ms": lambda value: f"{value:.0f}ms",
@@ -84,14 +84,14 @@ _silenced = False
 
 
 def silence() -> None:
-    """From here on no log of this process prints anything: `--quiet` was given, whatever the command."""
+    """Silence every later log of this process, because `--quiet` was given."""
     global _silenced
     _silenced = True
 
 
 @contextmanager
 def silenced() -> Generator[None]:
-    """A log that is begun in here prints nothing; those that are there already go on."""
+    """Silences logs that are created in the block; existing logs still print."""
     global _silenced
     before, _silenced = _silenced, True
     try:
@@ -110,9 +110,9 @@ class Stream(Protocol):
 
 
 class JsonLines(TextIOWrapper):
-    """Stderr where the log is JSON: what is written to it beside the log is one object a line, too.
+    """Stderr of a JSON log: other text that is written to it also becomes one object per line.
 
-    A text is whole when it ends with a newline, or when it is flushed: then somebody is asked.
+    A text is complete when it ends with a newline or is flushed, as before a prompt.
     """
 
     _text = ""
@@ -128,7 +128,7 @@ class JsonLines(TextIOWrapper):
         super().flush()
 
     def record(self, line: str) -> None:
-        """A line that is JSON already."""
+        """Write a line that is already JSON."""
         super().write(f"{line}\n")
         super().flush()
 
@@ -173,7 +173,7 @@ def json_line(record: EventRecord) -> str:
 
 
 def fields(record: EventRecord) -> Json:
-    """An event as JSON: the fields of the record, its time in UTC."""
+    """An event as JSON: the fields of the record, with its time in UTC."""
     return {**record._asdict(), "timestamp": iso(record.timestamp)}
 
 
@@ -189,7 +189,7 @@ def _word(key: str, value: Any) -> str:
 
 
 def show_brief(record: EventRecord) -> None:
-    """What the agent tells the operator while the work goes on; stdout is for the answer alone."""
+    """Print the agent's interim message to stderr, because stdout is reserved for the answer."""
     if record.event_type == "brief":
         files = "".join(f"\n  {name}" for name in record.payload["attachments"])
         print(visible(f"[{record.payload['status']}] {record.payload['message']}{files}"), file=sys.stderr, flush=True)

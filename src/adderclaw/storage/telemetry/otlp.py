@@ -1,6 +1,6 @@
 """Telemetry as OpenTelemetry spans and metrics, by the GenAI conventions, over OTLP/HTTP.
 
-A run is the root span; sessions and goals, model calls, tool calls, hooks and approvals stand below it.
+A run is the root span; sessions, goals, model calls, tool calls, hooks and approvals are its descendants.
 """
 
 import json
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 SECONDS = 5
-"""How long one export may take."""
+"""Timeout of one export."""
 TOKENS = [4**power for power in range(14)]
 LATENCIES = [0.01 * 2**power for power in range(14)]
-"""Bounds of the histograms, as the conventions advise them: the library's own end where a model begins."""
+"""Histogram bounds that the conventions advise: the library's default bounds are too small for model calls."""
 
 
 class Otlp:
-    """Turns events into spans as they come; each ends with the event that ends it."""
+    """Turns events into spans as they arrive."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Otlp:
         include_content: bool,
         keep_all: bool = False,
     ) -> None:
-        """`providers`: the kind of each entry of the configuration. `keep_all`: even what TRACEPARENT leaves out."""
+        """`providers`: kind of each configured provider. `keep_all`: export traces even if TRACEPARENT is unsampled."""
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.metrics import MeterProvider
@@ -76,15 +76,15 @@ class Otlp:
         self._content = include_content
         self._providers = providers
         self._asked: dict[str, tuple[float, str]] = {}
-        """Session → when it asked its model, and for which."""
+        """Session → time and model of its last request."""
         self._open: dict[str, Span] = {}
-        """Key of what is under way → its span."""
+        """Key of an open span → the span."""
 
     def send(self, events: list[EventRecord]) -> None:
         for event in events:
-            taker = _HANDLERS.get(event.event_type)
-            if taker is not None:
-                taker(self, event)
+            handler = _HANDLERS.get(event.event_type)
+            if handler is not None:
+                handler(self, event)
 
     def close(self) -> None:
         for key in list(self._open):
@@ -137,7 +137,7 @@ class Otlp:
     def run_ended(self, event: EventRecord) -> None:
         outcome = event.payload["outcome"]
         failed = "" if event.event_type == "run_finished" else outcome
-        self._end("goal", event, {"error.type": failed}, failed)  # one that is open was cut off
+        self._end("goal", event, {"error.type": failed}, failed)  # a goal that is still open was interrupted
         self._end("run", event, {"adderclaw.run.outcome": outcome, "error.type": failed}, failed)
 
     def session_started(self, event: EventRecord) -> None:
@@ -156,7 +156,7 @@ class Otlp:
         self._end(f"session:{event.session_id}", event, {"adderclaw.run.outcome": outcome}, failed)
 
     def goal_started(self, event: EventRecord) -> None:
-        """Goals follow each other; what works on one stands below it."""
+        """Begin the span of a goal: goals are sequential, and the sessions of a goal are its children."""
         payload = event.payload
         about = {
             "adderclaw.workflow": payload["workflow"],
@@ -195,12 +195,12 @@ class Otlp:
         self._begin(_model_key(event), f"chat {payload['model']}", event, f"turn:{event.session_id}", about)
 
     def _provider(self, name: str) -> str:
-        """What the conventions call the provider; what is behind another kind, only its name here may say."""
+        """The provider's name in the conventions, or its configured name if its kind does not identify it."""
         kind = BY_NAME.get(self._providers.get(name, ""))
         return (kind.telemetry_name if kind else "") or name
 
     def _labels(self, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """Of a call as it is made, and of its end, which says who really answered."""
+        """The attributes of a model call, both for its request and for its end, which may name another provider."""
         provider = self._provider(payload["provider"])
         return {
             "gen_ai.operation.name": "chat",
@@ -220,7 +220,7 @@ class Otlp:
             "adderclaw.cost_usd": payload["cost"],
         }
         if self._content:
-            # the form of OpenTelemetry's conventions
+            # the format of OpenTelemetry's conventions
             parts = [{"type": "text", "content": payload["text"]}]
             about["gen_ai.output.messages"] = json.dumps(
                 [{"role": "assistant", "parts": parts, "finish_reason": payload["stop_reason"]}]
@@ -271,7 +271,7 @@ class Otlp:
         self._end(f"approval:{payload['approval_id']}", event, about)
 
     def hook_ended(self, event: EventRecord) -> None:
-        """A hook is told of when it has ended: its span begins as long before as it took."""
+        """Add the span of a hook, whose only event comes at its end: the start is computed from the duration."""
         payload = event.payload
         took = float(payload.get("duration_ms", 0.0)) / 1000
         began = event._replace(timestamp=event.timestamp - took)
@@ -282,7 +282,7 @@ class Otlp:
 
 
 def _parent_context() -> "Context | None":
-    """The span of the program that began this one, where it says so: a worker of a fleet, or a step of a CI."""
+    """The span of the parent program, such as a fleet or a CI step, if TRACEPARENT names it."""
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     parent = os.environ.get("TRACEPARENT", "")
@@ -290,16 +290,16 @@ def _parent_context() -> "Context | None":
 
 
 def _redirect_library_log(say: Callable[[str], None], endpoint: str) -> None:
-    """What the library has to say of a service that does not take what it is sent goes to `say`, and nowhere else."""
+    """Pass the library's warnings about the service to `say` instead of the log."""
     import logging
 
-    class Heard(logging.Handler):
+    class Redirect(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             say(f"{endpoint}: {record.getMessage()}")
 
     logger = logging.getLogger("opentelemetry")
     logger.propagate = False
-    logger.handlers = [Heard(logging.WARNING)]
+    logger.handlers = [Redirect(logging.WARNING)]
 
 
 _HANDLERS = {
@@ -327,7 +327,7 @@ _HANDLERS = {
 
 
 def _model_key(event: EventRecord) -> str:
-    """A session asks one model at a time."""
+    """The key of a model call: a session makes one at a time."""
     return f"model:{event.session_id}"
 
 

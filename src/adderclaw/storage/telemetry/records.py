@@ -1,4 +1,4 @@
-"""Telemetry as plain JSON records: posted to an endpoint, or lines of a file."""
+"""Telemetry as plain JSON records, posted to an endpoint or appended to a file."""
 
 import json
 import os
@@ -15,7 +15,7 @@ TIMEOUT = 5.0
 
 
 class Records:
-    """Events as records of the specified shape; remembers which goal a session works on."""
+    """Converts events into records of the schema; tracks which goal a session works on."""
 
     def __init__(self, agent_id: str, session: str, *, include_content: bool) -> None:
         self._agent, self._session, self._content = agent_id, session, include_content
@@ -70,7 +70,7 @@ class Records:
 
 
 def _message(role: str, content: str, **known: Any) -> Json:
-    """A message has every key of the schema; null is what does not apply to it."""
+    """A message with every key of the schema; keys that do not apply are null."""
     return {"role": role, "content": content, "tool_calls": [], "tokens": None, "latency": None, "model": None, **known}
 
 
@@ -85,11 +85,11 @@ NO_CONTENT = frozenset(
         *("conversation_id", "session_id", "parent_session_id", "request_hash"),
     )
 )
-"""Texts that are names, ids or words of ours. All others may be what people or models wrote, or where files lie."""
+"""Keys whose texts are names, ids or fixed words. Other texts may be user or model content, or file paths."""
 
 
 def _plain(payload: Json) -> Json:
-    """A payload with its numbers and names, and of all else only how much it is."""
+    """A payload with its numbers and names; other values are replaced by their size."""
     return {key: value if key in NO_CONTENT else _amount(value) for key, value in payload.items()}
 
 
@@ -104,7 +104,7 @@ def _amount(value: Any) -> Any:
 
 
 class Http:
-    """Posts a list of records at a time."""
+    """Posts records in batches."""
 
     def __init__(self, endpoint: str, records: Records) -> None:
         self._records, self._url = records, urlsplit(endpoint)
@@ -116,7 +116,7 @@ class Http:
             status = self._post(body)
         except (OSError, ValueError):
             self.close()
-            status = self._post(body)  # a connection that was kept may be gone
+            status = self._post(body)  # the reused connection may have been closed
         if status >= 300:
             raise OSError(f"{self._url.netloc} answered {status}")
 
@@ -137,7 +137,7 @@ class Http:
 
 
 class File:
-    """Appends a line a record."""
+    """Appends one line per record."""
 
     def __init__(self, descriptor: int, records: Records) -> None:
         self._records = records

@@ -31,7 +31,7 @@ EARLY = 60.0
 
 
 class LoginStore(Protocol):
-    """Stores logins."""
+    """Stores logins by name, and locks each while it is renewed."""
 
     async def text(self, name: str) -> str | None: ...
     async def keep_text(self, name: str, text: str) -> str: ...
@@ -108,7 +108,7 @@ class StoredLogin:
         await self._write(data)
 
     async def restore(self, context: OAuthContext) -> None:
-        """Loads the stored login into a new flow, including the token endpoint, which the SDK does not keep."""
+        """Loads the stored login into a new flow, including the token endpoint, which the SDK does not store."""
         context.current_tokens, context.client_info = await self.get_tokens(), await self.get_client_info()
         server: Any = (await self._read()).get("server")
         try:
