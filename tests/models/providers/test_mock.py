@@ -51,7 +51,7 @@ WRONG: list[Any] = [
     ({"steps": [{"tool_calls": [{}]}]}, "steps[0].tool_calls[0].name", "name of a tool"),
     ({"steps": [{"tool_calls": [{"name": "a", "args": {}}]}]}, "steps[0].tool_calls[0]", "unknown key 'args'"),
     ({"steps": [{"tool_calls": [{"name": "a", "arguments": [1]}]}]}, "steps[0].tool_calls[0].arguments", "object"),
-    ({"steps": [{"error": "boom"}]}, "steps[0].error", "'boom' is no kind of error; known: authentication_failed"),
+    ({"steps": [{"error": "boom"}]}, "steps[0].error", "unknown error kind 'boom'; known: authentication_failed"),
     ({"steps": [{"error": {"kind": "timeout", "why": 1}}]}, "steps[0].error", "unknown key 'why'"),
     ({"steps": [{"error": "timeout", "text": "a"}]}, "steps[0]", "two steps"),
     ({"steps": [{"text": "a", "usage": {"input_tokens": "x"}}]}, "steps[0].usage.input_tokens", "tokens"),

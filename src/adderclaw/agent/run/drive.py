@@ -102,7 +102,7 @@ async def drive(
 async def abandon_run(run: Run, *, mode: str = "agent") -> None:
     """End a run whose caller is gone."""
     await run.settle()
-    run.finish(TurnResult("stopped", "", "interrupted: nobody waited for its end"), mode=mode)
+    run.finish(TurnResult("stopped", "", "interrupted: the client stopped waiting"), mode=mode)
     await run.close()
 
 

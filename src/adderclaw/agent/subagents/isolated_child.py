@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from adderclaw.sandbox.box import Box
     from adderclaw.sandbox.process import ProcessRequest, RunningProcess
 
-NEEDS_BUBBLEWRAP = "a session apart needs bubblewrap, but commands run in {kind!r} here: `adderclaw doctor` says why"
+NEEDS_BUBBLEWRAP = "an isolated session needs bubblewrap, but commands run in {kind!r} here: see `adderclaw doctor`"
 NEEDS_CLOSED_TOOLS = "a session apart needs a closed list of tools and a system prompt of its own"
 SCRATCH = "/tmp"
 

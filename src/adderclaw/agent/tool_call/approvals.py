@@ -392,7 +392,7 @@ def answer_row(
 def _reason_not_to_approve(asked: approvals.Approval, now: float, *, at_terminal: bool) -> str:
     """Why the question cannot be approved here; empty if it can."""
     if why := too_long_to_show(asked):
-        return f"nobody may say yes to it: {why}"
+        return f"this request cannot be approved: {why}"
     if asked.terminal and not at_terminal:
         return "only a person at a terminal may answer yes: run `adderclaw approvals answer` there, with nothing piped"
     if asked.state(now) == "left" and not asked.is_resumable:

@@ -238,7 +238,7 @@ async def _run_agent_hook(session: Session, hook: Hook, stdin: Json) -> HookRun:
 async def _run_callback(session: Session, hook: Hook, stdin: Json) -> HookRun:
     """Call a function of the embedding program. If it is gone, the hook blocks."""
     if session.call_back is None:
-        return HookRun(None, stderr="nobody is there to be called back", refused=True)
+        return HookRun(None, stderr="the program that provides this hook is no longer connected", refused=True)
     try:
         return HookRun(0, compact(await session.call_back(hook.command, stdin)))
     except OSError as error:
@@ -275,7 +275,7 @@ def condition_applies(environment: ToolEnvironment, warn: Callable[[str], None],
     try:
         parsed = parse(rule, "ask", Anchors(policy.workspace, context.workspace.cwd, policy.user_home), policy.aliases)
     except InvalidRule as error:
-        warn(f"a hook's condition {rule!r} is no permission rule, so that the hook always runs: {error}")
+        warn(f"a hook's condition {rule!r} is not a valid permission rule, so the hook always runs: {error}")
         return True
     call = ToolCall(str(fields.get("tool_use_id", "")), str(fields["tool_name"]), fields["tool_input"])
     case = prepare_and_judge(environment, call).case

@@ -39,7 +39,7 @@ def lay(composition: "Composition", path: str, scope: dialects.Scope) -> None:
     try:
         raw = syntax.parse(path, data)
     except ConfigError as error:
-        unknown = "what it denies cannot be known, so that nothing runs until it is mended or gone"
+        unknown = "its deny rules cannot be read, so nothing runs until you fix or remove the file"
         composition.problems += [
             Problem(path, problem.key, f"{problem.message}; {unknown}") for problem in error.problems
         ]

@@ -59,7 +59,7 @@ def parse(data: bytes) -> Head:
         raise Malformed(f"its frontmatter does not end{cut}: a line `---` has to follow it")
     block = _text(data[: end.start() + 1]).split("\n", 1)[1]
     if "---" in block:
-        repairs.append("`---` inside of the frontmatter did not count as its end")
+        repairs.append("a `---` inside the frontmatter was not taken as its end")
     return Head(_fields(block, repairs), tuple(repairs))
 
 
@@ -77,7 +77,7 @@ def whole(data: bytes) -> tuple[Json, str]:
 
 def _no_head(data: bytes) -> str:
     if b"\0" in data:
-        return "it is no text: it holds NUL bytes"
+        return "it is not a text file: it contains NUL bytes"
     return "it does not begin with a line `---` and the frontmatter (name, description)"
 
 
@@ -87,7 +87,7 @@ def _text(data: bytes) -> str:
     except UnicodeDecodeError as error:
         raise Malformed(f"it is not UTF-8 text ({error.reason} at byte {error.start})") from None
     if "\0" in text:
-        raise Malformed("it is no text: it holds NUL bytes")
+        raise Malformed("it is not a text file: it contains NUL bytes")
     return text
 
 
@@ -102,7 +102,7 @@ def _fields(block: str, repairs: list[str]) -> Json:
         if repaired == block:
             raise
     fields = _yaml(repaired, repairs)
-    repairs.append("a text that holds a colon was read as if it stood in quotes")
+    repairs.append("an unquoted text with a colon was read as quoted")
     return fields
 
 

@@ -73,7 +73,7 @@ _KNOWN = (
 )
 _DIFFERENT = {
     "async": "a hook with async runs beside the turn; what it prints is recorded and has no effect",
-    "asyncRewake": "asyncRewake has no effect: a hook that ends later wakes nobody",
+    "asyncRewake": "asyncRewake has no effect: a background hook cannot start a new turn",
 }
 
 

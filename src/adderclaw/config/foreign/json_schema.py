@@ -100,13 +100,13 @@ def _found(schema: Json, data: object) -> list[Any]:
     try:
         return list(_errors(schema, data))
     except (_TooMuch, RecursionError):
-        raise Unusable("it refers to itself without end") from None
+        raise Unusable("it refers to itself endlessly") from None
     except (exceptions.SchemaError, exceptions.UnknownType) as error:
-        raise Unusable(f"it is no schema: {str(error)[:200]}") from None
+        raise Unusable(f"it is not a valid schema: {str(error)[:200]}") from None
     except (references.Unresolvable, references.Unretrievable) as error:
         raise Unusable(f"it refers to something that is not in it: {str(error)[:200]}") from None
     except (TypeError, ValueError, AttributeError, KeyError) as error:  # the library does not detect every mistake
-        raise Unusable(f"it is no schema: {str(error)[:200]}") from None
+        raise Unusable(f"it is not a valid schema: {str(error)[:200]}") from None
 
 
 def _errors(schema: Json, data: object) -> Iterator[Any]:

@@ -102,14 +102,14 @@ def verify_signed(secrets: Sequence[str], received: Iterable[tuple[str, str]], b
         raise Unverified("the time is not a number of seconds")
     offered = [offer[3:] for offer in signatures.split(" ") if offer.startswith("v1,")]
     if not 1 <= len(offered) <= MOST_SIGNATURES:
-        raise Unverified("there is no signature of a kind that is known, or too many")
+        raise Unverified("no supported signature, or too many")
     fits = False
     for secret in secrets or (_NOBODY,):
         expected = signature(secret, id, int(time), body)[3:].encode()
         for offer in offered:  # always all of them, for constant time
             fits |= hmac.compare_digest(expected, offer.encode("utf-8", "surrogatepass"))
     if not fits or not secrets:
-        raise Unverified("the signature does not fit")
+        raise Unverified("the signature does not match")
     if abs(now - int(time)) > TOLERANCE:
         raise Unverified(f"it was signed {now - int(time):.0f} s ago by its own clock; {TOLERANCE:g} s are tolerated")
     return Signed(id, int(time))
@@ -129,7 +129,7 @@ def verify_github(secrets: Sequence[str], received: Iterable[tuple[str, str]], b
         expected = "sha256=" + hmac.digest(_github_key(secret), body, hashlib.sha256).hex()
         fits |= hmac.compare_digest(expected.encode(), signed.encode("utf-8", "surrogatepass"))
     if not fits or not secrets:
-        raise Unverified("the signature does not fit")
+        raise Unverified("the signature does not match")
     return Signed(f"sha256:{hashlib.sha256(body).hexdigest()}", None)
 
 
@@ -147,7 +147,7 @@ def _single(received: Iterable[tuple[str, str]], names: Sequence[str]) -> list[s
             values_of_name.append(value)
     for name, values in values_by_name.items():
         if len(values) != 1:
-            raise Unverified(f"{name} is missing" if not values else f"{name} is there {len(values)} times")
+            raise Unverified(f"{name} is missing" if not values else f"{name} occurs {len(values)} times")
         if len(values[0]) > LONGEST_HEADER:
             raise Unverified(f"{name} is too long")
     return [values[0] for values in values_by_name.values()]

@@ -46,7 +46,7 @@ class Upstream(NamedTuple):
             return
         proxy = f"the proxy {self.host}:{self.port}"
         if match is None:
-            raise Unusable(f"{proxy} does not answer as a proxy for HTTP does")
+            raise Unusable(f"{proxy} did not reply like an HTTP proxy")
         reason = (match[2] or b"").decode("latin-1")
         fix = ": correct the login in HTTPS_PROXY" if match[1] == b"407" else ""
         raise Unusable(f"{proxy} answered {match[1].decode()} {reason} for {target}{fix}".replace("  ", " "))

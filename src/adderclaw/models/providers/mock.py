@@ -151,7 +151,7 @@ class Mock:
                 raise ProviderError(kind, f"provider {self._name!r}: {message}", provider=self._name)
             if step.answers:
                 return step
-        message = f"{script.file}: all {len(steps)} steps are played and the conversation goes on; add a step"
+        message = f"{script.file}: all {len(steps)} steps were played, but the conversation continues; add a step"
         raise ProviderError("script", message, provider=self._name)
 
 
@@ -253,7 +253,7 @@ def _error(file: str, where: str, value: Any) -> tuple[ProviderErrorKind, str]:
     table = {"kind": value} if isinstance(value, str) else _table(file, where, value, {"kind", "message"})
     kind: Any = table.get("kind")
     if kind not in KINDS:
-        _wrong(file, where, f"{kind!r} is no kind of error; known: {', '.join(KINDS)}")
+        _wrong(file, where, f"unknown error kind {kind!r}; known: {', '.join(KINDS)}")
     return kind, str(table.get("message") or f"scripted error ({kind})")
 
 
