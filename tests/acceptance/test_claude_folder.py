@@ -61,7 +61,7 @@ def test_11_what_it_denies_and_asks_counts_at_once(world: World, name: str) -> N
 
 def test_11_a_denial_that_cannot_be_read_is_no_denial_that_is_lost(world: World) -> None:
     for broken, said in (
-        ("{", "what it denies cannot be known"),
+        ("{", "its deny rules cannot be read, so nothing runs until you fix or remove the file"),
         (json.dumps({"permissions": {"deny": "Read(./.env)"}}), "permissions.deny"),
         (json.dumps({"permissions": ["Read"]}), "permissions"),
         (json.dumps({"permissions": {"ask": {"Read": 1}}}), "permissions.ask"),
