@@ -112,7 +112,7 @@ OWN = {
     "tools.plugins.changes": "the folder of plugins, in AdderClaw's own folder",
     "tools.plugins.folders": "copies into the folder of plugins; reads by descriptor, through config.safe_open",
     "tools.plugins.sources": "whether a folder that the operator named is there; how much git has fetched into ours",
-    "agent.legacy.later_record": "the folder for what is set aside, in AdderClaw's own folder",
+    "agent.legacy.later_report": "the folder for what is set aside, in AdderClaw's own folder",
     "agent.run.plugins": "a plugin's folder of data, in AdderClaw's own folder",
     "agent.replay.proving": "a folder of its own for the replay",
     "agent.replay.rejudging": "whether a policy that the operator named is there",

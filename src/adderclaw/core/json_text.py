@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields as specs
 from dataclasses import is_dataclass
 from typing import Any, Never, cast
 
@@ -17,7 +18,7 @@ def to_json(value: object, *, omit: Collection[object] = ()) -> Any:
         named: Any = cast(Any, value)
         fields = named._asdict() if hasattr(named, "_fields") else None
     elif is_dataclass(value):
-        fields = vars(value)
+        fields = {spec.name: getattr(value, spec.name) for spec in specs(value)}
     elif isinstance(value, Mapping):
         return {str(name): to_json(item, omit=omit) for name, item in cast(Mapping[Any, Any], value).items()}
     if fields is not None:

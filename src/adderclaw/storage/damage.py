@@ -78,3 +78,12 @@ def lost_message(path: str, log: str) -> str:
         f"{path} {state}, but {log} has receipts of its calls, so no new database is created. Restore it "
         f"({last_backup(path)}), or start without its conversations: `adderclaw receipt archive --yes`"
     )
+
+
+def is_own_database(path: str) -> bool:
+    """Whether an SQLite file has AdderClaw's tables; raises sqlite3.DatabaseError if it cannot be read."""
+    from urllib.parse import quote
+
+    with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)) as database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    return {"conversations", "transcript_entries", "schema_meta"} <= tables

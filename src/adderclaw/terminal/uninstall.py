@@ -1,13 +1,11 @@
 """Lists and removes what this program created on this machine, and names what it leaves behind."""
 
-import contextlib
 import os
 import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
-from urllib.parse import quote
 
 from adderclaw.config import installation, places
 from adderclaw.config.paths import OWN_ENDINGS, beneath, followed
@@ -18,6 +16,7 @@ from adderclaw.core.types import Json
 from adderclaw.server.service.backend import is_written_by_us
 from adderclaw.server.service.managers import BACKENDS
 from adderclaw.storage.backup.restore import user_of_home
+from adderclaw.storage.damage import is_own_database
 
 type Remove = Callable[[], object]
 
@@ -88,13 +87,10 @@ def _is_home(home: str, names: set[str]) -> bool:
     """Whether adderclaw made this folder: by its database, or by its receipt key where the database is elsewhere."""
     if home_names.DATABASE not in names:
         return home_names.RECEIPT_KEY in names
-    path = os.path.join(home, home_names.DATABASE)
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)) as database:
-            tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
-    except sqlite3.DatabaseError:
-        return home_names.RECEIPT_KEY in names and home_names.RECEIPTS in names  # damaged
-    return {"conversations", "transcript_entries", "schema_meta"} <= tables
+        return is_own_database(os.path.join(home, home_names.DATABASE))
+    except sqlite3.DatabaseError:  # damaged
+        return home_names.RECEIPT_KEY in names and home_names.RECEIPTS in names
 
 
 def _project_marker(home: str) -> str:

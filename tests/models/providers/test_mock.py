@@ -78,7 +78,7 @@ def test_a_fixture_that_is_not_there(tmp_path: Path) -> None:
 def test_beyond_the_script_is_an_error(tmp_path: Path) -> None:
     provider = mock(tmp_path, {"text": "one"})
     first = ask(provider, request())[0]
-    with pytest.raises(ProviderError, match="all 1 steps are played") as caught:
+    with pytest.raises(ProviderError, match="all 1 steps were played") as caught:
         ask(provider, request(user("hello"), assistant(first), user("more")))
     assert caught.value.kind == "script"
     assert not caught.value.retryable
