@@ -8,14 +8,10 @@ import pytest
 from adderclaw.config import schema
 from tests.program import Cli
 
-SOURCE = Path(schema.__file__).parents[2]
+SOURCE = Path(schema.__file__).parents[1]
 CONFIG = SOURCE / "config"
-DECLARES = {
-    *(
-        CONFIG / name
-        for name in ("schema.py", "baseline.py", "foreign/dialects.py", "reference.py", "example.py", "redacted.py")
-    ),
-}
+DECLARATIONS = ("schema.py", "baseline.py", "foreign/dialects.py", "reference.py", "example.py", "redacted.py")
+DECLARES = {CONFIG / name for name in DECLARATIONS}
 """What says that there is a setting, and what it may be, and not what it does."""
 CONSTANT = {"sanitize_control_chars", "redact_secrets"}
 """Taken because files have them; each has the one value that always holds, and the reference says so."""
