@@ -22,7 +22,9 @@ def to_json(value: object, *, omit: Collection[object] = ()) -> Any:
     elif isinstance(value, Mapping):
         return {str(name): to_json(item, omit=omit) for name, item in cast(Mapping[Any, Any], value).items()}
     if fields is not None:
-        return {name: to_json(item, omit=omit) for name, item in fields.items() if not _is_one_of(item, omit)}
+        return {
+            name: to_json(item, omit=omit) for name, item in fields.items() if not (omit and _is_one_of(item, omit))
+        }
     if isinstance(value, list | tuple):
         return [to_json(item, omit=omit) for item in cast(list[Any], value)]
     if isinstance(value, set | frozenset):
