@@ -104,7 +104,7 @@ def test_uninstall_removes_nothing_where_a_projects_own_folder_is_the_home(world
     world.cli.env["ADDERCLAW_HOME"] = str(folder)
     assert world.cli("init").code == 0
     done = world.cli("uninstall", "--yes")
-    assert (done.code, "belongs to a git repository" in done.err) == (2, True), done
+    assert (done.code, "also belongs to a project (" in done.err) == (2, True), done
     assert (folder / "settings.json").exists()
     world.cli.env["ADDERCLAW_HOME"] = usual
     assert world.cli("init").code == 0
